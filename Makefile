@@ -1,0 +1,60 @@
+# `make help` lists the targets. Nothing but python3.11, make and gcc has to be there before.
+
+PYTHON ?= python3.11
+UV ?= uv
+VENV ?= .venv
+BENCH ?= latency recall
+ARGS ?=
+BIN := $(VENV)/bin
+SOURCES := memsvc tests $(wildcard migrations benchmarks)
+# Every download is checked against the lock; the project itself is built with the backend that the lock brought.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+LOCK_WITH := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command 'make lock'
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help serve test lint format lock bench clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+serve: $(VENV)/.runtime  ## set up and serve on embedded PostgreSQL (ARGS='--help' for options)
+	@exec $(BIN)/memsvc serve $(ARGS)
+
+test: lint  ## set up, check style, types and imports, run the tests (ARGS='-k name' to choose)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.dev  ## ruff, format, mypy and import contracts
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
+
+format: $(VENV)/.dev  ## put the code in the one format and fix what can be fixed
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+lock:  ## write both lock files anew (needs uv; ARGS=--upgrade for newer versions)
+	@command -v $(UV) >/dev/null || { echo 'make lock needs uv: https://docs.astral.sh/uv/'; exit 1; }
+	$(LOCK_WITH) $(ARGS) --group build -o requirements.lock pyproject.toml
+	$(LOCK_WITH) $(ARGS) --group dev --constraint requirements.lock -o requirements-dev.lock pyproject.toml
+
+bench: $(VENV)/.dev  ## run the benchmarks (BENCH='latency' to choose)
+	@for name in $(BENCH); do $(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; done
+
+clean:  ## remove what make and the tools have made; data in .memsvc stays
+	rm -rf $(VENV) dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
+	$(INSTALL) --require-hashes -r requirements.lock
+	$(INSTALL) --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@

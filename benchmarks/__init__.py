@@ -1,0 +1,1 @@
+"""Benchmarks: one command each, which prints a table and can write JSON."""

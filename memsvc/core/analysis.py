@@ -1,0 +1,197 @@
+"""Turns text into index terms, the same way for what is stored and for what is asked."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Final
+from unicodedata import normalize
+
+import regex
+import Stemmer
+
+ANALYSER_VERSION: Final = 1
+TERMS_MAX: Final = 4000
+QUERY_TERMS_MAX: Final = 64
+TERM_SIZE_BYTES_MAX: Final = 64
+
+_FUNCTION_WORDS: Final = """
+    a about above after again against all also am an and any are as at be because been before being below
+    between both but by can cannot could did do does doing done down during each either else ever few for from
+    further get gets getting got had has have having he her here hers herself him himself his how however i if
+    in into is it its itself just kind let like lot many may me might more most much must my myself nor not of
+    off on once only or other ought our ours ourselves out over own really same shall she should so some such
+    than that the their theirs them themselves then there these they thing this those through to too under until
+    up upon us very was we were what when where whether which while who whom whose why will with within without
+    would yes yet you your yours yourself yourselves dont cant wont didnt doesnt isnt wasnt
+    aber auch auf aus bei bin bist das dass dein deine dem den der des dich dir du ein eine einem einen einer
+    eines er habe haben hatte ich ihm ihn ihr ihre im ist kann kein keine mein meine mich mir nach nicht noch
+    nur oder sein seine sich sie sind und uns unser vom von vor wann warum wenn wer werden wie wir wird wo wurde
+    zu zum zur au aux avec ce ces cette dans de elle elles et etait eux il ils je le les leur lui mon ne nous
+    ont ou pas qu que quel quelle qui se ses sont sur ta te tes toi tu un une vos votre vous al como cual cuando
+    del desde donde el ella ellos en eres es esa ese esta este esto fue las lo los muy nos nosotros para pero
+    por porque quien su sus tambien tiene una unas uno unos
+"""
+STOP_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
+"""English function words; German, French and Spanish ones that are no content word of English (not die, war, son)."""
+
+_IRREGULAR_FORMS: Final = """
+    become became; begin began begun; bend bent; bite bit bitten; blow blew blown; break broke broken; bring
+    brought; build built; buy bought; catch caught; choose chose chosen; come came; deal dealt; dig dug; draw
+    drew drawn; dream dreamt; drink drank drunk; drive drove driven; eat ate eaten; fall fell fallen; feed fed;
+    feel felt; fight fought; find found; fly flew flown; forget forgot forgotten; forgive forgave forgiven;
+    freeze froze frozen; give gave given; go goes went gone; grow grew grown; hang hung; hear heard; hide hid
+    hidden; hold held; keep kept; know knew known; lead led; lend lent; lose lost; make made; mean meant; meet
+    met; pay paid; ride rode ridden; ring rang; rise rose risen; run ran; say said; see saw seen; sell sold;
+    send sent; shake shook; shine shone; shoot shot; sing sang sung; sit sat; sleep slept; speak spoke spoken;
+    spend spent; stand stood; steal stole stolen; stick stuck; strike struck; swim swam swum; take took taken;
+    teach taught; tear tore torn; tell told; think thought; throw threw thrown; understand understood; wake woke
+    woken; wear wore worn; win won; write wrote written; child children; man men; woman women; person people;
+    foot feet; tooth teeth; mouse mice; wife wives; life lives; good better best; bad worse worst
+"""
+_BASE_FORMS: Final = {form: forms.split()[0] for forms in _IRREGULAR_FORMS.split(";") for form in forms.split()[1:]}
+
+_ENCLITICS: Final = frozenset(("s", "t", "d", "m", "re", "ve", "ll"))
+_ASCII_WORD: Final = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
+_UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々"
+_WORD: Final = regex.compile(
+    rf"(?V1)(?P<unspaced>[{_UNSPACED}]+)"
+    rf"|[[\p{{L}}\p{{N}}]--[{_UNSPACED}]][[\p{{L}}\p{{N}}\p{{M}}]--[{_UNSPACED}]]*(?:'[[\p{{L}}]--[{_UNSPACED}]]+)?"
+)
+_MARK_RUN: Final = regex.compile(r"(\p{M}{8})\p{M}+")
+_LATIN_MARKS: Final = regex.compile(r"(?<=\p{Latin})\p{M}+")
+_LETTERS: Final = str.maketrans("łøđðıʼ’‘＇", "loddi''''") | str.maketrans({"æ": "ae", "œ": "oe", "þ": "th"})
+_INVISIBLE: Final = regex.compile(r"\p{Cf}+")
+
+# Without PyStemmer's cache a stemmer keeps nothing between calls.
+_ENGLISH: Final = Stemmer.Stemmer("english", 0)
+_STEMMERS_BY_SCRIPT: Final = (
+    (0x0370, 0x03FF, Stemmer.Stemmer("greek", 0)),
+    (0x0400, 0x04FF, Stemmer.Stemmer("russian", 0)),
+    (0x0600, 0x06FF, Stemmer.Stemmer("arabic", 0)),
+    (0x0900, 0x097F, Stemmer.Stemmer("hindi", 0)),
+)
+
+_MONTH_NAMES: Final = """
+    january januar janvier enero; february februar fevrier febrero; march marz mars marzo; april avril abril;
+    may mai mayo; june juni juin junio; july juli juillet julio; august aout agosto; september septembre
+    septiembre; october oktober octobre octubre; november novembre noviembre; december dezember decembre
+    diciembre
+"""
+_MONTHS: Final = {name: month for month, names in enumerate(_MONTH_NAMES.split(";"), start=1) for name in names.split()}
+_MONTH: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_DATE: Final = re.compile(
+    rf"\b(?P<iso_year>\d{{4}})-(?P<iso_month>0[1-9]|1[0-2])(?:-(?P<iso_day>\d\d))?\b"
+    rf"|(?:\b(?P<day_before>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of\s+|de\s+)?)?\b(?P<month>{_MONTH})\b"
+    rf"(?:\s+(?P<day_after>\d{{1,2}})(?:st|nd|rd|th)?\b)?(?:,?\s+(?:de\s+|of\s+)?(?P<year>\d{{4}})\b)?"
+)
+_AMBIGUOUS_MONTHS: Final = frozenset(("may", "march", "mars", "mai"))
+
+
+def terms(text: str) -> list[str]:
+    """Index terms of a text in order, repeats kept, at most TERMS_MAX; takes any string, even lone surrogates and NUL.
+
+    Case, compatibility forms and the diacritics of Latin letters are folded; stop words are left out; words are stemmed
+    by script (Latin as English, whatever the language, so that question and text always agree; Cyrillic as Russian;
+    Greek; Arabic; Devanagari as Hindi); scripts written without spaces, and Hangul, become overlapping pairs of
+    characters.
+    """
+    return list(islice(_terms(text), TERMS_MAX))
+
+
+def query_terms(text: str) -> list[str]:
+    """Distinct terms of a question in order, at most QUERY_TERMS_MAX: of a longer one the first and the last half.
+
+    People put what they ask before or after what they paste.
+    """
+    distinct = list(dict.fromkeys(terms(text)))
+    half = QUERY_TERMS_MAX // 2
+    return distinct if len(distinct) <= QUERY_TERMS_MAX else distinct[:half] + distinct[-half:]
+
+
+def asks(text: str) -> bool:
+    """Whether the text ends in a question mark (of any script), so that the next entry is likely its answer."""
+    return text.rstrip().endswith(("?", "？", "؟", "\u037e"))
+
+
+def dates_named(text: str) -> list["NamedDate"]:
+    """Months and days that the text names: ISO dates and English, German, French or Spanish month names.
+
+    A word that is also something else (may, march) counts only beside a number or after "in".
+    """
+    found: list[NamedDate] = []
+    folded = _fold(text)
+    for match in _DATE.finditer(folded):
+        if match["iso_month"]:
+            found.append(NamedDate(int(match["iso_year"]), int(match["iso_month"]), int(match["iso_day"] or 0) or None))
+            continue
+        day, year = match["day_before"] or match["day_after"], match["year"]
+        if match["month"] in _AMBIGUOUS_MONTHS and not (
+            day or year or folded[: match.start()].endswith(("in ", "im ", "en "))
+        ):
+            continue
+        found.append(NamedDate(int(year) if year else None, _MONTHS[match["month"]], int(day) if day else None))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDate:
+    """A month (1 to 12) as a question names it, with its year and its day where they are said."""
+
+    year: int | None
+    month: int
+    day: int | None
+
+
+def _fold(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    # Runs of combining marks are cut first: sorting them makes normalize() quadratic.
+    decomposed = normalize("NFKD", _MARK_RUN.sub(r"\1", _INVISIBLE.sub("", text))).casefold()
+    return normalize("NFC", _LATIN_MARKS.sub("", decomposed.translate(_LETTERS)))
+
+
+def _terms(text: str) -> Iterator[str]:
+    folded = _fold(text)
+    if folded.isascii():
+        for word in _ASCII_WORD.findall(folded):
+            yield from _terms_of_word(word)
+        return
+    for match in _WORD.finditer(folded):
+        word = match[0]
+        if match["unspaced"] is None:
+            yield from _terms_of_word(word)
+        elif len(word) == 1:
+            yield word
+        else:
+            for first, second in pairwise(word):
+                yield first + second
+
+
+def _terms_of_word(word: str) -> Iterator[str]:
+    head, apostrophe, tail = word.partition("'")
+    if tail == "t" and head.endswith("n"):
+        return
+    parts = (head,) if not apostrophe or tail in _ENCLITICS else (head, tail)
+    for part in parts:
+        if part not in STOP_WORDS:
+            yield _stem(_cut(_BASE_FORMS.get(part, part)))
+
+
+def _cut(word: str) -> str:
+    # A character takes four bytes at most.
+    if len(word) <= TERM_SIZE_BYTES_MAX // 4:
+        return word
+    return word.encode()[:TERM_SIZE_BYTES_MAX].decode(errors="ignore")
+
+
+def _stem(word: str) -> str:
+    code = ord(word[0])
+    if code < 0x0370:
+        stem: str = _ENGLISH.stemWord(word)
+        return stem
+    for first, last, stemmer in _STEMMERS_BY_SCRIPT:
+        if first <= code <= last:
+            other: str = stemmer.stemWord(word)
+            return _cut(other)
+    return word

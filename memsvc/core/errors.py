@@ -1,0 +1,103 @@
+"""The one error a caller sees: a code for machines, a message for people, and whether trying again can help."""
+
+from enum import StrEnum
+from typing import Any
+
+
+class Code(StrEnum):
+    """Every error code of every surface; the value is what goes over the wire."""
+
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    INVALID_PATH = "INVALID_PATH"
+    INVALID_OFFSET = "INVALID_OFFSET"
+    INVALID_QUERY = "INVALID_QUERY"
+    INVALID_CONTENT = "INVALID_CONTENT"
+    NOT_FOUND = "NOT_FOUND"
+    ALREADY_EXISTS = "ALREADY_EXISTS"
+    IS_DIRECTORY = "IS_DIRECTORY"
+    NOT_DIRECTORY = "NOT_DIRECTORY"
+    NOT_EMPTY = "NOT_EMPTY"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
+    QUOTA_EXCEEDED = "QUOTA_EXCEEDED"
+    RATE_LIMITED = "RATE_LIMITED"
+    RESOURCE_BUSY = "RESOURCE_BUSY"
+    CONFLICT = "CONFLICT"
+    VERSION_CONFLICT = "VERSION_CONFLICT"
+    PRECONDITION_REQUIRED = "PRECONDITION_REQUIRED"
+    UNAVAILABLE = "UNAVAILABLE"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
+
+
+RETRYABLE = frozenset({Code.RATE_LIMITED, Code.RESOURCE_BUSY, Code.UNAVAILABLE})
+
+HTTP_STATUS: dict[Code, int] = {
+    Code.INVALID_ARGUMENT: 400,
+    Code.INVALID_PATH: 400,
+    Code.INVALID_OFFSET: 400,
+    Code.INVALID_QUERY: 400,
+    Code.INVALID_CONTENT: 400,
+    Code.NOT_FOUND: 404,
+    Code.ALREADY_EXISTS: 409,
+    Code.IS_DIRECTORY: 400,
+    Code.NOT_DIRECTORY: 400,
+    Code.NOT_EMPTY: 409,
+    Code.PERMISSION_DENIED: 403,
+    Code.PAYLOAD_TOO_LARGE: 413,
+    Code.QUOTA_EXCEEDED: 507,
+    Code.RATE_LIMITED: 429,
+    Code.RESOURCE_BUSY: 409,
+    Code.CONFLICT: 409,
+    Code.VERSION_CONFLICT: 412,
+    Code.PRECONDITION_REQUIRED: 428,
+    Code.UNAVAILABLE: 503,
+    Code.INTERNAL_ERROR: 500,
+}
+
+
+class MemsvcError(Exception):
+    """A failure that the caller can read and, mostly, act on.
+
+    `message` never holds content, keys or SQL. `recovery` says what to do next. `details` are further machine-readable
+    members of the error body.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        *,
+        recovery: str | None = None,
+        retry_after_s: float | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.recovery = recovery
+        self.retry_after_s = retry_after_s
+        self.details = details or {}
+
+    @property
+    def retryable(self) -> bool:
+        """True when the same call may succeed later; never for a fault of the input."""
+        return self.code in RETRYABLE
+
+    @property
+    def http_status(self) -> int:
+        """The HTTP status that carries this error on the REST surface."""
+        return HTTP_STATUS[self.code]
+
+    def body(self) -> dict[str, Any]:
+        """The error as it goes over every wire: `{code, message, retryable, recovery?, retry_after_s?, ...}`."""
+        body: dict[str, Any] = {"code": self.code.value, "message": self.message, "retryable": self.retryable}
+        if self.recovery is not None:
+            body["recovery"] = self.recovery
+        if self.retry_after_s is not None:
+            body["retry_after_s"] = self.retry_after_s
+        return body | self.details
+
+
+def invalid(message: str, *, recovery: str | None = None) -> MemsvcError:
+    """The error for an argument that can never be right, however often it is sent."""
+    return MemsvcError(Code.INVALID_ARGUMENT, message, recovery=recovery)

@@ -1,0 +1,153 @@
+"""Response items: the messages, calls and outputs of a conversation, kept whole and read in one place."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from memsvc.core.errors import invalid
+
+Item = dict[str, Any]
+
+LEVELS_MAX = 100
+_MEDIA_WORDS = ("image", "file", "audio")
+
+_ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
+_TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal", "summary_text"})
+
+
+def normalise_item(item: Any, where: str) -> Item:
+    """The item with string content turned into one text part and `type` filled in; every other field as it came.
+
+    INVALID_ARGUMENT, naming `where`, when it is not an object or a field that memory reads has a wrong type.
+    """
+    if not isinstance(item, dict):
+        raise invalid(f"{where} must be an object")
+    for field in ("type", "role", "name", "call_id", "id"):
+        if item.get(field) is not None and not isinstance(item[field], str):
+            raise invalid(f"{where}.{field} must be a string")
+    metadata = item.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise invalid(f"{where}.metadata must be an object")
+    content = item.get("content")
+    kind = item.get("type")
+    if kind is None and ("role" in item or "content" in item):
+        kind = "message"
+    if kind is None:
+        raise invalid(f"{where} needs a type, or a role and content")
+    whole = {"type": kind} | item if "type" not in item or item["type"] is None else dict(item)
+    whole["type"] = kind
+    if isinstance(content, str):
+        part = "output_text" if item.get("role") == "assistant" else "input_text"
+        whole["content"] = [{"type": part, "text": content}]
+    elif content is not None:
+        whole["content"] = _checked_parts(content, where)
+    _check_plain(whole, where)
+    return whole
+
+
+def _check_plain(item: Item, where: str) -> None:
+    if not _nests_within(item, LEVELS_MAX):
+        raise invalid(f"{where} may nest {LEVELS_MAX} levels deep at the most")
+    try:
+        canonical(item)
+    except orjson.JSONEncodeError as error:
+        raise invalid(f"{where} is not plain JSON: an integer over 64 bits, or text that is not Unicode") from error
+
+
+def _nests_within(value: Any, levels: int) -> bool:
+    """Whether a value is at most so many levels deep: a deeper one could be stored, but no answer could show it."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_nests_within(one, levels - 1) for one in inner if isinstance(one, dict | list))
+
+
+def _checked_parts(content: Any, where: str) -> list[Any]:
+    if not isinstance(content, list):
+        raise invalid(f"{where}.content must be a string or an array of parts")
+    for index, part in enumerate(content):
+        if not isinstance(part, dict):
+            raise invalid(f"{where}.content[{index}] must be an object")
+        for field in ("type", "text"):
+            if part.get(field) is not None and not isinstance(part[field], str):
+                raise invalid(f"{where}.content[{index}].{field} must be a string")
+    return content
+
+
+def user_message(text: str) -> Item:
+    """One user message with one text part."""
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+def text_parts(item: Item) -> list[str]:
+    """The texts of a message's parts, in order."""
+    content = item.get("content")
+    if not isinstance(content, list):
+        return []
+    return [part["text"] for part in content if (part.get("type") or "text") in _TEXT_PARTS and part.get("text")]
+
+
+def text_of(item: Item) -> str:
+    """What a person would read of the item: its message text, or the output of a call; "" when there is neither."""
+    parts = text_parts(item)
+    output = item.get("output")
+    if isinstance(output, str):
+        parts.append(output)
+    elif isinstance(output, list):
+        parts += [part["text"] for part in output if isinstance(part, dict) and isinstance(part.get("text"), str)]
+    return "\n".join(parts)
+
+
+def counted_texts(item: Item) -> list[str]:
+    """What a model reads of an item: its texts, its name, its arguments and its output."""
+    output, arguments = item.get("output"), item.get("arguments")
+    texts = [part["text"] for part in _parts(item) if isinstance(part.get("text"), str)]
+    texts += [value for value in (item.get("name"), arguments, output) if isinstance(value, str)]
+    texts += [orjson.dumps(value).decode() for value in (arguments,) if isinstance(value, dict | list)]
+    return texts + ([orjson.dumps(output).decode()] if isinstance(output, dict) else [])
+
+
+def media_count(item: Item) -> int:
+    """How many pictures, files and sounds an item holds."""
+    return sum(any(word in str(part.get("type")) for word in _MEDIA_WORDS) for part in _parts(item))
+
+
+def _parts(item: Item) -> list[Item]:
+    lists = (item.get("content"), item.get("summary"), item.get("output"))
+    return [part for parts in lists if isinstance(parts, list) for part in parts if isinstance(part, dict)]
+
+
+def longest_text(item: Item) -> int:
+    """The characters of the longest text that an item holds as a message, as an output or as arguments."""
+    return max(map(len, counted_texts(item)), default=0)
+
+
+def role_of(item: Item) -> str:
+    """`user`, `assistant`, `system`, `developer`, `tool` or `other` for a message, `tool` for everything else."""
+    if item["type"] != "message":
+        return "tool"
+    role = item.get("role") or "user"
+    return role if role in _ROLES else "other"
+
+
+def speaker_of(item: Item) -> str:
+    """The name of who said it, when the client says so: `metadata.speaker`, or a message's `name`; else ""."""
+    speaker = (item.get("metadata") or {}).get("speaker")
+    if not speaker and item["type"] == "message":
+        speaker = item.get("name")
+    return speaker.replace("\x00", "")[:128] if isinstance(speaker, str) else ""
+
+
+def canonical(item: Item) -> bytes:
+    """The same bytes for the same item, whatever the order of its fields."""
+    return orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+
+
+def digest(item: Item) -> int:
+    """A signed 64-bit fingerprint of an item, equal for items that are equal field by field."""
+    return int.from_bytes(hashlib.blake2b(canonical(item), digest_size=8).digest(), "big", signed=True)
+
+
+def fingerprint(groups: Sequence[Sequence[Item]]) -> bytes:
+    """A 32-byte fingerprint of several lists of items: equal only when every list is equal in content and order."""
+    return hashlib.sha256(orjson.dumps([[canonical(item).hex() for item in group] for group in groups])).digest()

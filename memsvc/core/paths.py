@@ -1,0 +1,108 @@
+"""Paths, names and identifiers: what is allowed, and the one reversible encoding of an identifier as a path segment."""
+
+import re
+import unicodedata
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+
+PATH_BYTES_MAX = 512
+IDENTIFIER_BYTES_MAX = 128
+ROOT = ""
+
+_PATH = re.compile(r"[A-Za-z0-9/_.%-]+\Z")
+_PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
+_SEGMENT_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
+
+
+def check_project(project: str) -> str:
+    """The project name itself, or INVALID_PATH: 1 to 128 of `A-Za-z0-9_.-`."""
+    if not _PROJECT.match(project):
+        raise MemsvcError(Code.INVALID_PATH, "project must be 1 to 128 characters of A-Z a-z 0-9 _ . -")
+    return project
+
+
+def check_path(path: str) -> str:
+    """The canonical path, or INVALID_PATH. `""` and `"/"` are the root, returned as `""`.
+
+    A path is at most 512 bytes of `A-Za-z0-9/_.%-`, starts with `/`, does not end with it, and has no empty, `.` or
+    `..` segment.
+    """
+    if path in ("", "/"):
+        return ROOT
+    if not _PATH.match(path):
+        raise MemsvcError(Code.INVALID_PATH, "path may only hold A-Z a-z 0-9 / _ . % -")
+    if len(path) > PATH_BYTES_MAX:
+        raise MemsvcError(Code.INVALID_PATH, f"path is longer than {PATH_BYTES_MAX} bytes")
+    if not path.startswith("/") or path.endswith("/"):
+        raise MemsvcError(Code.INVALID_PATH, "path must start with / and must not end with /")
+    if any(segment in ("", ".", "..") for segment in path[1:].split("/")):
+        raise MemsvcError(Code.INVALID_PATH, "path must not have empty, . or .. segments")
+    return path
+
+
+def check_identifier(value: str, name: str) -> str:
+    """The identifier in NFC, or INVALID_ARGUMENT: any Unicode text of 1 to 128 bytes without control characters."""
+    # normalize() is quadratic in runs of combining marks, so what is far too long is refused before it
+    if len(value) > 4 * IDENTIFIER_BYTES_MAX:
+        raise invalid(f"{name} must be 1 to {IDENTIFIER_BYTES_MAX} bytes of UTF-8")
+    try:
+        value = unicodedata.normalize("NFC", value)
+        size_bytes = len(value.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise invalid(f"{name} is not valid Unicode text") from error
+    if not 1 <= size_bytes <= IDENTIFIER_BYTES_MAX:
+        raise invalid(f"{name} must be 1 to {IDENTIFIER_BYTES_MAX} bytes of UTF-8, not {size_bytes}")
+    if any(unicodedata.category(character) == "Cc" for character in value):
+        raise invalid(f"{name} must not hold control characters")
+    return value
+
+
+def encode_segment(identifier: str) -> str:
+    """One path segment for an identifier, reversible by `decode_segment`; distinct identifiers give distinct segments.
+
+    Bytes outside `A-Za-z0-9_-.` are percent-encoded, and so are the dots of an identifier that consists of dots alone.
+    """
+    raw = identifier.encode("utf-8")
+    if set(raw) == {0x2E}:
+        return "%2E" * len(raw)
+    return "".join(chr(byte) if byte in _SEGMENT_SAFE else f"%{byte:02X}" for byte in raw)
+
+
+def decode_segment(segment: str) -> str | None:
+    """The identifier that `encode_segment` made this segment from; None when it made no such segment."""
+    raw = bytearray()
+    position = 0
+    while position < len(segment):
+        if segment[position] != "%":
+            raw += segment[position].encode("utf-8")
+            position += 1
+            continue
+        digits = segment[position + 1 : position + 3]
+        if not re.fullmatch(r"[0-9A-F]{2}", digits):
+            return None
+        raw.append(int(digits, 16))
+        position += 3
+    try:
+        identifier = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return identifier if encode_segment(identifier) == segment else None
+
+
+def ancestors(path: str) -> list[str]:
+    """Every proper ancestor directory of a path, nearest last, without the root: `/a/b/c` gives `/a`, `/a/b`."""
+    parts = path.split("/")[1:-1]
+    return ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]
+
+
+def name_of(path: str) -> str:
+    """The last segment of a path."""
+    return path.rsplit("/", 1)[-1]
+
+
+def below(directory: str) -> tuple[str, str]:
+    """The half-open range of paths inside a directory, in byte order: `low <= path < high`, whatever `_` or `%` it has.
+
+    `/` sorts just before `0`, so the range of `/a_b` is from `/a_b/` to `/a_b0` and never touches `/axb` or `/a_bc`.
+    """
+    return directory + "/", directory + "0"

@@ -1,0 +1,44 @@
+"""Who is calling and whose data a call may touch."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+TENANT_BYTES = 32
+
+
+class Permission(StrEnum):
+    """What a key may do; a tool names the one that it needs."""
+
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+
+
+ALL_PERMISSIONS = frozenset(Permission)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The tenant and project whose data is touched; the first argument of everything that touches data."""
+
+    tenant: bytes
+    project: str
+
+    def __post_init__(self) -> None:
+        if len(self.tenant) != TENANT_BYTES:
+            raise ValueError(f"a tenant is {TENANT_BYTES} bytes, not {len(self.tenant)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who was authenticated. `projects` and `hidden_tools` narrow what the key may see; None means all projects."""
+
+    tenant: bytes
+    key_label: str
+    permissions: frozenset[Permission] = ALL_PERMISSIONS
+    projects: frozenset[str] | None = None
+    hidden_tools: frozenset[str] = frozenset()
+
+    def may_touch(self, project: str) -> bool:
+        """True when the key is not confined to other projects."""
+        return self.projects is None or project in self.projects

@@ -1,0 +1,102 @@
+"""How a style publishes what it can do: a tool is data, and every surface is a skin over the catalogue of tools."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import check_project
+from memsvc.core.scope import Permission, Scope
+
+DEFAULT_PROJECT = "default"
+PLUGINS = ("auto", "rag")
+
+
+class Arguments(BaseModel):
+    """What every tool takes: a project, and the store to use. An explicit null counts as not given."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
+
+    project: str = Field(DEFAULT_PROJECT, description="a named part of your memory; nothing is shared between projects")
+    plugin: str = Field("auto", description="accepted for older clients", json_schema_extra={"enum": list(PLUGINS)})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            return {name: value for name, value in given.items() if value is not None}
+        return given
+
+    @field_validator("project")
+    @classmethod
+    def _project(cls, value: str) -> str:
+        return check_project(value.strip() or DEFAULT_PROJECT)
+
+    @field_validator("plugin")
+    @classmethod
+    def _plugin(cls, value: str) -> str:
+        plugin = value.strip().lower()
+        if plugin not in PLUGINS:
+            raise MemsvcError(
+                Code.INVALID_ARGUMENT,
+                "that plugin is not available; available plugins: " + ", ".join(PLUGINS),
+                details={"available_plugins": list(PLUGINS)},
+            )
+        return plugin
+
+
+class Result(BaseModel):
+    """What a tool answers; the same object goes out as text and as structured content."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One thing that a caller can do.
+
+    `logged` names the string arguments that the call log may keep as they are (identifiers and paths); every other
+    string is content and leaves only its length behind. `counter` and `duration_ms` name the metrics of this tool
+    beyond those that every tool has.
+    """
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Arguments]
+    result: type[Result]
+    run: Callable[[Scope, Any], Awaitable[Result]]
+    permission: Permission
+    read_only: bool
+    idempotent: bool
+    destructive: bool = False
+    logged: frozenset[str] = frozenset()
+    counter: str | None = None
+    duration_ms: str | None = None
+
+
+EntryType = Literal["FILE", "DIRECTORY"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A file that is made from rows when somebody reads it: it has no versions and cannot be written."""
+
+    path: str
+    updated_at: datetime
+    content: bytes
+
+
+class Views(Protocol):
+    """The rendered files of a style. They stand in the file tree beside the stored ones and win over them."""
+
+    async def read(self, scope: Scope, path: str) -> Rendered | None:
+        """The rendered file at exactly this path, or None."""
+        ...
+
+    async def below(self, scope: Scope, directory: str) -> Sequence[Rendered]:
+        """The rendered files inside a directory, at any depth."""
+        ...

@@ -1,0 +1,213 @@
+"""The one way into a tool, for every surface: find it, validate, permit, run, name the error, log, count."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+import orjson
+import structlog
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, from_json
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.ports import Clock, Meter
+from memsvc.core.scope import Caller, Scope
+from memsvc.core.tools import DEFAULT_PROJECT, Arguments, Tool
+from memsvc.gateway.audit import CallLog, printable, shape
+from memsvc.gateway.metrics import NO_CODE, UNKNOWN_TOOL
+from memsvc.store.calls import CallRecord
+
+log = structlog.get_logger("memsvc.calls")
+
+NAME_CHARS_MAX = 64
+PROBLEMS_MAX = 5
+
+
+class Catalogue:
+    """The tools by name; ValueError for a name that is taken."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.name in self._tools:
+                raise ValueError(f"two tools are named {tool.name}")
+            self._tools[tool.name] = tool
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of this name, or None."""
+        return self._tools.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all tools, in the order in which they were published."""
+        return tuple(self._tools)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call came to: a body for every wire, as an object and as compact JSON, and the error if it is one."""
+
+    body: dict[str, Any]
+    text: str
+    error: MemsvcError | None = None
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call under way: what is known of it so far, for the log."""
+
+    caller: Caller
+    surface: str
+    request_id: str
+    given: Any
+    started: float = field(default_factory=perf_counter)
+    tool: Tool | None = None
+    project: str = DEFAULT_PROJECT
+    status: str = "cancelled"
+    code: str = NO_CODE
+
+    @property
+    def tool_name(self) -> str:
+        return UNKNOWN_TOOL if self.tool is None else self.tool.name
+
+    def identifier(self, name: str) -> str | None:
+        """An identifier among the given arguments, if the tool says that it may be logged."""
+        if self.tool is None or name not in self.tool.logged or not isinstance(self.given, Mapping):
+            return None
+        value = self.given.get(name)
+        return printable(value, 128) if isinstance(value, str) else None
+
+
+class Dispatch:
+    """Runs calls. Nothing that a tool raises gets past it but cancellation."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        call_log: CallLog,
+        meter: Meter,
+        clock: Clock,
+        disabled: frozenset[str] = frozenset(),
+    ) -> None:
+        self.catalogue = catalogue
+        self._call_log = call_log
+        self._meter = meter
+        self._clock = clock
+        self._disabled = disabled
+
+    def tools_for(self, caller: Caller) -> list[Tool]:
+        """The tools that this caller may see."""
+        return [tool for tool in self.catalogue if self._sees(caller, tool)]
+
+    def _sees(self, caller: Caller, tool: Tool) -> bool:
+        return tool.name not in self._disabled and tool.name not in caller.hidden_tools
+
+    async def call(self, caller: Caller, name: str, arguments: Any, *, surface: str, request_id: str) -> Outcome:
+        """Run a tool by name. Never raises but for cancellation: every other end is an outcome, logged and counted."""
+        call = _Call(caller, surface, request_id, arguments)
+        try:
+            text = await self._run(call, name)
+            outcome = Outcome(from_json(text), text)
+            call.status = "success"
+        except MemsvcError as error:
+            outcome = _failed(call, error)
+        except Exception as error:  # the one door: whatever else a tool raises is ours, and its text may be content
+            log.error("a tool failed", tool=call.tool_name, request_id=request_id, exc_info=error)
+            outcome = _failed(call, MemsvcError(Code.INTERNAL_ERROR, "internal error"))
+        finally:
+            self._account(call)
+        return outcome
+
+    async def _run(self, call: _Call, name: str) -> str:
+        tool = self.catalogue.get(name)
+        if tool is None or not self._sees(call.caller, tool):
+            raise MemsvcError(Code.NOT_FOUND, f"Unknown tool: {printable(name, NAME_CHARS_MAX)}")
+        call.tool = tool
+        arguments = _validated(tool, call.given)
+        call.project = arguments.project
+        if tool.permission not in call.caller.permissions:
+            raise MemsvcError(Code.PERMISSION_DENIED, f"this key lacks the {tool.permission.value} permission")
+        if not call.caller.may_touch(arguments.project):
+            raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch this project")
+        result = await tool.run(Scope(call.caller.tenant, arguments.project), arguments)
+        return result.model_dump_json()
+
+    def _account(self, call: _Call) -> None:
+        """Log and count a call that has ended, whichever way."""
+        duration_ms = (perf_counter() - call.started) * 1000
+        tool = call.tool
+        self._meter.add("memsvc_calls_total", tool=call.tool_name, status=call.status, code=call.code)
+        self._meter.add("memsvc_call_duration_ms", duration_ms, tool=call.tool_name)
+        if tool is not None and tool.counter is not None:
+            self._meter.add(tool.counter, status=call.status)
+        if tool is not None and tool.duration_ms is not None:
+            self._meter.add(tool.duration_ms, duration_ms)
+        self._call_log.record(
+            CallRecord(
+                tenant=call.caller.tenant,
+                project=call.project,
+                call=uuid4(),
+                called_at=self._clock.now(),
+                surface=call.surface,
+                tool=call.tool_name,
+                key_label=call.caller.key_label,
+                status=call.status,
+                code=call.code or None,
+                duration_ms=duration_ms,
+                arguments={} if tool is None else shape(call.given, tool),
+                request_id=call.request_id,
+            )
+        )
+        log.info(
+            "call",
+            request_id=call.request_id,
+            surface=call.surface,
+            tool=call.tool_name,
+            project=call.project,
+            session_id=call.identifier("session_id"),
+            turn_id=call.identifier("turn_id"),
+            latency_ms=round(duration_ms, 2),
+            status=call.status,
+            code=call.code or None,
+        )
+
+
+def _failed(call: _Call, error: MemsvcError) -> Outcome:
+    call.status, call.code = "error", error.code.value
+    body = error.body()
+    return Outcome(body, orjson.dumps(body).decode(), error)
+
+
+def _validated(tool: Tool, given: Any) -> Arguments:
+    if given is None:
+        given = {}
+    if not isinstance(given, Mapping):
+        raise invalid("arguments must be an object")
+    try:
+        orjson.dumps(given)
+    except orjson.JSONEncodeError:  # what neither a database nor an answer could hold, though some parsers let it in
+        raise invalid("arguments must be plain JSON: Unicode text, integers of 64 bits, 254 levels at most") from None
+    try:
+        return tool.arguments.model_validate(given)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=True, include_input=False)
+        told = [_problem(problem) for problem in problems[:PROBLEMS_MAX]]
+        if len(problems) > PROBLEMS_MAX:
+            told.append(f"and {len(problems) - PROBLEMS_MAX} more")
+        raise invalid("; ".join(told)) from None
+
+
+def _problem(problem: ErrorDetails) -> str:
+    """`field: problem`, without a value that was given."""
+    where = ".".join(printable(str(part), NAME_CHARS_MAX) for part in problem["loc"]) or "arguments"
+    match problem["type"]:
+        case "union_tag_invalid":
+            return f"{where}: must be one of {problem.get('ctx', {}).get('expected_tags')}"
+        case "extra_forbidden":
+            return f"{where}: there is no such argument"
+        case _:
+            return f"{where}: {problem['msg']}"

@@ -1,0 +1,171 @@
+"""What a request must be before anything looks inside it: named, from an allowed host and origin, small and shallow."""
+
+import re
+from array import array
+from collections.abc import Sequence
+from itertools import accumulate
+from uuid import uuid4
+
+import structlog
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.gateway.auth import is_loopback
+from memsvc.gateway.rest import PUBLIC_PATHS, REQUEST_ID, error_response
+
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+WRONG_HOST_STATUS = 421
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+class LimitsOptions(BaseModel):
+    """What a request may be. Hosts and origins are exact, or end in `:*` for any port."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    request_bytes_max: int = Field(4 * 1024 * 1024, ge=1024, description="largest request body, 413 above it")
+    json_depth_max: int = Field(64, ge=8, le=128, description="deepest nesting of a JSON body, 400 below it")
+    allowed_hosts: tuple[str, ...] = Field(
+        (), description="Host headers that are answered; empty: this machine's names on a loopback bind, else any"
+    )
+    allowed_origins: tuple[str, ...] = Field(
+        (), description="web origins whose pages may call; empty: this machine's on a loopback bind, else none"
+    )
+
+
+def deeper_than(body: bytes, depth_max: int) -> bool:
+    """True when JSON nests deeper than this. Linear in the body and without recursion, whatever the body is."""
+    if body.count(b"[") + body.count(b"{") <= depth_max:
+        return False
+    outside_strings = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
+    brackets = b"".join(outside_strings).translate(_STEPS, _NOT_BRACKETS)
+    return max(accumulate(array("b", brackets)), default=0) > depth_max
+
+
+def check_json(body: bytes, options: LimitsOptions) -> None:
+    """INVALID_ARGUMENT for a body that is not UTF-8 text or nests too deep; whether it is JSON is not asked here.
+
+    UTF-16 and UTF-32, which Python's parser would read, are refused: they would hide brackets from the depth check.
+    """
+    if b"\0" in body or body[:1] in (b"\xfe", b"\xff"):
+        raise invalid("the request body must be UTF-8")
+    if deeper_than(body, options.json_depth_max):
+        raise invalid(f"the request body nests deeper than {options.json_depth_max} levels")
+
+
+def _header(scope: Scope, name: bytes) -> bytes | None:
+    return next((value for key, value in scope["headers"] if key == name), None)
+
+
+class RequestId:
+    """ASGI: names every request, by the caller's X-Request-ID if it is a sane one, and echoes the name."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        given = _header(scope, b"x-request-id")
+        name = given if given is not None and _REQUEST_ID.fullmatch(given) else uuid4().hex.encode()
+        scope[REQUEST_ID] = name.decode()
+
+        async def send_named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), (b"x-request-id", name)]}
+            await send(message)
+
+        with structlog.contextvars.bound_contextvars(request_id=scope[REQUEST_ID]):
+            await self.app(scope, receive, send_named)
+
+
+def _matches(value: str, allowed: Sequence[str]) -> bool:
+    for pattern in allowed:
+        if value == pattern:
+            return True
+        if pattern.endswith(":*") and value.startswith(pattern[:-1]) and value[len(pattern) - 1 :].isdigit():
+            return True
+    return False
+
+
+class CheckHost:
+    """ASGI: refuses a foreign Host (DNS rebinding) and a foreign Origin (a web page), on every path but health's.
+
+    Bound to loopback, it answers to this machine's names, on any port, and to pages from there. Bound elsewhere, Host
+    is checked once `allowed_hosts` is set, and no page may call unless `allowed_origins` lets it.
+    """
+
+    def __init__(self, app: ASGIApp, options: LimitsOptions, host: str) -> None:
+        self.app = app
+        loopback = LOOPBACK_HOSTS if is_loopback(host) else ()
+        local_hosts = [pattern for name in loopback for pattern in (name, f"{name}:*")]
+        self._hosts = options.allowed_hosts or tuple(local_hosts)
+        self._origins = options.allowed_origins or tuple(f"http://{pattern}" for pattern in local_hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS:
+            host = (_header(scope, b"host") or b"").decode("latin-1").lower()
+            if self._hosts and not _matches(host, self._hosts):
+                recovery = "add it to limits.allowed_hosts"
+                error = MemsvcError(Code.PERMISSION_DENIED, "this Host is not served here", recovery=recovery)
+                await error_response(error, scope, status=WRONG_HOST_STATUS)(scope, receive, send)
+                return
+            origin = _header(scope, b"origin")
+            if origin and not _matches(origin.decode("latin-1").lower(), self._origins):
+                recovery = "add it to limits.allowed_origins"
+                error = MemsvcError(Code.PERMISSION_DENIED, "pages of this Origin may not call", recovery=recovery)
+                await error_response(error, scope)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+class LimitBody:
+    """ASGI: hands on whole request bodies, none of them over the limit, and no JSON too deep for a parser."""
+
+    def __init__(self, app: ASGIApp, options: LimitsOptions) -> None:
+        self.app = app
+        self._options = options
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            body, tail = await self._read(scope, receive)
+            if body and b"json" in (_header(scope, b"content-type") or b"").lower():
+                check_json(body, self._options)
+        except MemsvcError as error:
+            await error_response(error, scope)(scope, receive, send)
+            return
+        messages = [{"type": "http.request", "body": body, "more_body": False}] if tail is None else [tail]
+
+        async def replay() -> Message:
+            return messages.pop() if messages else await receive()
+
+        await self.app(scope, replay, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> tuple[bytes, Message | None]:
+        """The whole body, and the message that ended it early, if one did."""
+        size_max = self._options.request_bytes_max
+        declared = _header(scope, b"content-length")
+        too_large = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"the request body is larger than {size_max} bytes")
+        if declared is not None and declared.isdigit() and int(declared[:20]) > size_max:
+            raise too_large
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return b"", message
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > size_max:
+                raise too_large
+            chunks.append(chunk)
+            if not message.get("more_body", False):
+                return chunks[0] if len(chunks) == 1 else b"".join(chunks), None

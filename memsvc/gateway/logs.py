@@ -1,0 +1,92 @@
+"""Logging: one line of JSON an event on stderr, from us and from libraries, and no line that could hold content."""
+
+import logging
+import sys
+import traceback
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import orjson
+import structlog
+from structlog.typing import EventDict, WrappedLogger
+
+FRAMES_MAX = 16
+CAUSES_MAX = 4
+
+# Libraries whose messages are about themselves. All others (mcp, asyncio, asyncpg, httpx) put requests, headers, values
+# and the text of exceptions into theirs, so only the place in their source is told.
+_TRUSTED = ("memsvc", "uvicorn", "alembic")
+
+
+def locations(error: BaseException) -> list[str]:
+    """Where an exception and its causes came from, innermost last: their types and places, never their text."""
+    return [line for link in _chain(error) for line in (*_frames(link.__traceback__), type(link).__qualname__)]
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    links: list[BaseException] = []
+    while error is not None and len(links) < CAUSES_MAX:
+        links.append(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    yield from reversed(links)
+
+
+def _frames(trace: TracebackType | None) -> list[str]:
+    frames = list(traceback.walk_tb(trace))[-FRAMES_MAX:]
+    return [f"{frame.f_globals.get('__name__', '?')}:{line} {frame.f_code.co_name}" for frame, line in frames]
+
+
+def _without_text(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """A structlog processor: an exception is told by its type and its places."""
+    error = event.pop("exc_info", None)
+    if error is True:
+        error = sys.exc_info()
+    if isinstance(error, tuple):
+        error = error[1]
+    if isinstance(error, BaseException):
+        event["error"] = type(error).__qualname__
+        event["at"] = locations(error)
+    return event
+
+
+def _json(event: EventDict, **_: Any) -> bytes:
+    return orjson.dumps(event, default=lambda value: type(value).__qualname__)
+
+
+class _Bridge(logging.Handler):
+    """Hands the records of libraries to structlog."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        trusted = record.name.split(".", 1)[0] in _TRUSTED
+        event = f"{record.name}:{record.lineno} {record.funcName}"
+        if trusted:
+            event = record.getMessage().strip().split("\n", 1)[0]  # a traceback may follow, which is told by its places
+        logger = structlog.get_logger(record.name)
+        level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
+        logger.log(level, event, logger=record.name, exc_info=record.exc_info)
+
+
+def configure_logging(level: str = "info", file: BinaryIO | None = None) -> None:
+    """Send every log line of this process as JSON to stderr. Run uvicorn with `log_config=None, access_log=False`."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _without_text,
+            structlog.processors.JSONRenderer(serializer=_json),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.BytesLoggerFactory(file or sys.stderr.buffer),
+        cache_logger_on_first_use=True,
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [_Bridge()]
+    root.setLevel(max(number, logging.INFO))
+    logging.captureWarnings(True)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        library = logging.getLogger(name)
+        library.handlers[:] = []
+        library.propagate = name != "uvicorn.access"

@@ -1,0 +1,131 @@
+"""The published metrics: a closed set of names and labels, every series there from the start, and no global state."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import Metric
+
+from memsvc.core.errors import Code
+from memsvc.core.tools import Tool
+
+STATUSES = ("success", "error", "cancelled")
+NO_CODE = ""
+UNKNOWN_TOOL = "unknown"
+
+_CODES = (NO_CODE, *(code.value for code in Code))
+_MS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 500, 1000, 2000, 5000, 10000, 30000)
+_COUNTS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50)
+_CANDIDATES = (0, 1, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 20000)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A metric: what it is, its labels with all their values, and the bounds of a histogram's buckets."""
+
+    kind: Literal["counter", "histogram"]
+    help: str
+    labels: Mapping[str, tuple[str, ...]]
+    buckets: tuple[float, ...] = ()
+
+
+_TOOL = "tool"
+_PUBLISHED: dict[str, _Shape] = {
+    "mcp_memory_before_turn_total": _Shape("counter", "Calls of memory_before_turn", {"status": STATUSES}),
+    "mcp_memory_after_turn_total": _Shape("counter", "Calls of memory_after_turn", {"status": STATUSES}),
+    "mcp_memory_after_turn_duration_ms": _Shape("histogram", "How long memory_after_turn took", {}, _MS),
+    "mcp_memory_maintenance_total": _Shape("counter", "Maintenance runs", {"status": STATUSES}),
+    "mcp_memory_compaction_total": _Shape("counter", "Compactions of a session", {}),
+    "mcp_memory_fact_write_total": _Shape("counter", "Facts written", {"tier": ("L0", "L1", "L2")}),
+    "mcp_memory_idempotency_conflicts_total": _Shape("counter", "Turn ids that came again with another payload", {}),
+    "memsvc_calls_total": _Shape("counter", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}),
+    "memsvc_call_duration_ms": _Shape("histogram", "How long a call took", {_TOOL: ()}, _MS),
+    "memsvc_lock_wait_ms": _Shape("histogram", "Wait for an advisory lock", {"lock": ("session", "tree")}, _MS),
+    "memsvc_round_trips": _Shape("histogram", "Round trips of a transaction", {}, _COUNTS),
+    "memsvc_recall_candidates": _Shape("histogram", "Entries that a recall ranked", {}, _CANDIDATES),
+    "memsvc_audit_dropped_total": _Shape("counter", "Call records lost because they could not be written", {}),
+}
+_WATCHED = {
+    "memsvc_audit_backlog": "Call records that wait to be written",
+    "memsvc_pool_open": "Database connections open",
+    "memsvc_pool_idle": "Database connections open and idle",
+}
+
+_Series = tuple[str, tuple[tuple[str, str], ...]]
+
+
+class _Exposed(CollectorRegistry):
+    """A registry that leaves out the creation times, which would double the series for nobody's use."""
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in super().collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
+
+
+def _happens(labels: Mapping[str, str]) -> bool:
+    """Only an error has a code, and every error has one."""
+    return "code" not in labels or (labels["code"] != NO_CODE) == (labels["status"] == "error")
+
+
+class Metrics:
+    """The `Meter` of one process. A name or label outside the published set raises: it is a fault of ours."""
+
+    media_type = CONTENT_TYPE_PLAIN_0_0_4
+
+    def __init__(self) -> None:
+        self._registry = _Exposed(auto_describe=False)
+        self._families: dict[str, Counter | Histogram] = {}
+        self._add: dict[_Series, Callable[[float], None]] = {}
+        self._gauges = {name: Gauge(name, told, registry=self._registry) for name, told in _WATCHED.items()}
+        for name, shape in _PUBLISHED.items():
+            if shape.kind == "counter":
+                self._families[name] = Counter(name, shape.help, tuple(shape.labels), registry=self._registry)
+            else:
+                self._families[name] = Histogram(
+                    name, shape.help, tuple(shape.labels), buckets=shape.buckets, registry=self._registry
+                )
+            if _TOOL not in shape.labels:
+                self._open(name, shape.labels)
+
+    def know_tools(self, tools: Iterable[Tool]) -> None:
+        """Open the series of these tools, and of calls that named none; KeyError for a tool whose metric is unknown."""
+        names = [UNKNOWN_TOOL]
+        for tool in tools:
+            names.append(tool.name)
+            if tool.counter is not None:
+                self.add(tool.counter, 0, status="success")
+            if tool.duration_ms is not None and tool.duration_ms not in _PUBLISHED:
+                raise KeyError(tool.duration_ms)
+        for name, shape in _PUBLISHED.items():
+            if _TOOL in shape.labels:
+                self._open(name, {**shape.labels, _TOOL: tuple(names)})
+
+    def watch(self, name: str, read: Callable[[], float]) -> None:
+        """Read a gauge by this function whenever the metrics are read."""
+        self._gauges[name].set_function(read)
+
+    def watch_pool(self, usage: Callable[[], tuple[int, int]]) -> None:
+        """Read the pool's gauges by `Database.usage`."""
+        self.watch("memsvc_pool_open", lambda: usage()[0])
+        self.watch("memsvc_pool_idle", lambda: usage()[1])
+
+    def add(self, name: str, amount: float = 1.0, **labels: str) -> None:
+        """Count, or observe one value of a histogram; KeyError for a series outside the published set."""
+        self._add[name, tuple(sorted(labels.items()))](amount)
+
+    def text(self) -> bytes:
+        """Everything in the Prometheus text format."""
+        return generate_latest(self._registry)
+
+    def _open(self, name: str, labels: Mapping[str, tuple[str, ...]]) -> None:
+        family = self._families[name]
+        for values in product(*labels.values()):
+            series = dict(zip(labels, values, strict=True))
+            if _happens(series):
+                child = family.labels(*values) if labels else family
+                add = child.inc if isinstance(child, Counter) else child.observe
+                self._add[name, tuple(sorted(series.items()))] = add

@@ -1,0 +1,126 @@
+"""The plain HTTP routes: health, readiness and metrics, and every HTTP error in the one shape."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ExceptionHandler, Scope
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.gateway.metrics import Metrics
+from memsvc.store.database import Database
+
+log = structlog.get_logger("memsvc.rest")
+
+REQUEST_ID = "memsvc.request_id"
+HEALTH_PATH = "/healthz"
+READY_PATH = "/readyz"
+METRICS_PATH = "/metrics"
+MCP_PATHS = ("/mcp", "/mcp/")
+PUBLIC_PATHS = frozenset({HEALTH_PATH, READY_PATH, METRICS_PATH})
+CHECK_S_MAX = 1.0
+
+Check = Callable[[], Awaitable[bool]]
+
+_JSON_RPC_INVALID_REQUEST = -32600
+_JSON_RPC_INTERNAL_ERROR = -32603
+
+
+@dataclass(slots=True)
+class Draining:
+    """Whether this process has been told to stop: it answers what it has and is no longer ready for more."""
+
+    begun: bool = False
+
+
+def error_response(
+    error: MemsvcError, scope: Scope, *, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
+    """The error in the one shape. On the MCP path it is a JSON-RPC error as well, so that SDK clients can read it."""
+    body: dict[str, Any] = error.body()
+    if scope.get("path") in MCP_PATHS:
+        code = _JSON_RPC_INTERNAL_ERROR if error.http_status >= 500 else _JSON_RPC_INVALID_REQUEST
+        body |= {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": error.message, "data": error.body()}}
+    extra = dict(headers or {})
+    if error.retry_after_s is not None:
+        extra["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    return Response(orjson.dumps(body), status or error.http_status, extra, "application/json")
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    match error.status_code:
+        case 404:
+            named = MemsvcError(Code.NOT_FOUND, "there is nothing at this path")
+        case 405:
+            named = MemsvcError(Code.INVALID_ARGUMENT, "this path does not take that method")
+        case 413:
+            named = MemsvcError(Code.PAYLOAD_TOO_LARGE, "the request body is too large")
+        case status if status >= 500:
+            named = MemsvcError(Code.INTERNAL_ERROR, "internal error")
+        case _:
+            named = MemsvcError(Code.INVALID_ARGUMENT, "this request cannot be understood")
+    return error_response(named, request.scope, status=error.status_code, headers=error.headers)
+
+
+def _memsvc_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, MemsvcError)
+    return error_response(error, request.scope)
+
+
+def _unexpected_error(request: Request, error: Exception) -> Response:
+    name = request.scope.get(REQUEST_ID, "")
+    log.error("a request failed", request_id=name, exc_info=error)
+    internal = MemsvcError(Code.INTERNAL_ERROR, "internal error")
+    return error_response(internal, request.scope, headers={"X-Request-ID": name} if name else None)
+
+
+EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {
+    HTTPException: _http_error,
+    MemsvcError: _memsvc_error,
+    Exception: _unexpected_error,
+}
+
+
+def answers(database: Database) -> Check:
+    """The check that the database answers."""
+
+    async def check() -> bool:
+        return bool(await database.registry("SELECT 1"))
+
+    return check
+
+
+async def _holds(check: Check) -> bool:
+    try:
+        async with asyncio.timeout(CHECK_S_MAX):
+            return await check()
+    except (MemsvcError, TimeoutError):
+        return False
+
+
+def routes(metrics: Metrics, checks: Mapping[str, Check], draining: Draining) -> list[BaseRoute]:
+    """The public routes. `/readyz` is 200 when every check holds within a second and the process is not draining."""
+
+    async def health(_: Request) -> Response:
+        return Response(b'{"status":"ok"}', media_type="application/json")
+
+    async def ready(request: Request) -> Response:
+        held = await asyncio.gather(*map(_holds, checks.values()))
+        state = dict(zip(checks, held, strict=True)) | {"draining": draining.begun}
+        if all(held) and not draining.begun:
+            return Response(orjson.dumps({"status": "ready"} | state), media_type="application/json")
+        error = MemsvcError(Code.UNAVAILABLE, "not ready", retry_after_s=1.0, details={"checks": state})
+        return error_response(error, request.scope)
+
+    async def expose(_: Request) -> Response:
+        return Response(metrics.text(), media_type=metrics.media_type)
+
+    return [Route(HEALTH_PATH, health), Route(READY_PATH, ready), Route(METRICS_PATH, expose)]

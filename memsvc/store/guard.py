@@ -1,0 +1,103 @@
+"""The turn guard: a turn is stored once, and work that spans transactions is fenced by a token."""
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.store.database import Tx
+
+STALE_AFTER = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What is known of a turn: who is at work on it since when, or what it answered."""
+
+    done: bool
+    token: uuid.UUID
+    fingerprint: bytes
+    first_entry: int
+    result: Any
+    claimed_at: datetime
+
+
+async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: datetime) -> Guard:
+    """Begin work that spans transactions: the claim with a fresh token, or the guard as it stands when it is done.
+
+    A claim that is younger than two minutes makes this RESOURCE_BUSY; an older one is taken over, and its token with
+    it, so that whoever held it can no longer finish.
+    """
+    token = uuid.uuid4()
+    row = await tx.fetchrow(
+        """
+        INSERT INTO guards AS g (tenant, project, session, turn, done, token, fingerprint, first_entry, claimed_at)
+        VALUES ($1, $2, $3, $4, false, $5, $6, 0, $7)
+        ON CONFLICT (tenant, project, session, turn) DO UPDATE SET token = $5, fingerprint = $6, claimed_at = $7
+            WHERE NOT g.done AND g.claimed_at <= $8
+        RETURNING done, token, fingerprint, first_entry, result, claimed_at
+        """,
+        session,
+        turn,
+        token,
+        fingerprint,
+        now,
+        now - STALE_AFTER,
+    )
+    if row is not None:
+        return Guard(**dict(row))
+    held = await find(tx, session, turn)
+    if held is not None and held.done:
+        return held
+    raise MemsvcError(Code.RESOURCE_BUSY, "somebody is at work on this already", retry_after_s=1.0)
+
+
+async def find(tx: Tx, session: str, turn: str) -> Guard | None:
+    """The guard of a turn, if there is one."""
+    row = await tx.fetchrow(
+        """
+        SELECT done, token, fingerprint, first_entry, result, claimed_at FROM guards
+        WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = $4
+        """,
+        session,
+        turn,
+    )
+    return Guard(**dict(row)) if row else None
+
+
+async def hold(tx: Tx, session: str, turn: str, token: uuid.UUID, *, now: datetime) -> None:
+    """Prove in a later transaction of the work that the claim is still ours, and renew it; else RESOURCE_BUSY."""
+    await _ours(tx, session, turn, token, "claimed_at = $6", now)
+
+
+async def finish(tx: Tx, session: str, turn: str, token: uuid.UUID, *, result: Any) -> None:
+    """End the work; RESOURCE_BUSY, so that the whole transaction rolls back, when the claim was taken over."""
+    await _ours(tx, session, turn, token, "done = true, result = $6", result)
+
+
+async def release(tx: Tx, session: str, turn: str, token: uuid.UUID) -> None:
+    """Give a claim up, so that the next attempt need not wait; nothing happens when it was taken over."""
+    await tx.execute(
+        """
+        DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = $4 AND token = $5 AND NOT done
+        """,
+        session,
+        turn,
+        token,
+    )
+
+
+async def _ours(tx: Tx, session: str, turn: str, token: uuid.UUID, change: str, value: Any) -> None:
+    touched = await tx.execute(
+        f"""
+        UPDATE guards SET {change}
+        WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = $4 AND token = $5 AND NOT done
+        """,
+        session,
+        turn,
+        token,
+        value,
+    )
+    if not touched:
+        raise MemsvcError(Code.RESOURCE_BUSY, "this work was taken over by somebody else", retry_after_s=1.0)

@@ -1,0 +1,165 @@
+"""The registry of API keys and tenants. Only the SHA-256 of a key is stored; its text is seen once, when it is made."""
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.scope import ALL_PERMISSIONS, TENANT_BYTES, Permission
+from memsvc.store.database import Database, Row
+
+KEY_PREFIX = "msk_"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A listed key: whose data it opens, what it may do there, and until when."""
+
+    key_id: UUID
+    tenant: bytes = field(repr=False)
+    label: str
+    permissions: frozenset[Permission]
+    projects: frozenset[str] | None
+    hidden_tools: frozenset[str]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+    def opens(self, now: datetime) -> bool:
+        """True while the key is neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key just made, with the text that is shown this once and kept nowhere."""
+
+    text: str = field(repr=False)
+    key: ApiKey
+
+
+def hash_key(text: str) -> bytes:
+    """What a key is known by; in open mode this is its tenant too."""
+    return hashlib.sha256(text.encode("utf-8")).digest()
+
+
+_COLUMNS = (
+    "key_id, tenant, label, permissions, projects, hidden_tools, created_at, expires_at, revoked_at, last_used_at"
+)
+
+
+def _key(row: Row) -> ApiKey:
+    return ApiKey(
+        key_id=row["key_id"],
+        tenant=row["tenant"],
+        label=row["label"],
+        permissions=frozenset(Permission(name) for name in row["permissions"]),
+        projects=None if row["projects"] is None else frozenset(row["projects"]),
+        hidden_tools=frozenset(row["hidden_tools"]),
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+        revoked_at=row["revoked_at"],
+        last_used_at=row["last_used_at"],
+    )
+
+
+async def create_key(
+    database: Database,
+    label: str,
+    now: datetime,
+    *,
+    tenant: bytes | None = None,
+    permissions: Iterable[Permission] = ALL_PERMISSIONS,
+    projects: Iterable[str] | None = None,
+    hidden_tools: Iterable[str] = (),
+    expires_at: datetime | None = None,
+) -> NewKey:
+    """A new key for a tenant; without one, for a new tenant of 32 random bytes."""
+    text = KEY_PREFIX + secrets.token_urlsafe(32)
+    tenant = secrets.token_bytes(TENANT_BYTES) if tenant is None else tenant
+    await remember_tenant(database, tenant, now)
+    rows = await database.registry(
+        f"""
+        INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools, created_at,
+                              expires_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        RETURNING {_COLUMNS}
+        """,
+        hash_key(text),
+        uuid4(),
+        tenant,
+        label,
+        sorted(permissions),
+        None if projects is None else sorted(projects),
+        sorted(hidden_tools),
+        now,
+        expires_at,
+    )
+    return NewKey(text, _key(rows[0]))
+
+
+async def find_key(database: Database, key_hash: bytes) -> ApiKey | None:
+    """The listed key with this hash, revoked and expired ones included; None when no such key was ever listed."""
+    rows = await database.registry(f"SELECT {_COLUMNS} FROM api_keys WHERE key_hash = $1", key_hash)
+    return _key(rows[0]) if rows else None
+
+
+async def list_keys(database: Database, tenant: bytes | None = None) -> list[ApiKey]:
+    """The keys of a tenant, or of all, oldest first."""
+    rows = await database.registry(
+        f"""
+        SELECT {_COLUMNS} FROM api_keys WHERE $1::bytea IS NULL OR tenant = $1 ORDER BY created_at, key_id
+        """,
+        tenant,
+    )
+    return [_key(row) for row in rows]
+
+
+async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
+    """The key, which opens nothing from now on; revoking it again changes nothing. NOT_FOUND without such a key."""
+    rows = await database.registry(
+        f"UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE key_id = $1 RETURNING {_COLUMNS}", key_id, now
+    )
+    if not rows:
+        raise MemsvcError(Code.NOT_FOUND, "there is no such key")
+    return _key(rows[0])
+
+
+async def adopt(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
+    """The key, bound to an existing tenant's data from now on. NOT_FOUND when either was never seen."""
+    if not await database.registry("SELECT tenant FROM tenants WHERE tenant = $1", tenant):
+        raise MemsvcError(Code.NOT_FOUND, "no such tenant has ever been seen here")
+    rows = await database.registry(
+        f"UPDATE api_keys SET tenant = $2 WHERE key_id = $1 RETURNING {_COLUMNS}", key_id, tenant
+    )
+    if not rows:
+        raise MemsvcError(Code.NOT_FOUND, "there is no such key")
+    return _key(rows[0])
+
+
+async def touch_last_used(database: Database, uses: Mapping[UUID, datetime]) -> None:
+    """Note when keys were last used, many at a time; an earlier moment never replaces a later one."""
+    if not uses:
+        return
+    key_ids = sorted(uses)
+    await database.registry(
+        """
+        UPDATE api_keys AS k SET last_used_at = u.used_at
+        FROM unnest($1::uuid[], $2::timestamptz[]) AS u (key_id, used_at)
+        WHERE k.key_id = u.key_id AND (k.last_used_at IS NULL OR k.last_used_at < u.used_at)
+        """,
+        key_ids,
+        [uses[key_id] for key_id in key_ids],
+    )
+
+
+async def remember_tenant(database: Database, tenant: bytes, now: datetime) -> bool:
+    """True the first time that a tenant is seen."""
+    rows = await database.registry(
+        "INSERT INTO tenants (tenant, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING tenant", tenant, now
+    )
+    return bool(rows)

@@ -1,0 +1,42 @@
+"""Every advisory lock by name, in the order in which they may be taken: a later one never before an earlier one.
+
+1. `session`: one writer of a session's memory at a time.
+2. `book`: one writer of a book that several sessions share, such as the facts about a user.
+3. `tree`: one creator, remover or mover of files in a project at a time. Appends to a file that exists need no lock
+   but its row.
+
+Row locks come after both: file, project, book.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+from memsvc.core.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock within a scope."""
+
+    kind: Literal["session", "book", "tree"]
+    name: str
+
+    def key(self, scope: Scope) -> int:
+        """The signed 64-bit key of the advisory lock."""
+        words = (scope.tenant, scope.project.encode(), self.kind.encode(), self.name.encode())
+        whole = b"".join(len(word).to_bytes(4, "big") + word for word in words)
+        return int.from_bytes(hashlib.blake2b(whole, digest_size=8).digest(), "big", signed=True)
+
+
+def session_lock(session: str) -> Lock:
+    """Held by whoever writes a session's memory."""
+    return Lock("session", session)
+
+
+def book_lock(name: str) -> Lock:
+    """Held by whoever changes the facts of a book."""
+    return Lock("book", name)
+
+
+TREE_LOCK = Lock("tree", "")

@@ -1,0 +1,153 @@
+"""What the tables need beyond their columns: row level security, storage parameters, and what each role may do.
+
+Everything is compared with the catalogue first and changed only where it differs, so that a start of a server that has
+nothing to migrate takes no lock on any table.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+import unicodedata
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from memsvc.store.schema import TENANT_TABLES, metadata
+
+POLICY = "tenant_only"
+# Another condition needs another name: a policy of this name is taken to be this one.
+# A setting that is absent reads as NULL and one that was local to an earlier transaction as '': both match no row.
+TENANT_IS_CURRENT = "tenant = NULLIF(current_setting('memsvc.tenant', true), '')::bytea"
+
+STORAGE: dict[str, dict[str, str]] = {
+    # Tables that only grow: vacuum soon, or index-only scans have to visit the table.
+    "postings": {"autovacuum_vacuum_insert_scale_factor": "0.02", "autovacuum_vacuum_insert_threshold": "1000"},
+    "entries": {"autovacuum_vacuum_insert_scale_factor": "0.02", "autovacuum_vacuum_insert_threshold": "1000"},
+    "blocks": {"autovacuum_vacuum_insert_scale_factor": "0.02", "autovacuum_vacuum_insert_threshold": "1000"},
+    # Counters that every write updates: leave room in the page, so that the update touches no index.
+    "books": {"fillfactor": "80"},
+    "sessions": {"fillfactor": "80"},
+    "projects": {"fillfactor": "80"},
+}
+COMPRESSED: tuple[tuple[str, str], ...] = (("blocks", "content"), ("entries", "text"))
+
+
+@dataclass(frozen=True, slots=True)
+class AppRole:
+    """The role that the server works as. With a password it is made when there is none."""
+
+    name: str
+    password: str | None = None
+    statement_timeout_ms: int = 30000
+
+
+def secure(connection: Connection) -> None:
+    """Give every table that exists its row level security and its storage parameters."""
+    rows = connection.execute(
+        text("""
+            SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity AS walled, c.reloptions,
+                   pg_get_expr(p.polqual, p.polrelid) AS visible, pg_get_expr(p.polwithcheck, p.polrelid) AS writable
+            FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid AND p.polname = :policy
+            WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
+        """),
+        {"policy": POLICY},
+    )
+    for table, walled, options, visible, writable in rows.all():
+        if table in TENANT_TABLES:
+            if not walled:
+                connection.execute(text(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"))
+            if visible is None or visible != writable:
+                condition = f"({TENANT_IS_CURRENT})"
+                connection.execute(text(f"DROP POLICY IF EXISTS {POLICY} ON {table}"))
+                connection.execute(text(f"CREATE POLICY {POLICY} ON {table} USING {condition} WITH CHECK {condition}"))
+        wanted = [f"{name}={value}" for name, value in STORAGE.get(table, {}).items()]
+        if not set(wanted) <= set(options or ()):
+            connection.execute(text(f"ALTER TABLE {table} SET ({', '.join(wanted)})"))
+    _compress(connection)
+
+
+def _compress(connection: Connection) -> None:
+    """lz4 for what is large, where this server was built with it: it costs a fraction of pglz to read."""
+    known = connection.scalar(
+        text("SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'")
+    )
+    if not known:
+        return
+    for table, column in COMPRESSED:
+        present = connection.scalar(
+            text("""
+                SELECT attcompression::text FROM pg_attribute
+                WHERE attrelid = to_regclass(:table) AND attname = :column AND NOT attisdropped
+            """),
+            {"table": table, "column": column},
+        )
+        if present is not None and present != "l":
+            connection.execute(text(f"ALTER TABLE {table} ALTER COLUMN {column} SET COMPRESSION lz4"))
+
+
+def grant(connection: Connection, role: AppRole) -> None:
+    """Let the application role read and write rows, and nothing else; make the role when it is absent and may be made.
+
+    A role that is absent and cannot be made is left absent, without privileges: the server then refuses to start
+    because it cannot connect.
+    """
+    name = connection.dialect.identifier_preparer.quote(role.name)
+    if not (_is_there(connection, role) or _made(connection, role, name)):
+        return
+    tables = [table for table in metadata.tables if _exists(connection, table)]
+    connection.execute(text(f"GRANT USAGE ON SCHEMA {_schema(connection)} TO {name}"))
+    if tables:
+        connection.execute(text(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(tables)} TO {name}"))
+    if _exists(connection, "alembic_version"):
+        connection.execute(text(f"GRANT SELECT ON alembic_version TO {name}"))
+    for setting, value in (
+        ("jit", "off"),
+        ("statement_timeout", f"{role.statement_timeout_ms}ms"),
+        ("idle_in_transaction_session_timeout", "60s"),
+    ):
+        _allowed(connection, f"ALTER ROLE {name} SET {setting} = '{value}'")
+
+
+def _is_there(connection: Connection, role: AppRole) -> bool:
+    found = connection.scalar(text("SELECT count(*) FROM pg_roles WHERE rolname = :role"), {"role": role.name})
+    return bool(found)
+
+
+def _made(connection: Connection, role: AppRole, name: str) -> bool:
+    return role.password is not None and _allowed(
+        connection,
+        f"CREATE ROLE {name} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE"
+        f" PASSWORD '{scram_verifier(role.password)}'",
+    )
+
+
+def _exists(connection: Connection, table: str) -> bool:
+    return connection.scalar(text("SELECT to_regclass(:table) IS NOT NULL"), {"table": table}) is True
+
+
+def _schema(connection: Connection) -> str:
+    return connection.dialect.identifier_preparer.quote(str(connection.scalar(text("SELECT current_schema()"))))
+
+
+def _allowed(connection: Connection, sql: str) -> bool:
+    """Run a statement that managed databases often forbid; False, and nothing changed, when it is forbidden."""
+    try:
+        with connection.begin_nested():
+            connection.exec_driver_sql(sql)
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) != "42501":
+            raise
+        return False
+    return True
+
+
+def scram_verifier(password: str) -> str:
+    """What PostgreSQL stores of a password (RFC 5802, 4096 rounds), so that no log of statements holds the password."""
+    salt = secrets.token_bytes(16)
+    salted = hashlib.pbkdf2_hmac("sha256", unicodedata.normalize("NFKC", password).encode(), salt, 4096)
+    stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    server = hmac.digest(salted, b"Server Key", "sha256")
+    encoded = (base64.b64encode(part).decode() for part in (salt, stored, server))
+    return "SCRAM-SHA-256$4096:{}${}:{}".format(*encoded)

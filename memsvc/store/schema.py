@@ -1,0 +1,258 @@
+"""The tables: the one truth that alembic migrates to. Every tenant table leads with the tenant in each of its keys."""
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB, REAL, UUID
+
+metadata = MetaData()
+
+Name = Text(collation="C")
+
+
+def _tenant_table(name: str, *columns: Column[object] | Index, key: tuple[str, ...], **options: object) -> Table:
+    return Table(
+        name,
+        metadata,
+        Column("tenant", LargeBinary, nullable=False),
+        Column("project", Name, nullable=False),
+        *columns,
+        PrimaryKeyConstraint("tenant", "project", *key, **options),  # type: ignore[arg-type]
+        info={"tenant": True},
+    )
+
+
+def _moment(name: str, *, nullable: bool = False) -> Column[object]:
+    return Column(name, DateTime(timezone=True), nullable=nullable)
+
+
+def _text(name: str, default: str = "") -> Column[object]:
+    return Column(name, Text, nullable=False, server_default=default)
+
+
+# The registry of tenants and keys: no content, no tenant policy; only hashes of keys.
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("tenant", LargeBinary, primary_key=True),
+    _moment("created_at"),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("key_hash", LargeBinary, primary_key=True),
+    Column("key_id", UUID(as_uuid=True), nullable=False, unique=True),
+    Column("tenant", LargeBinary, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("permissions", ARRAY(Text), nullable=False),
+    Column("projects", ARRAY(Text), nullable=True),
+    Column("hidden_tools", ARRAY(Text), nullable=False),
+    _moment("created_at"),
+    _moment("expires_at", nullable=True),
+    _moment("revoked_at", nullable=True),
+    _moment("last_used_at", nullable=True),
+    Index("api_keys_tenant", "tenant"),
+)
+
+# One row a call, from every surface; arguments are shapes, never content.
+calls = Table(
+    "calls",
+    metadata,
+    Column("tenant", LargeBinary, nullable=False),
+    _moment("called_at"),
+    Column("call", UUID(as_uuid=True), nullable=False),
+    Column("project", Name, nullable=False),
+    Column("surface", String(16), nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("key_label", Text, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("code", Text, nullable=True),
+    Column("duration_ms", REAL, nullable=False),
+    Column("arguments", JSONB, nullable=False),
+    Column("request_id", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "called_at", "call"),
+    info={"tenant": True},
+)
+
+# What a tenant's project holds in files that its callers wrote: the row that a quota is kept on.
+projects = _tenant_table(
+    "projects",
+    Column("size_bytes", BigInteger, nullable=False),
+    _moment("created_at"),
+    key=(),
+)
+
+# A live or soft-deleted file. `stream` names the blocks of its present content, `revision` counts its changes.
+files = _tenant_table(
+    "files",
+    Column("incarnation", UUID(as_uuid=True), nullable=False),
+    Column("path", Name, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("stream", BigInteger, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("is_text", Boolean, nullable=False),
+    Column("owner", Text, nullable=False),
+    _moment("created_at"),
+    _moment("updated_at"),
+    _moment("deleted_at", nullable=True),
+    Index(
+        "files_path",
+        "tenant",
+        "project",
+        "path",
+        unique=True,
+        postgresql_where=text("deleted_at IS NULL"),
+    ),
+    key=("incarnation",),
+)
+
+# Where a file's content began anew: every stream that the file ever had, with the revision that started it.
+streams = _tenant_table(
+    "streams",
+    Column("incarnation", UUID(as_uuid=True), nullable=False),
+    Column("first_revision", BigInteger, nullable=False),
+    Column("stream", BigInteger, nullable=False),
+    key=("incarnation", "first_revision"),
+)
+
+# Immutable content. A version of a file is the blocks of one stream up to a revision, so that an append stores only
+# what is appended and its history costs nothing more.
+blocks = _tenant_table(
+    "blocks",
+    Column("stream", BigInteger, nullable=False),
+    Column("start", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    _moment("created_at"),
+    Column("content", LargeBinary, nullable=False),
+    key=("stream", "start"),
+)
+
+# The shelf that a style keeps its entries on, with the counters that BM25 needs. `book` is a hash of the name.
+books = _tenant_table(
+    "books",
+    Column("book", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("analyser", SmallInteger, nullable=False),
+    Column("next_entry", Integer, nullable=False),
+    Column("entries", Integer, nullable=False),
+    Column("length", BigInteger, nullable=False),
+    key=("book",),
+)
+
+# One recallable thing: its text, who said it and when, and the bytes of the file that it came from.
+entries = _tenant_table(
+    "entries",
+    Column("book", BigInteger, nullable=False),
+    Column("entry", Integer, nullable=False),
+    Column("ref", Text, nullable=False),
+    _text("role"),
+    _text("speaker"),
+    _moment("said_at"),
+    Column("digest", BigInteger, nullable=False),
+    Column("asks", Boolean, nullable=False),
+    Column("length", SmallInteger, nullable=False),
+    Column("tokens", Integer, nullable=False),
+    Column("stream", BigInteger, nullable=False),
+    Column("start", BigInteger, nullable=False),
+    Column("size_bytes", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    key=("book", "entry"),
+)
+
+# Who says a term: one row for each term and each 1024 entries of a book, so that a common term is few rows and a rare
+# one is one. A hit is one number: the entry (32 bits), how often it says the term (16), how many terms it has (16).
+postings = _tenant_table(
+    "postings",
+    Column("book", BigInteger, nullable=False),
+    Column("term", Name, nullable=False),
+    Column("segment", Integer, nullable=False),
+    Column("hits", ARRAY(BigInteger), nullable=False),
+    key=("book", "term", "segment"),
+)
+
+# What is held to be true: one row a statement, active or past, each an entry of its book too.
+facts = _tenant_table(
+    "facts",
+    Column("book", BigInteger, nullable=False),
+    Column("entry", Integer, nullable=False),
+    Column("record", Text, nullable=False),
+    Column("fact_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("slot", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("cues", Text, nullable=False),
+    Column("tier", String(2), nullable=False),
+    Column("confidence", REAL, nullable=False),
+    Column("state", String(16), nullable=False),
+    _moment("valid_from"),
+    _moment("valid_to", nullable=True),
+    _moment("expires_at", nullable=True),
+    Column("superseded_by", Text, nullable=True),
+    Column("evidence", JSONB, nullable=False),
+    Index(
+        "facts_active",
+        "tenant",
+        "project",
+        "book",
+        "fact_id",
+        "key",
+        "slot",
+        unique=True,
+        postgresql_where=text("state = 'active'"),
+    ),
+    Index(
+        "facts_expiry",
+        "tenant",
+        "project",
+        "book",
+        "expires_at",
+        postgresql_where=text("expires_at IS NOT NULL"),
+    ),
+    key=("book", "entry"),
+)
+
+# The turn guard: who is at work on a turn, and what a finished one answered.
+guards = _tenant_table(
+    "guards",
+    Column("session", Name, nullable=False),
+    Column("turn", Name, nullable=False),
+    Column("done", Boolean, nullable=False),
+    Column("token", UUID(as_uuid=True), nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("first_entry", Integer, nullable=False),
+    Column("result", JSONB, nullable=True),
+    _moment("claimed_at"),
+    key=("session", "turn"),
+)
+
+# A session's counters and watermarks; its files are the truth that they are counted from.
+sessions = _tenant_table(
+    "sessions",
+    Column("session", Name, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("latest_turn", Text, nullable=False),
+    Column("turns", Integer, nullable=False),
+    Column("context_start", Integer, nullable=False),
+    Column("counters", JSONB, nullable=False),
+    _moment("created_at"),
+    _moment("updated_at"),
+    _moment("last_maintenance_at", nullable=True),
+    key=("session",),
+)
+
+TENANT_TABLES: tuple[str, ...] = tuple(table.name for table in metadata.sorted_tables if table.info.get("tenant"))

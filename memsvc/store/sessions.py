@@ -1,0 +1,182 @@
+"""Sessions: their counters, and the latest items of their event files."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.store.database import Row, Tx
+from memsvc.store.guard import Guard
+
+ENTRY_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What is counted of a session. `context_start` is the entry that the recent context begins with."""
+
+    session: str
+    user_id: str
+    latest_turn: str
+    turns: int
+    context_start: int
+    counters: Mapping[str, int]
+    created_at: datetime
+    updated_at: datetime
+    last_maintenance_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a new turn of a session meets: its own guard if it was stored, and the digests of the items before it."""
+
+    guard: Guard | None
+    digests: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """One stored item with its line in the event file."""
+
+    entry: int
+    ref: str
+    digest: int
+    tokens: int
+    line: bytes
+
+
+async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> Standing:
+    """What a turn meets, in one round trip; the digests are those of at most so many items, oldest first."""
+    row = await tx.fetchrow(
+        """
+        SELECT g.done, g.token, g.fingerprint, g.first_entry, g.result, g.claimed_at,
+            ARRAY(SELECT e.digest FROM entries AS e WHERE e.tenant = $1 AND e.project = $2 AND e.book = $5
+                  AND e.entry < coalesce(g.first_entry, $7) ORDER BY e.entry DESC LIMIT $6) AS digests
+        FROM (SELECT) AS one LEFT JOIN guards AS g
+            ON g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = $4
+        """,
+        session,
+        turn,
+        book,
+        most,
+        ENTRY_MAX,
+    )
+    assert row is not None
+    fields = dict(row)
+    digests = fields.pop("digests")[::-1]
+    return Standing(Guard(**fields) if fields["token"] is not None else None, digests)
+
+
+async def recent(tx: Tx, session: str, book: int, *, most: int) -> list[StoredItem]:
+    """The latest items of a session's running context, oldest first."""
+    rows = await tx.fetch(
+        """
+        SELECT e.entry, e.ref, e.digest, e.tokens, block.line
+        FROM entries AS e CROSS JOIN LATERAL (
+            SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
+            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream AND b.start <= e.start
+            ORDER BY b.start DESC LIMIT 1) AS block
+        WHERE e.tenant = $1 AND e.project = $2 AND e.book = $4 AND e.entry >= coalesce(
+            (SELECT context_start FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3), 0)
+        ORDER BY e.entry DESC LIMIT $5
+        """,
+        session,
+        book,
+        most,
+    )
+    return [StoredItem(row["entry"], row["ref"], row["digest"], row["tokens"], row["line"]) for row in rows[::-1]]
+
+
+async def find(tx: Tx, session: str) -> Session | None:
+    """A session's counters, if it has any turn."""
+    row = await tx.fetchrow(
+        """
+        SELECT session, user_id, latest_turn, turns, context_start, counters, created_at, updated_at,
+               last_maintenance_at
+        FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3
+        """,
+        session,
+    )
+    return _session(row) if row else None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDone:
+    """A turn that was stored: its fingerprint, the first of its entries, and what it answered."""
+
+    session: str
+    turn: str
+    user: str
+    fingerprint: bytes
+    first_entry: int
+    result: Any
+
+
+async def advance(tx: Tx, done: TurnDone, *, counters: Mapping[str, int], now: datetime) -> None:
+    """Note a turn as done and count it, in the transaction that stores it; the session begins with its first turn.
+
+    RESOURCE_BUSY, so that all of it rolls back, when somebody else noted the turn meanwhile.
+    """
+    noted = await tx.execute(
+        """
+        WITH noted AS (
+            INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry, result,
+                                claimed_at)
+            VALUES ($1, $2, $3, $5, true, $8, $9, $10, $11, $7)
+            ON CONFLICT (tenant, project, session, turn) DO NOTHING RETURNING 1
+        )
+        INSERT INTO sessions AS s (tenant, project, session, user_id, latest_turn, turns, context_start, counters,
+                                   created_at, updated_at)
+        SELECT $1, $2, $3, $4, $5, 1, 0, $6, $7, $7 FROM noted
+        ON CONFLICT (tenant, project, session) DO UPDATE SET
+            user_id = CASE WHEN $4 = '' THEN s.user_id ELSE $4 END, latest_turn = $5, turns = s.turns + 1,
+            updated_at = $7, counters = s.counters || (
+                SELECT coalesce(jsonb_object_agg(c.key, c.value::int8 + coalesce((s.counters ->> c.key)::int8, 0)),
+                                '{}') FROM jsonb_each_text($6) AS c)
+        """,
+        done.session,
+        done.user,
+        done.turn,
+        dict(counters),
+        now,
+        uuid.uuid4(),
+        done.fingerprint,
+        done.first_entry,
+        done.result,
+    )
+    if not noted:
+        raise MemsvcError(Code.RESOURCE_BUSY, "this turn is being written just now", retry_after_s=0.1)
+
+
+async def maintained(tx: Tx, session: str, *, counters: Mapping[str, int], now: datetime) -> None:
+    """Note that a session was maintained; `counters` are added to what it has."""
+    await tx.execute(
+        """
+        UPDATE sessions AS s SET last_maintenance_at = $4, counters = s.counters || (
+            SELECT coalesce(jsonb_object_agg(c.key, (c.value::int8 + coalesce((s.counters ->> c.key)::int8, 0))), '{}')
+            FROM jsonb_each_text($5) AS c)
+        WHERE tenant = $1 AND project = $2 AND session = $3
+        """,
+        session,
+        now,
+        dict(counters),
+    )
+
+
+async def processed_turns(tx: Tx, session: str, *, most: int) -> list[str]:
+    """The latest turns that were stored, oldest first."""
+    rows = await tx.fetch(
+        """
+        SELECT turn FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND done
+        ORDER BY claimed_at DESC, first_entry DESC LIMIT $4
+        """,
+        session,
+        most,
+    )
+    return [row["turn"] for row in rows[::-1]]
+
+
+def _session(row: Row) -> Session:
+    return Session(**dict(row))

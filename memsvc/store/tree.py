@@ -1,0 +1,108 @@
+"""The tree that file paths make: listings and counts of directories, which exist because files are inside them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.core.paths import below
+from memsvc.store.database import Row, Tx
+
+
+async def walk(tx: Tx, directory: str, *, depth: int, after: str, most: int) -> list[Row]:
+    """The next files inside a directory in byte order of their paths, one for each subtree deeper than `depth`.
+
+    A loose index scan: it costs what it returns, however many files lie below.
+    """
+    low, high = below(directory)
+    return await tx.fetch(
+        """
+        WITH RECURSIVE walk AS (
+            (SELECT path, size_bytes, created_at, updated_at FROM files
+             WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3 AND path < $4 AND path > $5
+             ORDER BY path LIMIT 1)
+            UNION ALL
+            SELECT following.* FROM walk CROSS JOIN LATERAL (
+                SELECT path, size_bytes, created_at, updated_at FROM files
+                WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path < $4 AND path > CASE
+                    WHEN cardinality(string_to_array(walk.path, '/')) - 1 > $6
+                    THEN array_to_string((string_to_array(walk.path, '/'))[1:$6 + 1], '/') || '/~'
+                    ELSE walk.path END
+                ORDER BY path LIMIT 1) AS following
+        )
+        SELECT * FROM walk LIMIT $7
+        """,
+        low,
+        high,
+        after,
+        directory.count("/") + depth,
+        most,
+    )
+
+
+async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
+    """Which of these paths are directories, and when anything inside each was last written."""
+    ranges = [below(path) for path in paths]
+    rows = await tx.fetch(
+        """
+        SELECT asked.path, inside.updated_at
+        FROM unnest($3::text[], $4::text[], $5::text[]) AS asked (path, low, high) CROSS JOIN LATERAL (
+            SELECT max(updated_at) AS updated_at FROM files WHERE tenant = $1 AND project = $2
+            AND files.path >= asked.low COLLATE "C" AND files.path < asked.high COLLATE "C" AND deleted_at IS NULL
+        ) AS inside
+        WHERE inside.updated_at IS NOT NULL
+        """,
+        list(paths),
+        [low for low, _ in ranges],
+        [high for _, high in ranges],
+    )
+    return {row["path"]: row["updated_at"] for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What lies directly in one directory; `samples` are the paths of its first files."""
+
+    directory: str
+    files: int
+    size_bytes: int
+    created_at: datetime
+    updated_at: datetime
+    samples: tuple[str, ...]
+
+
+async def census(tx: Tx, directory: str, *, samples: int, leave_out: Sequence[str]) -> list[Held]:
+    """What lies directly in each directory at or below this one, files of some names not counted; directories
+    without files of their own are left out."""
+    low, high = below(directory)
+    rows = await tx.fetch(
+        r"""
+        SELECT directory, count(*) AS files, sum(size_bytes)::int8 AS size_bytes, min(created_at) AS created_at,
+               max(updated_at) AS updated_at, (array_agg(path ORDER BY path))[1:$5] AS samples
+        FROM (SELECT regexp_replace(path, '/[^/]*$', '') AS directory, path, size_bytes, created_at, updated_at
+              FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4 AND deleted_at IS NULL
+                AND NOT substring(path FROM '[^/]*$') = ANY($6::text[])) AS f
+        GROUP BY directory ORDER BY directory
+        """,
+        low,
+        high,
+        samples,
+        list(leave_out),
+    )
+    return [Held(**{**row, "samples": tuple(row["samples"])}) for row in rows]
+
+
+async def contents(tx: Tx, paths: Sequence[str]) -> dict[str, bytes]:
+    """The whole content of several small files; those that do not exist are left out."""
+    rows = await tx.fetch(
+        """
+        SELECT f.path, b.content FROM files AS f JOIN blocks AS b
+            ON b.tenant = $1 AND b.project = $2 AND b.stream = f.stream
+        WHERE f.tenant = $1 AND f.project = $2 AND f.path = ANY($3::text[]) AND f.deleted_at IS NULL
+        ORDER BY f.path, b.start
+        """,
+        list(paths),
+    )
+    whole: dict[str, bytes] = {}
+    for row in rows:
+        whole[row["path"]] = whole.get(row["path"], b"") + row["content"]
+    return whole

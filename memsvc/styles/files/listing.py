@@ -1,0 +1,69 @@
+"""Pages of a listing: stored and rendered files in one order, with the directories that exist because of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from memsvc.core.paths import ancestors
+from memsvc.core.tools import EntryType, Rendered
+from memsvc.store import tree
+from memsvc.store.database import Tx
+from memsvc.store.files import File
+
+NEVER = datetime(1, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a listing or a stat says of one path."""
+
+    path: str
+    type: EntryType
+    size_bytes: int
+    created_at: datetime
+    updated_at: datetime
+    version: str | None = None
+
+
+def file_entry(file: File) -> Entry:
+    return Entry(file.path, "FILE", file.size_bytes, file.created_at, file.updated_at, file.version)
+
+
+def rendered_entry(rendered: Rendered) -> Entry:
+    return Entry(rendered.path, "FILE", len(rendered.content), rendered.updated_at, rendered.updated_at)
+
+
+async def page(
+    tx: Tx, directory: str, *, depth: int, after: str, most: int, rendered: Sequence[Rendered]
+) -> list[Entry]:
+    """The first entries behind `after`: stored files, rendered files, and the directories that both imply."""
+    level = directory.count("/") + depth
+    # each directory up to `after` may still have files behind it, which show nothing that was not shown
+    most_rows = most + len(_possible_directories(after)) + 1
+    rows = await tree.walk(tx, directory, depth=depth, after=after, most=most_rows)
+    found = {
+        row["path"]: Entry(row["path"], "FILE", row["size_bytes"], row["created_at"], row["updated_at"]) for row in rows
+    }
+    found |= {one.path: rendered_entry(one) for one in rendered}
+    implied = {path for path in found for path in _possible_directories(path) if path.count("/") <= level}
+    inside = [path for path in implied if path.startswith(directory + "/") and path > after]
+    written = await tree.directories(tx, inside) if inside else {}
+    for one in rendered:
+        for path in ancestors(one.path):
+            if path in inside:
+                written[path] = max(written.get(path, NEVER), one.updated_at)
+    entries = [entry for path, entry in found.items() if path.count("/") <= level and path > after]
+    entries += [Entry(path, "DIRECTORY", 0, NEVER, updated_at) for path, updated_at in written.items()]
+    # behind the last file of a full page nothing is known yet
+    last = rows[-1]["path"] if len(rows) == most_rows else None
+    entries = [entry for entry in entries if last is None or entry.path <= last]
+    return sorted(entries, key=lambda entry: entry.path)[:most]
+
+
+def _possible_directories(path: str) -> list[str]:
+    """The directories above a path, and those that sort just before it: `/a` stands before `/a.txt` and `/a/b`."""
+    candidates = ancestors(path)
+    for above in [*ancestors(path), path]:
+        start = above.rfind("/") + 2
+        candidates += [above[:at] for at in range(start, len(above)) if above[at] < "/"]
+    return candidates

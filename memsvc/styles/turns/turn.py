@@ -1,0 +1,77 @@
+"""One turn on its way into memory: its items as events, as lines of a file and as entries of the index."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from memsvc.core.items import Item, digest, role_of, speaker_of, text_of
+from memsvc.store.index import NewEntry
+from memsvc.store.journals import Span
+from memsvc.styles.turns import layout
+from memsvc.styles.turns.budget import Costs
+
+SAID_BY_TOOLS_CHARS_MAX = 2000
+_FINDABLE_ROLES = frozenset({"user", "assistant", "tool"})
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a turn adds: the input that is new in it, and what was answered."""
+
+    session: str
+    turn: str
+    user: str
+    inputs: Sequence[Item]
+    outputs: Sequence[Item]
+
+    def items(self) -> list[tuple[str, Item]]:
+        """Each item with its event id, inputs first."""
+        return [(event, item) for event, _, item in self._events()]
+
+    def lines(self, now: datetime) -> list[bytes]:
+        """The line of each item in the event file."""
+        return [layout.event_line(event, self.turn, self.user, way, item, now) for event, way, item in self._events()]
+
+    def entries(self, lines: Sequence[bytes], span: Span, costs: Costs, now: datetime) -> list[NewEntry]:
+        """The entry of each item, whose lines stand one behind the other from the start of the span."""
+        entries = []
+        start = span.start
+        for (event, item), line in zip(self.items(), lines, strict=True):
+            role = role_of(item)
+            text = text_of(item) if role in _FINDABLE_ROLES else ""
+            entries.append(
+                NewEntry(
+                    ref=event,
+                    text=text[:SAID_BY_TOOLS_CHARS_MAX] if role == "tool" else text,
+                    said_at=said_at(item) or now,
+                    role=role,
+                    speaker=speaker_of(item),
+                    digest=digest(item),
+                    tokens=costs.item(item),
+                    stream=span.stream,
+                    start=start,
+                    size_bytes=len(line),
+                )
+            )
+            start += len(line)
+        return entries
+
+    def _events(self) -> list[tuple[str, str, Item]]:
+        sides = (("in", self.inputs), ("out", self.outputs))
+        return [
+            (layout.event_id(self.turn, way, number), way, item)
+            for way, items in sides
+            for number, item in enumerate(items)
+        ]
+
+
+def said_at(item: Item) -> datetime | None:
+    """When the client says that it was said: `metadata.occurred_at`, RFC 3339; without a zone it is UTC."""
+    occurred_at = (item.get("metadata") or {}).get("occurred_at")
+    if not isinstance(occurred_at, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(occurred_at)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

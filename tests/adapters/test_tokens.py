@@ -1,0 +1,105 @@
+"""Token counts are exact, whatever the text, and quick."""
+
+import gzip
+import time
+
+import pytest
+import tiktoken_ext.openai_public
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsvc.adapters import tokens as module
+from memsvc.adapters.tokens import PATTERN, O200kCounter
+
+MEGABYTE = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def cutting() -> O200kCounter:
+    """A counter that cuts at every run of two blanks."""
+    return O200kCounter(blank_run_max=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 0),
+        ("hello world", 2),
+        ("tiktoken is great!", 6),
+        ("The quick brown fox jumps over the lazy dog.", 10),
+        ("1234567", 3),
+        ("お誕生日おめでとう", 8),
+        ("2 + 2 = 4", 7),
+        ("antidisestablishmentarianism", 6),
+        ("<|endoftext|>", 7),
+    ],
+)
+def test_counts_are_those_of_the_models(tokens: O200kCounter, text: str, count: int) -> None:
+    assert tokens.count(text) == count
+
+
+def test_the_pattern_is_the_published_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiktoken_ext.openai_public, "load_tiktoken_bpe", lambda *_, **__: {})
+    published = tiktoken_ext.openai_public.o200k_base()
+    assert published["pat_str"] == PATTERN
+    assert published["special_tokens"] == module.SPECIAL_TOKENS
+
+
+def test_special_tokens_are_plain_text(tokens: O200kCounter) -> None:
+    assert tokens.count("a <|endofprompt|> b") == tokens.count("a <|endofprompt") + tokens.count("|> b")
+
+
+@given(st.text(alphabet=" \t\u3000\u2028\r\na!/1'\u0301", max_size=40))
+def test_cutting_long_blanks_out_does_not_change_a_count(
+    tokens: O200kCounter, cutting: O200kCounter, text: str
+) -> None:
+    assert cutting.count(text) == tokens.count(text)
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_counted(tokens: O200kCounter, text: str) -> None:
+    assert (tokens.count(text) == 0) is (text == "")
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\ud83d\ude00 \ud83d", "\udcff" * 1000])
+def test_a_lone_surrogate_counts_as_the_replacement_character(tokens: O200kCounter, text: str) -> None:
+    assert tokens.count(text) == tokens.count(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(piece * (MEGABYTE // len(piece.encode())), id=name)
+        for name, piece in {
+            "one letter": "a",
+            "one capital": "A",
+            "one digit": "7",
+            "one sign": "!",
+            "spaces": " ",
+            "wide spaces": "\u3000",
+            "blank lines": " \n",
+            "tabs": " \t",
+            "newlines": "\n",
+            "Chinese": "记忆服务保存对话",
+            "emoji": "\U0001f600",
+            "marks": "a\u0301",
+            "words": "the memory of an agent ",
+        }.items()
+    ],
+)
+def test_a_megabyte_never_takes_seconds(tokens: O200kCounter, text: str) -> None:
+    for ending in ("", "x", "\n"):
+        started = time.process_time()
+        assert tokens.count(text + ending) > 0
+        assert time.process_time() - started < 2
+
+
+def test_a_million_blanks_between_words_are_counted_exactly(tokens: O200kCounter) -> None:
+    blanks = MEGABYTE * 2
+    assert tokens.count(f"a{' ' * blanks}b") == 1 + tokens.count(" " * (blanks - 1)) + tokens.count(" b")
+
+
+def test_a_damaged_vocabulary_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gzip, "decompress", lambda raw: raw)
+    with pytest.raises(RuntimeError, match="damaged"):
+        O200kCounter()

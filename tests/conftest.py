@@ -1,0 +1,115 @@
+"""Real PostgreSQL for every test: one server a run, one database a test, cloned from a migrated template."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import asyncpg
+import pytest
+
+from memsvc.adapters.tokens import O200kCounter
+from memsvc.core.scope import Scope
+from memsvc.store.database import Database, DatabaseOptions
+from tests.door import Door, open_door
+from tests.fakes import FakeClock, RecordingMeter
+from tests.servers import DatabaseUrls, TestServer, superuser_url
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[TestServer]:
+    """The server that this run's databases are on."""
+    with superuser_url() as dsn:
+        server = TestServer(dsn)
+        asyncio.run(server.prepare(relax="MEMSVC_TEST_DSN" not in os.environ))
+        yield server
+        asyncio.run(server.close())
+
+
+@pytest.fixture
+async def database_urls(server: TestServer) -> AsyncIterator[DatabaseUrls]:
+    """A database of this test alone, at the newest revision."""
+    name = await server.create()
+    yield server.urls(name)
+    await server.drop(name)
+
+
+@pytest.fixture
+async def empty_urls(server: TestServer) -> AsyncIterator[DatabaseUrls]:
+    """A database in which nothing is yet."""
+    name = await server.create(migrated=False)
+    yield server.urls(name)
+    await server.drop(name)
+
+
+@pytest.fixture
+async def database(database_urls: DatabaseUrls, meter: RecordingMeter) -> AsyncIterator[Database]:
+    """The pool of the application role, as the service has it."""
+    database = await Database.open(database_urls.app, DatabaseOptions(pool_min=1), meter)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def admin(database_urls: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
+    """A superuser in the test's database, who sees the rows of all tenants."""
+    connection = await asyncpg.connect(database_urls.superuser)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def owner(database_urls: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
+    """The owner of the tables, whom the policies bind too."""
+    connection = await asyncpg.connect(database_urls.admin)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+def scope() -> Scope:
+    return Scope(b"\x01" * 32, "default")
+
+
+@pytest.fixture
+def other_scope() -> Scope:
+    """Another tenant's project of the same name."""
+    return Scope(b"\x02" * 32, "default")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def meter() -> RecordingMeter:
+    return RecordingMeter()
+
+
+@pytest.fixture(scope="session")
+def tokens() -> O200kCounter:
+    """The counter of the service; it takes a moment to load and keeps no state."""
+    return O200kCounter()
+
+
+@pytest.fixture
+def door(database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope) -> Door:
+    """Every tool of the service behind the real dispatch, called by the tenant of `scope`."""
+    return open_door(database, clock, tokens, meter, scope)
+
+
+@pytest.fixture
+def call(door: Door) -> Door:
+    """The door, under the name that reads well where it is called."""
+    return door
+
+
+@pytest.fixture
+def other_call(door: Door, other_scope: Scope) -> Door:
+    """The same service, called by another tenant."""
+    return door.as_tenant(other_scope)

@@ -1,0 +1,131 @@
+"""What becomes a term, in which language, and that nothing a client sends can break it."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsvc.core import analysis
+from memsvc.core.analysis import NamedDate, asks, dates_named, query_terms, terms
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=300)
+
+
+def test_terms_keep_order_and_repeats_and_leave_out_function_words():
+    assert terms("The cat saw the other cats, and a dog.") == ["cat", "see", "cat", "dog"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("running", "runs"),
+        ("She bought pianos", "buy a piano"),
+        ("her children", "his child"),
+        ("CAFÉ", "cafe"),
+        ("cafe\u0301", "caf\u00e9"),
+        ("Straße", "strasse"),
+        ("ﬁne", "fine"),
+        ("ＡＢＣ１２３", "abc123"),
+        ("𝐁old", "bold"),
+        ("İstanbul", "istanbul"),
+        ("Łódź", "lodz"),
+        ("Maria’s", "Maria"),
+        ("soft\u00adhyphen", "softhyphen"),
+        ("\u200fabc\u200e", "abc"),
+        ("книги", "книгу"),
+        ("δρόμος", "δρόμοι"),
+        ("الكتاب", "كتاب"),
+        ("ｶﾀｶﾅ", "カタカナ"),
+    ],
+)
+def test_forms_of_one_word_are_one_term(one, other):
+    assert terms(one) == terms(other) != []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("我喜欢吃苹果", ["我喜", "喜欢", "欢吃", "吃苹", "苹果"]),
+        ("猫", ["猫"]),
+        ("iPhone用ケース", ["iphon", "用ケ", "ケー", "ース"]),
+        ("안녕하세요 세계", ["안녕", "녕하", "하세", "세요", "세계"]),
+        ("Wo sind die Häuser in München?", ["die", "hauser", "munchen"]),
+        ("¿Dónde está la niña?", ["la", "nina"]),
+        ("Où est l'école ?", ["est", "l", "ecol"]),
+        ("don't can't I'll O'Neil", ["o", "neil"]),
+        ("room 101, 1990s, CS:GO foo_bar", ["room", "101", "1990s", "cs", "go", "foo", "bar"]),
+        ("👍🏽 ... \x00 \ud800", []),
+        ("", []),
+    ],
+)
+def test_examples_of_several_languages(text, expected):
+    assert terms(text) == expected
+
+
+@given(ANY_TEXT)
+def test_no_string_breaks_it_and_terms_can_be_stored(text):
+    for term in terms(text):
+        size_bytes = len(term.encode())
+        assert 0 < size_bytes <= analysis.TERM_SIZE_BYTES_MAX
+        assert "\x00" not in term
+    asks(text)
+    dates_named(text)
+
+
+@given(ANY_TEXT)
+def test_a_text_finds_itself(text):
+    found = terms(text)
+    asked = query_terms(text)
+    assert set(asked) <= set(found)
+    assert len(asked) == len(set(asked)) == min(len(set(found)), analysis.QUERY_TERMS_MAX)
+
+
+def test_letters_of_any_case_are_the_same_terms():
+    assert terms("HELLO WORLD ÉCOLE") == terms("hello world école")
+
+
+def test_a_long_word_is_cut_at_a_character():
+    assert terms("x" * 200) == ["x" * 64]
+    assert terms("дж" * 100)[0].encode().decode() == "дж" * 16
+
+
+def test_terms_of_a_text_are_capped():
+    assert len(terms("dog cat " * analysis.TERMS_MAX)) == analysis.TERMS_MAX
+    assert len(terms("猫" * 3 * analysis.TERMS_MAX)) == analysis.TERMS_MAX
+
+
+def test_a_long_question_keeps_its_beginning_and_its_end():
+    asked = query_terms(" ".join(f"word{number}" for number in range(1000)))
+    assert len(asked) == analysis.QUERY_TERMS_MAX
+    assert (asked[0], asked[31], asked[32], asked[-1]) == ("word0", "word31", "word968", "word999")
+
+
+def test_a_megabyte_of_combining_marks_takes_no_time():
+    started = time.perf_counter()
+    terms("a" + "\u0301\u0316" * 250_000)
+    assert time.perf_counter() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("What happened on 11 December, 2023?", [NamedDate(2023, 12, 11)]),
+        ("on May 3, 2023", [NamedDate(2023, 5, 3)]),
+        ("since 2023-05-08", [NamedDate(2023, 5, 8)]),
+        ("in July 2022 and the 14th of August", [NamedDate(2022, 7, None), NamedDate(None, 8, 14)]),
+        ("am 3. März 2022", [NamedDate(2022, 3, 3)]),
+        ("el 5 de enero de 2024", [NamedDate(2024, 1, 5)]),
+        ("in May", [NamedDate(None, 5, None)]),
+        ("I may march", []),
+        ("2023-13-01", []),
+    ],
+)
+def test_dates_named(text, expected):
+    assert dates_named(text) == expected
+
+
+@pytest.mark.parametrize("text", ["Really? ", "本当ですか？", "حقا؟"])
+def test_a_question_mark_of_any_script_asks(text):
+    assert asks(text)
+    assert not asks("No; I do not.")

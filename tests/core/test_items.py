@@ -1,0 +1,68 @@
+"""Response items are kept whole, and refused where they are not what memory can read."""
+
+from typing import Any
+
+import pytest
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.items import digest, fingerprint, normalise_item, role_of, text_of
+
+
+def test_an_item_keeps_every_field_that_it_came_with() -> None:
+    item = {"type": "function_call", "name": "f", "arguments": '{"a":1}', "call_id": "c", "extra": {"deep": [1, None]}}
+    assert normalise_item(item, "x") == item
+
+
+@pytest.mark.parametrize(("role", "part"), [("user", "input_text"), ("assistant", "output_text")])
+def test_a_text_as_content_becomes_one_part(role: str, part: str) -> None:
+    assert normalise_item({"role": role, "content": "hi", "id": "m1"}, "x") == {
+        "type": "message",
+        "role": role,
+        "content": [{"type": part, "text": "hi"}],
+        "id": "m1",
+    }
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        None,
+        "text",
+        3,
+        [],
+        {},
+        {"id": "x"},
+        {"type": 3},
+        {"type": "message", "role": 1, "content": "x"},
+        {"type": "message", "role": "user", "content": 5},
+        {"type": "message", "role": "user", "content": {"text": "x"}},
+        {"type": "message", "role": "user", "content": ["x"]},
+        {"type": "message", "role": "user", "content": [{"text": 5}]},
+        {"type": "message", "role": "user", "content": [{"type": [], "text": "x"}]},
+        {"type": "message", "role": "user", "content": "x", "metadata": "y"},
+        {"type": "message", "role": "user", "content": "\ud800"},
+        {"type": "message", "role": "user", "content": "x", "n": 2**70},
+    ],
+)
+def test_what_is_no_item_is_refused_by_its_place(item: Any) -> None:
+    with pytest.raises(MemsvcError, match=r"^input_items\[3\]") as refused:
+        normalise_item(item, "input_items[3]")
+    assert refused.value.code is Code.INVALID_ARGUMENT
+
+
+def test_fingerprints_tell_content_and_order_apart_but_not_the_order_of_fields() -> None:
+    one, other = {"type": "a", "x": 1}, {"x": 1, "type": "a"}
+    assert digest(one) == digest(other)
+    assert digest(one) != digest({"type": "a", "x": 2})
+    assert fingerprint([[one], []]) == fingerprint([[other], []])
+    assert len({fingerprint(groups) for groups in ([[one], []], [[], [one]], [[one, one], []], [[one]])}) == 4
+
+
+def test_text_is_read_from_messages_and_outputs_of_any_shape() -> None:
+    parts = [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "u"}, {"text": "b"}]
+    assert text_of({"type": "message", "content": parts}) == "a\nb"
+    assert text_of({"type": "function_call_output", "output": "o"}) == "o"
+    assert text_of({"type": "function_call_output", "output": [{"type": "input_text", "text": "p"}]}) == "p"
+    assert text_of({"type": "function_call_output", "output": {"k": 1}}) == ""
+    assert role_of({"type": "function_call_output", "role": "user"}) == "tool"
+    assert role_of({"type": "message", "role": "x\x00y"}) == "other"

@@ -1,0 +1,238 @@
+"""What makes one entry rank above another, when nothing is relevant, and what is shown once."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from math import isclose, log
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsvc.core.analysis import query_terms, terms
+from memsvc.core.ranking import (
+    DEFAULT_WEIGHTS,
+    Candidate,
+    Distinct,
+    Question,
+    Ranked,
+    bm25_constants,
+    bm25_idf,
+    bm25_scores,
+    bm25_term_score,
+    floor,
+    fuse,
+    normalise,
+    rank,
+    read_question,
+)
+
+QUESTION = Question({"dog": 5.0, "walk": 4.0})
+PLAIN = replace(DEFAULT_WEIGHTS, answer=0.0, day=0.0, brevity=0.0)
+
+
+def ids(ranked):
+    return [item.entry for item in ranked]
+
+
+def scores(ranked):
+    return {item.entry: item.score for item in ranked}
+
+
+def entry(number, dog=0.0, walk=0.0, length=20, **fields):
+    found = {term: score for term, score in (("dog", dog), ("walk", walk)) if score}
+    return Candidate(number, found, length, **fields)
+
+
+def recall(question, messages, speakers=()):
+    """Ranks a small book as the store does, the reference BM25 in place of SQL."""
+    documents = [terms(message) for message in messages]
+    average = sum(map(len, documents)) / len(documents)
+    k1, b = bm25_constants(average)
+    counts = {term: sum(term in document for document in documents) for term in query_terms(question)}
+    candidates = [
+        Candidate(
+            number,
+            {
+                term: bm25_term_score(
+                    bm25_idf(count, len(documents)), document.count(term), len(document), average, k1, b
+                )
+                for term, count in counts.items()
+                if term in document
+            },
+            len(document),
+            speaker=speakers[number] if speakers else "",
+            asks=messages[number].endswith("?"),
+        )
+        for number, document in enumerate(documents)
+    ]
+    return floor(rank(candidates, read_question(question, len(documents), counts), DEFAULT_WEIGHTS), DEFAULT_WEIGHTS)
+
+
+def test_bm25_of_a_worked_example():
+    documents = [["dog", "dog", "walk"], ["cat"], ["dog", "cat"]]
+    idf_dog, idf_walk = log(1 + 1.5 / 2.5), log(1 + 2.5 / 1.5)
+    first = idf_dog * 2 * 1.9 / (2 + 0.9 * (0.6 + 0.4 * 3 / 2)) + idf_walk * 1.9 / (1 + 0.9 * (0.6 + 0.4 * 3 / 2))
+    third = idf_dog * 1.9 / (1 + 0.9)
+    assert bm25_scores(["dog", "walk", "dog"], documents, 0.9, 0.4) == pytest.approx([first, 0.0, third])
+    assert bm25_scores(["dog", "walk"], documents, 0.9, 0.4) == pytest.approx([1.4758, 0.0, 0.4700], abs=5e-5)
+
+
+def test_bm25_of_nothing_is_nothing():
+    assert bm25_scores(["dog"], [], 0.9, 0.4) == []
+    assert bm25_scores([], [[], ["dog"]], 0.9, 0.4) == [0.0, 0.0]
+
+
+def test_a_term_of_every_entry_still_counts_a_little():
+    assert 0 < bm25_idf(10, 10) < bm25_idf(1, 10) < bm25_idf(0, 10)
+
+
+def test_long_entries_are_normalised_fully_and_short_ones_little():
+    assert bm25_constants(10) == (0.9, 0.4)
+    assert bm25_constants(75) == (0.9, pytest.approx(0.7))
+    assert bm25_constants(500) == (0.9, 1.0)
+
+
+def test_an_entry_borrows_the_terms_that_it_lacks_from_those_beside_it():
+    ranked = scores(rank([entry(1, dog=4), entry(2, walk=2), entry(3)], QUESTION, PLAIN))
+    assert ranked[2] == pytest.approx(2 + 0.6 * 4)
+    assert ranked[1] == pytest.approx(4 + 0.6 * 2)
+    assert ranked[3] == pytest.approx(0.6 * 2 + 0.42 * 4)
+
+
+def test_a_term_that_an_entry_has_itself_is_not_counted_again():
+    assert scores(rank([entry(1, dog=4), entry(2, dog=4)], QUESTION, PLAIN)) == pytest.approx({1: 4, 2: 4})
+
+
+def test_entries_out_of_reach_lend_nothing():
+    assert ids(rank([entry(1, dog=4), entry(6)], QUESTION, PLAIN)) == [1]
+
+
+def test_a_long_entry_borrows_little_and_lends_little():
+    ranked = scores(rank([entry(1, dog=4), entry(2, length=300)], QUESTION, PLAIN))
+    assert ranked[2] == pytest.approx(0.1 * 0.6 * 4)
+    ranked = scores(rank([entry(1, dog=4, length=300), entry(2)], QUESTION, PLAIN))
+    assert ranked[2] == pytest.approx(0.1 * 0.6 * 4)
+
+
+def test_an_answer_gains_from_its_question():
+    weights = replace(PLAIN, answer=0.2)
+    asked = scores(rank([entry(1, dog=4, asks=True), entry(2)], QUESTION, weights))
+    said = scores(rank([entry(1, dog=4), entry(2)], QUESTION, weights))
+    assert asked[2] == pytest.approx(said[2] + 0.2 * 4)
+
+
+def test_the_speaker_named_in_the_question_comes_first():
+    question = read_question("Where does Maria walk her dog?", 100, {"dog": 3, "walk": 3, "maria": 3})
+    candidates = [entry(1, dog=4, speaker="John"), entry(9, dog=3, speaker="Maria")]
+    assert ids(rank(candidates, question, DEFAULT_WEIGHTS)) == [9, 1]
+    both = read_question("Where do Maria and John walk the dog?", 100, {"dog": 3, "walk": 3})
+    assert ids(rank(candidates, both, DEFAULT_WEIGHTS)) == [1, 9]
+
+
+def test_what_was_said_on_the_day_named_comes_first():
+    said = [datetime(2023, 5, 3, tzinfo=UTC), datetime(2023, 5, 20, tzinfo=UTC), datetime(2023, 7, 3, tzinfo=UTC)]
+    candidates = [entry(10 * number, dog=4, said_at=day) for number, day in enumerate(said)]
+    question = replace(QUESTION, dates=read_question("dog on May 3, 2023", 3, {}).dates)
+    assert ids(rank(candidates, question, PLAIN)) == [0, 10, 20]
+
+
+def test_entries_of_a_day_with_much_to_say_gain():
+    monday, tuesday = datetime(2023, 5, 1, tzinfo=UTC), datetime(2023, 5, 2, tzinfo=UTC)
+    candidates = [entry(1, dog=4, said_at=monday), entry(10, dog=3.9, said_at=tuesday)]
+    candidates.append(entry(20, walk=3, said_at=tuesday))
+    assert ids(rank(candidates, QUESTION, DEFAULT_WEIGHTS))[0] == 10
+
+
+def test_a_very_short_entry_ranks_below_a_telling_one():
+    assert ids(rank([entry(1, dog=4, length=20), entry(10, dog=4, length=2)], QUESTION, DEFAULT_WEIGHTS)) == [1, 10]
+
+
+def test_a_long_message_of_the_assistant_ranks_below_what_the_user_said():
+    candidates = [entry(1, dog=4, length=200, role="user"), entry(10, dog=4, length=200, role="assistant")]
+    assert ids(rank(candidates, QUESTION, DEFAULT_WEIGHTS)) == [1, 10]
+
+
+def test_later_comes_first_among_equals():
+    assert ids(rank([entry(1, dog=4), entry(10, dog=4)], QUESTION, PLAIN)) == [10, 1]
+
+
+finite = st.floats(0.01, 20)
+candidate_lists = st.lists(
+    st.builds(
+        Candidate,
+        st.integers(1, 40),
+        st.dictionaries(st.sampled_from(["dog", "walk"]), finite),
+        st.integers(0, 500),
+        st.sampled_from(["", "dog", "Maria"]),
+        st.sampled_from(["", "user", "assistant"]),
+        st.none() | st.datetimes(timezones=st.just(UTC)),
+        st.booleans(),
+    ),
+    max_size=40,
+    unique_by=lambda candidate: candidate.entry,
+)
+
+
+@given(candidate_lists)
+def test_the_parts_of_a_score_add_up_to_it(candidates):
+    ranked = rank(candidates, QUESTION, DEFAULT_WEIGHTS)
+    assert all(isclose(item.score, sum(item.parts.values()), abs_tol=1e-9) for item in ranked)
+    assert [item.score for item in ranked] == sorted((item.score for item in ranked), reverse=True)
+
+
+@given(candidate_lists, st.randoms())
+def test_the_order_of_candidates_does_not_matter(candidates, random):
+    shuffled = random.sample(candidates, len(candidates))
+    before, after = (rank(some, QUESTION, DEFAULT_WEIGHTS) for some in (candidates, shuffled))
+    assert scores(before) == pytest.approx(scores(after))
+
+
+MESSAGES = [
+    "I adopted a puppy from the shelter last week!",
+    "Wow, what is the puppy called?",
+    "Biscuit. He sleeps all day.",
+    "My sister moved to Lisbon for her job.",
+    "Lisbon is lovely in spring.",
+]
+
+
+def test_an_answer_that_repeats_no_word_of_the_question_is_found():
+    assert 2 in ids(recall("What is the name of the puppy from the shelter?", MESSAGES))[:3]
+
+
+def test_a_book_of_one_entry_can_answer():
+    assert ids(recall("What is my dog's name?", ["My dog is called Rex"])) == [0]
+
+
+@pytest.mark.parametrize(
+    "question", ["What is the boiling point of nitrogen?", "ok thanks", "", "How do I center a div in CSS?"]
+)
+def test_nothing_relevant_gives_nothing(question):
+    assert recall(question, MESSAGES) == []
+
+
+def test_the_name_of_a_speaker_alone_is_not_relevance():
+    speakers = ["Maria", "John", "Maria", "John", "Maria"]
+    messages = [*MESSAGES[:-1], "Thanks, John!"]
+    assert recall("Which compiler flags does John recommend?", messages, speakers) == []
+
+
+def test_the_floor_lets_through_all_or_nothing():
+    strong, weak = Ranked(1, 5.0, {}, 1.2), Ranked(2, 1.0, {}, 0.1)
+    assert floor([strong, weak], DEFAULT_WEIGHTS) == [strong, weak]
+    assert floor([weak], DEFAULT_WEIGHTS) == []
+    assert floor([weak], replace(DEFAULT_WEIGHTS, floor=0.0)) == [weak]
+    assert floor([], DEFAULT_WEIGHTS) == []
+
+
+def test_near_duplicates_are_admitted_once():
+    distinct = Distinct()
+    texts = [["dog", "walk", "park"], ["park", "dog", "walk"], ["dog"], []]
+    assert [distinct.admits(text) for text in texts] == [True, False, True, True]
+
+
+def test_sources_are_fused_by_normalised_scores():
+    fused = fuse([(1.0, {1: 10.0, 2: 5.0}), (0.5, {2: 0.8, 3: 0.4})])
+    assert fused == pytest.approx({1: 1.0, 2: 1.0, 3: 0.25})
+    assert list(fused) == [2, 1, 3]
+    assert normalise({1: 0.0, 2: -1.0}) == {}

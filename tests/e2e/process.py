@@ -1,0 +1,103 @@
+"""`memsvc` as a process of its own, as an operator starts it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """This process's environment without settings of memsvc but these."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
+    if kept.pop("PYTHONDONTWRITEBYTECODE", None):  # to compile everything at each start would take most of the time
+        kept["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "memsvc-test-pycache")
+    return kept | {"PYTHONPATH": str(CHECKOUT)} | variables
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command that ends by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "memsvc", *arguments],
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class Served:
+    """A running server; `greeting` is what it said on stdout, `url` where it is."""
+
+    def __init__(self, data_dir: Path, *arguments: str, **variables: str) -> None:
+        self._log = data_dir.parent / f"{data_dir.name}-{os.urandom(4).hex()}.log"
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "memsvc", "serve", "--data-dir", str(data_dir), "--port", "0", *arguments],
+                env=environment(**variables),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self.greeting = self._read_greeting()
+        self.url = self.greeting.split()[1].removesuffix("/mcp")
+        self.port = int(self.url.rpartition(":")[2])
+
+    def _read_greeting(self) -> str:
+        assert self.process.stdout is not None
+        lines = []
+        for line in self.process.stdout:
+            lines.append(line)
+            if line == "}\n":
+                return "".join(lines)
+        raise AssertionError(f"not ready, exit code {self.process.wait()}: {self.log()}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+
+    def log(self) -> str:
+        """Everything on stderr so far."""
+        return self._log.read_text()
+
+    def stop(self) -> int:
+        """Tell it to stop; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(self.url + path, timeout=10)
+
+
+async def call(url: str, key: str, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The result of one tool call, over HTTP."""
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    headers = {
+        "Authorization": f"Bearer {key}",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2025-11-25",
+    }
+    async with httpx.AsyncClient(timeout=30) as client:
+        response = await client.post(f"{url}/mcp", json=request, headers=headers)
+    response.raise_for_status()
+    result: dict[str, Any] = response.json()["result"]
+    return result

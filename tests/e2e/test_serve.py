@@ -1,0 +1,263 @@
+"""`memsvc serve` as an operator meets it: ready, restarted, joined, refused, misconfigured, drained."""
+
+import asyncio
+import json
+import signal
+import socket
+import stat
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from memsvc.adapters.postgres import EmbeddedPostgres
+from tests.e2e.process import Served, call, free_port, run
+from tests.servers import DatabaseUrls
+
+TURN = {"turn_id": "t1", "input_items": [{"role": "user", "content": "I live in Kobe."}]}
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("e2e") / "data"
+
+
+@pytest.fixture(scope="module")
+def first(data_dir: Path) -> Iterator[Served]:
+    """The first server on a new data folder."""
+    with Served(data_dir) as served:
+        yield served
+
+
+def _key(data_dir: Path) -> str:
+    return (data_dir / "api-key").read_text().strip()
+
+
+def _client(served: Served) -> Any:
+    return json.loads(served.greeting[served.greeting.index("{") :])["mcpServers"]["memsvc"]
+
+
+async def test_the_first_start_shows_a_key_that_works(first: Served, data_dir: Path) -> None:
+    assert first.greeting.splitlines()[0] == f"ready http://127.0.0.1:{first.port}/mcp"
+    client = _client(first)
+    assert client["url"] == f"{first.url}/mcp"
+    assert client["headers"]["Authorization"] == f"Bearer {_key(data_dir)}"
+    assert stat.S_IMODE((data_dir / "api-key").stat().st_mode) == 0o600
+    result = await call(first.url, _key(data_dir), "memory_before_turn", current_input="hello")
+    assert not result["isError"]
+    assert _key(data_dir) not in first.log()
+
+
+def test_it_is_healthy_and_ready_and_counts(first: Served) -> None:
+    assert first.get("/healthz").json() == {"status": "ok"}
+    ready = first.get("/readyz")
+    assert ready.status_code == 200
+    assert ready.json() == {"status": "ready", "database": True, "migrations": True, "draining": False}
+    assert "memsvc_calls_total" in first.get("/metrics").text
+
+
+def test_a_second_server_on_the_folder_joins_and_outlives_the_first(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with Served(data_dir) as one, Served(data_dir) as two:
+        assert _key(data_dir) in one.greeting
+        assert _key(data_dir) not in two.greeting
+        assert str(data_dir / "api-key") in two.greeting
+        assert one.stop() == 0
+        assert two.get("/readyz").status_code == 200
+        assert two.stop() == 0
+    assert not (data_dir / "postgres" / "postmaster.pid").exists()
+
+
+def test_a_restart_keeps_the_key_and_does_not_show_it(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with Served(data_dir) as served:
+        key = _key(data_dir)
+        assert served.stop() == 0
+    with Served(data_dir) as again:
+        assert _key(data_dir) == key
+        assert key not in again.greeting
+        assert str(data_dir / "api-key") in again.greeting
+        again.process.send_signal(signal.SIGINT)
+        assert again.process.wait(60) == 0
+        assert key not in again.log()
+
+
+def test_a_taken_port_is_refused_before_anything_is_touched(first: Served, tmp_path: Path) -> None:
+    refused = run("serve", "--data-dir", str(tmp_path / "data"), "--port", str(first.port))
+    assert refused.returncode == 1
+    assert f"Error: 127.0.0.1:{first.port} is taken by another process" in refused.stderr
+    assert "Recovery: " in refused.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_port_that_somebody_is_about_to_serve_is_taken(tmp_path: Path) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        refused = run("serve", "--data-dir", str(tmp_path / "data"), "--port", str(held.getsockname()[1]))
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stderr
+
+
+def test_wrong_settings_stop_the_start_with_every_path(tmp_path: Path) -> None:
+    config = tmp_path / "memsvc.yaml"
+    config.write_text("auth: {mode: closed}\nsettings: {mcp: {memory: {recent_items: 3}}}\n")
+    refused = run(
+        "serve",
+        "--config",
+        str(config),
+        "--data-dir",
+        str(tmp_path / "data"),
+        MEMSVC_PORT="http",
+        MEMSVC_DATABASE_URL="postgresql://app:secret-word@db/memsvc",
+        MEMSVC_DATABASE__POOL_MAX="secret-word",
+    )
+    assert refused.returncode == 2
+    for path in ("auth.mode", "settings.mcp.memory.recent_items", "port", "database.pool_max"):
+        assert f"Error: {path}: " in refused.stderr
+    assert "secret-word" not in refused.stderr + refused.stdout
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_model_extraction_cannot_be_switched_on(tmp_path: Path) -> None:
+    refused = run(
+        "serve", "--data-dir", str(tmp_path / "data"), MEMSVC_SETTINGS__MCP__MEMORY__HEURISTIC__ENABLED="true"
+    )
+    assert refused.returncode == 2
+    assert "settings.mcp.memory.heuristic: model extraction is not part of this version" in refused.stderr
+
+
+@asynccontextmanager
+async def _held_up(data_dir: Path) -> AsyncIterator[asyncpg.Connection]:
+    """Holds up every write of a turn while it is entered; the connection is the owner's."""
+    embedded = EmbeddedPostgres(data_dir)
+    owner = await asyncpg.connect((await asyncio.to_thread(embedded.start)).admin_url)
+    try:
+        async with owner.transaction():
+            await owner.execute("LOCK TABLE sessions, guards, entries IN ACCESS EXCLUSIVE MODE")
+            yield owner
+    finally:
+        await owner.close()
+        await asyncio.to_thread(embedded.stop)
+
+
+async def _until_waiting(connection: asyncpg.Connection) -> None:
+    while not await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+async def _until_refused(port: int) -> None:
+    with suppress(OSError):
+        while True:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            await asyncio.sleep(0.01)
+
+
+async def _in_database(data_dir: Path, query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query, of all tenants."""
+    embedded = EmbeddedPostgres(data_dir)
+    url = (await asyncio.to_thread(embedded.start)).superuser_url.replace("/postgres?", "/memsvc?")
+    try:
+        connection = await asyncpg.connect(url)
+        rows = [tuple(row) for row in await connection.fetch(query)]
+        await connection.close()
+    finally:
+        await asyncio.to_thread(embedded.stop)
+    return rows
+
+
+async def test_a_call_that_has_begun_is_answered_and_logged_after_sigterm(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with Served(data_dir) as served:
+        async with _held_up(data_dir) as owner:
+            answer = asyncio.create_task(call(served.url, _key(data_dir), "memory_after_turn", **TURN))
+            await _until_waiting(owner)
+            served.process.send_signal(signal.SIGTERM)
+            await _until_refused(served.port)
+        assert not (await answer)["isError"]
+        assert await asyncio.to_thread(served.process.wait, 60) == 0
+    assert await _in_database(data_dir, "SELECT tool, status FROM calls") == [("memory_after_turn", "success")]
+
+
+async def test_a_call_that_outlives_the_grace_is_cut_off_and_leaves_nothing(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with Served(data_dir, MEMSVC_SHUTDOWN_GRACE_S="0") as served:
+        async with _held_up(data_dir) as owner:
+            answer = asyncio.create_task(call(served.url, _key(data_dir), "memory_after_turn", **TURN))
+            await _until_waiting(owner)
+            served.process.send_signal(signal.SIGTERM)
+            with pytest.raises(httpx.HTTPError):
+                await answer
+        assert await asyncio.to_thread(served.process.wait, 60) == 0
+    assert await _in_database(data_dir, "SELECT turns FROM sessions") == []
+
+
+async def test_a_turn_is_stored_once_although_the_server_is_killed(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with Served(data_dir) as served:
+        async with _held_up(data_dir) as owner:
+            answer = asyncio.create_task(call(served.url, _key(data_dir), "memory_after_turn", **TURN))
+            await _until_waiting(owner)
+            served.process.kill()
+            with pytest.raises(httpx.HTTPError):
+                await answer
+    for killed_again in (True, False):
+        with Served(data_dir) as again:
+            assert not (await call(again.url, _key(data_dir), "memory_after_turn", **TURN))["isError"]
+            if killed_again:
+                again.process.kill()
+    assert await _in_database(data_dir, "SELECT session, turns FROM sessions") == [("default", 1)]
+    assert await _in_database(data_dir, "SELECT turn, done FROM guards") == [("t1", True)]
+
+
+async def test_a_server_of_ones_own_is_migrated_and_served(empty_urls: DatabaseUrls, tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    unmigrated = run(
+        "serve", "--data-dir", str(data_dir), "--port", str(free_port()), MEMSVC_DATABASE_URL=empty_urls.app
+    )
+    assert unmigrated.returncode == 1
+    assert "Recovery: set database.admin_url" in unmigrated.stderr
+    own = {"MEMSVC_DATABASE_URL": empty_urls.app, "MEMSVC_DATABASE__ADMIN_URL": empty_urls.admin}
+    with Served(data_dir, **own) as served:
+        assert not (data_dir / "postgres").exists()
+        result = await call(served.url, _key(data_dir), "memory_before_turn", current_input="hello")
+        assert not result["isError"]
+        assert served.stop() == 0
+        assert empty_urls.app.split("@")[0] not in served.log()
+    privileged = run("serve", "--port", "0", MEMSVC_DATABASE_URL=empty_urls.admin)
+    assert privileged.returncode == 1
+    assert "Error: the application role is" in privileged.stderr
+
+
+async def test_keys_are_made_listed_adopted_and_revoked(first: Served, data_dir: Path) -> None:
+    folder = ("--data-dir", str(data_dir))
+    made = run("key", "create", "--label", "ci", "--permission", "read", *folder)
+    key, key_id, tenant = (line.split()[-1] for line in made.stdout.splitlines())
+    assert not (await call(first.url, key, "memory_before_turn", current_input="hello"))["isError"]
+    denied = await call(first.url, key, "memory_after_turn", turn_id="t1", output_items=[{"role": "assistant"}])
+    assert json.loads(denied["content"][0]["text"])["code"] == "PERMISSION_DENIED"
+    listed = run("key", "list", *folder).stdout
+    assert key not in listed
+    lines = {line.split("\t")[0]: line.split("\t")[1:] for line in listed.splitlines()}
+    assert lines[key_id][:3] == ["ci", "valid", "read"]
+    other = next(columns[-1] for each, columns in lines.items() if each != key_id and columns[-1] != "tenant")
+    assert run("key", "adopt", key_id, "--tenant", other, *folder).returncode == 0
+    assert other != tenant
+    assert run("key", "revoke", key_id, *folder).returncode == 0
+    assert f"{key_id}\tci\trevoked" in run("key", "list", *folder).stdout
+    unknown = run("key", "revoke", "00000000-0000-0000-0000-000000000000", *folder)
+    assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no such key\n")
+
+
+def test_migrate_goes_down_and_up(tmp_path: Path) -> None:
+    folder = ("--data-dir", str(tmp_path / "data"))
+    assert run("migrate", *folder).stdout.startswith("applied: 0001")
+    assert run("migrate", *folder).stdout.startswith("applied: nothing")
+    assert run("migrate", "--down-to", "base", *folder).stdout.startswith("undone: ")
+    assert run("version").stdout.startswith("memsvc ")

@@ -1,0 +1,105 @@
+"""A whole gateway around the tools of `catalogue`, in this process."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from starlette.types import ASGIApp
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.gateway.audit import AuditOptions, CallLog
+from memsvc.gateway.auth import Authenticator, AuthOptions, effective_mode
+from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.metrics import Metrics
+from memsvc.gateway.rest import Draining, answers
+from memsvc.gateway.server import build
+from memsvc.store.database import Database
+from tests.fakes import FakeClock
+from tests.gateway.catalogue import catalogue
+
+ORIGIN = "http://127.0.0.1:8080"
+WIRES = ("legacy", "2026-07-28")
+
+
+class OutOfReach:
+    """A database that cannot be reached."""
+
+    async def registry(self, *_: Any) -> list[Any]:
+        raise MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
+
+    @asynccontextmanager
+    async def begin(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+        raise MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
+        yield
+
+
+@dataclass
+class Gateway:
+    """One gateway and what a test may want to look at in it."""
+
+    app: ASGIApp
+    metrics: Metrics
+    call_log: CallLog
+    dispatch: Dispatch
+    draining: Draining
+
+    def http(self, key: str | None = "key-one") -> httpx2.AsyncClient:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        transport = httpx2.ASGITransport(self.app, raise_app_exceptions=False)
+        return httpx2.AsyncClient(transport=transport, base_url=ORIGIN, headers=headers)
+
+    @asynccontextmanager
+    async def client(self, wire: str, key: str = "key-one") -> AsyncIterator[Client]:
+        async with (
+            self.http(key) as http,
+            Client(streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode=wire) as client,
+        ):
+            yield client
+
+
+Running = Callable[..., AbstractAsyncContextManager[Gateway]]
+
+
+@pytest.fixture
+def running(database: Database, clock: FakeClock) -> Running:
+    """Makes a running gateway: `async with running(auth=..., limits=..., host=...) as gateway`."""
+
+    @asynccontextmanager
+    async def run(
+        auth: AuthOptions | None = None, limits: LimitsOptions | None = None, host: str = "127.0.0.1", **changes: Any
+    ) -> AsyncIterator[Gateway]:
+        auth = auth or AuthOptions()
+        where = changes.get("database", database)
+        metrics = Metrics()
+        call_log = CallLog(where, metrics, clock, AuditOptions())
+        dispatch = Dispatch(catalogue(), call_log, metrics, clock, disabled=frozenset({"disabled"}))
+        draining = Draining()
+        app = build(
+            dispatch=dispatch,
+            call_log=call_log,
+            metrics=metrics,
+            authenticator=Authenticator(where, auth, effective_mode(auth, host), clock),
+            limits=limits or LimitsOptions(),
+            host=host,
+            instructions="remember",
+            version="1.2.3",
+            checks={"database": answers(where)} | changes.get("checks", {}),
+            draining=draining,
+        )
+        async with app.router.lifespan_context(app):
+            yield Gateway(app, metrics, call_log, dispatch, draining)
+
+    return run
+
+
+@pytest.fixture
+async def gateway(running: Running) -> AsyncIterator[Gateway]:
+    """A gateway as it runs on loopback."""
+    async with running() as gateway:
+        yield gateway

@@ -1,0 +1,193 @@
+"""The PostgreSQL that tests run on, and throw-away databases on it."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
+
+import asyncpg
+
+from memsvc.adapters.postgres import EmbeddedPostgres
+from memsvc.store.migrate import migrate
+
+IMAGE = "pgvector/pgvector:pg18"
+MEMORY_BYTES_MIN = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseUrls:
+    """One database as its owner, as the application role and as a superuser, whom no policy binds."""
+
+    admin: str
+    app: str
+    superuser: str
+
+
+@contextmanager
+def superuser_url() -> Iterator[str]:
+    """A superuser's DSN: MEMSVC_TEST_DSN; else a container if MEMSVC_TEST_CONTAINERS=1; else the embedded server."""
+    if dsn := os.environ.get("MEMSVC_TEST_DSN"):
+        yield dsn
+    elif os.environ.get("MEMSVC_TEST_CONTAINERS") == "1" and _docker_answers():
+        from testcontainers.postgres import PostgresContainer  # noqa: PLC0415
+
+        with PostgresContainer(IMAGE, driver=None) as container:
+            yield container.get_connection_url()
+    else:
+        folder = Path(tempfile.mkdtemp(prefix="memsvc-test-", dir=_in_memory()))
+        server = EmbeddedPostgres(folder)
+        try:
+            yield server.start().superuser_url
+        finally:
+            server.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _in_memory() -> str | None:
+    """A file system in memory, where a database is cloned ten times as fast; None where there is none with room."""
+    with suppress(OSError):
+        if shutil.disk_usage("/dev/shm").free > MEMORY_BYTES_MIN and os.access("/dev/shm", os.W_OK):
+            return "/dev/shm"
+    return None
+
+
+def _docker_answers() -> bool:
+    with suppress(Exception):
+        import docker  # noqa: PLC0415
+
+        return bool(docker.from_env(timeout=5).ping())
+    return False
+
+
+class TestServer:
+    """Makes databases with roles of its own, so that several test runs may share one server."""
+
+    __test__ = False
+
+    def __init__(self, superuser_dsn: str) -> None:
+        self._superuser_dsn = superuser_dsn
+        self._prefix = f"memsvc_test_{os.getpid()}_{secrets.token_hex(3)}"
+        self.password = secrets.token_hex(16)
+        self._made = 0
+        self.owner = f"{self._prefix}_owner"
+        self.app = f"{self._prefix}_app"
+        self.template = f"{self._prefix}_template"
+
+    async def prepare(self, *, relax: bool) -> None:
+        """Roles and the migrated template; `relax` gives durability up, where the server is ours alone."""
+        async with _connected(self._superuser_dsn) as connection:
+            if relax:
+                for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+                    await connection.execute(f"ALTER SYSTEM SET {setting} = off")
+                await connection.execute("SELECT pg_reload_conf()")
+            for role in (self.owner, self.app):
+                await connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{self.password}'")
+            await connection.execute(f"CREATE DATABASE {self.template} OWNER {self.owner}")
+        await migrate(self.urls(self.template).admin, self.app)
+
+    async def close(self) -> None:
+        """Drop the template and the roles."""
+        async with _connected(self._superuser_dsn) as connection:
+            await connection.execute(f"DROP DATABASE IF EXISTS {self.template} WITH (FORCE)")
+            for role in (self.app, self.owner):
+                await connection.execute(f"DROP ROLE IF EXISTS {role}")
+
+    async def create(self, *, migrated: bool = True) -> str:
+        """The name of a new database: a clone of the template, or one in which nothing is yet."""
+        self._made += 1
+        name = f"{self._prefix}_{self._made}"
+        origin = self.template if migrated else "template0"
+        async with _connected(self._superuser_dsn) as connection:
+            await connection.execute(f"CREATE DATABASE {name} TEMPLATE {origin} OWNER {self.owner}")
+        return name
+
+    async def drop(self, name: str) -> None:
+        """Remove a database, whoever is still connected."""
+        async with _connected(self._superuser_dsn) as connection:
+            await connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def urls(self, name: str) -> DatabaseUrls:
+        """How to connect to a database of this server."""
+        return DatabaseUrls(
+            admin=self._url(name, self.owner),
+            app=self._url(name, self.app),
+            superuser=urlsplit(self._superuser_dsn)._replace(path=f"/{name}").geturl(),
+        )
+
+    def _url(self, database: str, role: str) -> str:
+        parts = urlsplit(self._superuser_dsn)
+        address = parts.netloc.rpartition("@")[2]
+        return parts._replace(netloc=f"{quote(role)}:{self.password}@{address}", path=f"/{database}").geturl()
+
+
+@asynccontextmanager
+async def _connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+class Relay:
+    """A network path to a server that can be cut and mended; `url` goes through it."""
+
+    def __init__(self, url: str) -> None:
+        self._parts = urlsplit(url)
+        self._folder = tempfile.mkdtemp(prefix="memsvc-relay-")
+        self._socket = f"{self._folder}/.s.PGSQL.5432"
+        self._streams: list[asyncio.StreamWriter] = []
+        self._pumps: set[asyncio.Task[None]] = set()
+        user = self._parts.netloc.rpartition("@")[0]
+        self.url = f"postgresql://{user}@{self._parts.path}?host={self._folder}&port=5432"
+
+    async def __aenter__(self) -> "Relay":
+        await self.mend()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.cut()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def mend(self) -> None:
+        """Let connections through."""
+        self._listener = await asyncio.start_unix_server(self._connect, self._socket)
+
+    async def cut(self) -> None:
+        """Break every connection and refuse new ones."""
+        self._listener.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self._socket)  # noqa: PTH108
+        for stream in self._streams:
+            stream.transport.abort()
+        self._streams.clear()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        query = {name: values[0] for name, values in parse_qs(self._parts.query).items()}
+        host, port = (
+            query.get("host", self._parts.hostname or "localhost"),
+            int(query.get("port", self._parts.port or 5432)),
+        )
+        if host.startswith("/"):
+            far_reader, far_writer = await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+        else:
+            far_reader, far_writer = await asyncio.open_connection(host, port)
+        self._streams += [writer, far_writer]
+        for source, target in ((reader, far_writer), (far_reader, writer)):
+            pump = asyncio.create_task(_pump(source, target))
+            self._pumps.add(pump)
+            pump.add_done_callback(self._pumps.discard)
+
+
+async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while piece := await source.read(65536):
+            target.write(piece)
+            await target.drain()
+    target.close()

@@ -1,0 +1,209 @@
+"""The revisions lead to the schema, there and back, once, and leave every tenant table behind its wall."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.store.migrate import LOCK_KEY, Revisions, current_revision, downgrade, migrate
+from memsvc.store.policies import COMPRESSED, STORAGE, scram_verifier
+from memsvc.store.schema import TENANT_TABLES, metadata
+from tests.servers import DatabaseUrls, TestServer
+
+COLUMNS = """
+    SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull, l.collname,
+           pg_get_expr(d.adbin, d.adrelid) AS "default"
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+    LEFT JOIN pg_collation l ON l.oid = a.attcollation
+    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.relname <> 'alembic_version' ORDER BY 1, 2
+"""
+INDEXES = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
+
+
+async def _as_sqlalchemy(url: str, work: Any) -> Any:
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(url), poolclass=NullPool
+    )
+    async with engine.begin() as connection:
+        result = await connection.run_sync(work)
+    await engine.dispose()
+    return result
+
+
+async def test_the_migrations_lead_to_the_schema(database_urls: DatabaseUrls) -> None:
+    def differences(connection: Connection) -> list[Any]:
+        return compare_metadata(MigrationContext.configure(connection, opts={"compare_server_default": True}), metadata)
+
+    assert await _as_sqlalchemy(database_urls.admin, differences) == []
+
+
+async def test_the_migrations_make_the_same_columns_and_indexes_as_the_schema(
+    admin: asyncpg.Connection, empty_urls: DatabaseUrls
+) -> None:
+    await _as_sqlalchemy(empty_urls.admin, metadata.create_all)
+    made = await asyncpg.connect(empty_urls.admin)
+    try:
+        for catalogue in (COLUMNS, INDEXES):
+            assert {tuple(row) for row in await admin.fetch(catalogue)} == {
+                tuple(row) for row in await made.fetch(catalogue)
+            }
+    finally:
+        await made.close()
+
+
+async def test_up_down_and_up_again(empty_urls: DatabaseUrls, server: TestServer) -> None:
+    url = empty_urls.admin
+    assert await current_revision(url) is None
+    applied = await migrate(url, server.app)
+    assert applied[-1] == await current_revision(url) == Revisions.shipped().head
+    assert await migrate(url, server.app) == ()
+    assert await downgrade(url, "base") == tuple(reversed(applied))
+    assert await current_revision(url) is None
+    assert await migrate(url, server.app) == applied
+    assert await current_revision(empty_urls.app) == Revisions.shipped().head
+
+
+def test_only_a_database_at_the_newest_revision_or_a_later_one_suffices() -> None:
+    revisions = Revisions("0003", frozenset({"0001", "0002"}))
+    judged = {revision: revisions.suffices(revision) for revision in (None, "0001", "0002", "0003", "0004")}
+    assert judged == {None: False, "0001": False, "0002": False, "0003": True, "0004": True}
+
+
+async def test_of_two_starters_one_migrates(empty_urls: DatabaseUrls, server: TestServer) -> None:
+    both = await asyncio.gather(*(migrate(empty_urls.admin, server.app) for _ in range(2)))
+    everything = tuple(reversed(await downgrade(empty_urls.admin, "base")))
+    assert sorted(both) == [(), everything]
+
+
+async def test_a_starter_does_not_wait_for_another_for_ever(empty_urls: DatabaseUrls, server: TestServer) -> None:
+    first = await asyncpg.connect(empty_urls.admin)
+    await first.execute(f"SELECT pg_advisory_lock({LOCK_KEY})")
+    with pytest.raises(MemsvcError) as refused:
+        await migrate(empty_urls.admin, server.app, lock_timeout_s=0.05)
+    await first.close()
+    assert refused.value.code is Code.RESOURCE_BUSY
+
+
+async def test_a_database_out_of_reach_is_unavailable(database_urls: DatabaseUrls) -> None:
+    gone = "postgresql://nobody@127.0.0.1:1/nothing"
+    for attempt in (migrate(gone, None), current_revision(gone)):
+        with pytest.raises(MemsvcError) as refused:
+            await attempt
+        assert refused.value.code is Code.UNAVAILABLE
+
+
+async def test_every_tenant_table_has_a_forced_policy_and_its_tenant_first_in_every_key(
+    admin: asyncpg.Connection,
+) -> None:
+    walled = await admin.fetch(
+        """
+        SELECT c.relname FROM pg_class c JOIN pg_policy p ON p.polrelid = c.oid
+        WHERE c.relrowsecurity AND c.relforcerowsecurity AND p.polpermissive AND p.polcmd = '*' AND p.polroles = '{0}'
+          AND pg_get_expr(p.polqual, c.oid) = pg_get_expr(p.polwithcheck, c.oid)
+        """
+    )
+    assert sorted(row[0] for row in walled) == sorted(TENANT_TABLES)
+    keys = await admin.fetch(
+        """
+        SELECT i.indexrelid::regclass::text AS index, a.attname FROM pg_index i
+        JOIN pg_class c ON c.oid = i.indrelid AND c.relname = ANY ($1)
+        JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.attnum = 1
+        """,
+        list(TENANT_TABLES),
+    )
+    assert {row["attname"] for row in keys} == {"tenant"}
+    assert len(keys) >= len(TENANT_TABLES)
+
+
+async def test_every_table_with_a_tenant_is_a_tenant_table(admin: asyncpg.Connection) -> None:
+    rows = await admin.fetch(
+        "SELECT table_name FROM information_schema.columns WHERE table_schema = 'public' AND column_name = 'tenant'"
+    )
+    assert {row[0] for row in rows} - set(TENANT_TABLES) == {"tenants", "api_keys"}
+
+
+async def test_the_application_role_reads_and_writes_rows_and_can_do_nothing_else(
+    admin: asyncpg.Connection, server: TestServer
+) -> None:
+    role = await admin.fetchrow("SELECT * FROM pg_roles WHERE rolname = $1", server.app)
+    assert role is not None
+    assert not any(role[power] for power in ("rolsuper", "rolbypassrls", "rolcreaterole", "rolcreatedb"))
+    for table in metadata.tables:
+        for privilege, expected in {
+            "SELECT": 1,
+            "INSERT": 1,
+            "UPDATE": 1,
+            "DELETE": 1,
+            "TRUNCATE": 0,
+            "TRIGGER": 0,
+        }.items():
+            has = await admin.fetchval("SELECT has_table_privilege($1, $2, $3)", server.app, table, privilege)
+            assert has is bool(expected), (table, privilege)
+    assert not await admin.fetchval("SELECT has_table_privilege($1, 'alembic_version', 'UPDATE')", server.app)
+    assert not await admin.fetchval("SELECT has_schema_privilege($1, 'public', 'CREATE')", server.app)
+    assert not await admin.fetchval("SELECT pg_has_role($1, $2, 'MEMBER')", server.app, server.owner)
+
+
+async def test_tables_are_stored_as_they_are_used(admin: asyncpg.Connection) -> None:
+    stored = dict(await admin.fetch("SELECT relname, reloptions FROM pg_class WHERE relname = ANY ($1)", list(STORAGE)))
+    assert stored == {table: [f"{name}={value}" for name, value in wanted.items()] for table, wanted in STORAGE.items()}
+    has_lz4 = await admin.fetchval(
+        "SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'"
+    )
+    for table, column in COMPRESSED:
+        method = await admin.fetchval(
+            "SELECT attcompression::text FROM pg_attribute WHERE attrelid = $1::text::regclass AND attname = $2",
+            table,
+            column,
+        )
+        assert method == ("l" if has_lz4 else "")
+
+
+async def test_a_missing_application_role_is_made_with_limits_when_that_is_allowed(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, server: TestServer
+) -> None:
+    role = f"{server.app}_new"
+    await migrate(database_urls.admin, role, app_password="pass 'word'")
+    assert not await admin.fetchval("SELECT count(*) FROM pg_roles WHERE rolname = $1", role)
+    try:
+        await migrate(database_urls.superuser, role, app_password="pass 'word'", statement_timeout_ms=1234)
+        settings = await admin.fetchval("SELECT rolconfig FROM pg_roles WHERE rolname = $1", role)
+        assert settings == ["jit=off", "statement_timeout=1234ms", "idle_in_transaction_session_timeout=60s"]
+        assert await admin.fetchval("SELECT has_table_privilege($1, 'entries', 'INSERT')", role)
+        stored = await admin.fetchval("SELECT rolpassword FROM pg_authid WHERE rolname = $1", role)
+        assert stored.startswith("SCRAM-SHA-256$4096:")
+    finally:
+        await admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+async def test_postgresql_knows_the_verifier_of_a_password(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, server: TestServer
+) -> None:
+    await admin.execute(f"ALTER ROLE {server.app} PASSWORD '{scram_verifier(server.password)}'")
+    connection = await asyncpg.connect(database_urls.app)
+    await connection.close()
+
+
+async def test_a_new_migration_takes_no_lock_on_a_table_that_is_as_it_should_be(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, server: TestServer
+) -> None:
+    async with admin.transaction():
+        await admin.execute("LOCK TABLE " + ", ".join(TENANT_TABLES) + " IN ROW EXCLUSIVE MODE")
+        assert await migrate(database_urls.admin, server.app, lock_timeout_s=1) == ()
+
+
+async def test_a_policy_that_was_taken_away_comes_back(
+    database_urls: DatabaseUrls, owner: asyncpg.Connection, admin: asyncpg.Connection, server: TestServer
+) -> None:
+    await owner.execute("DROP POLICY tenant_only ON entries; ALTER TABLE entries DISABLE ROW LEVEL SECURITY")
+    await migrate(database_urls.admin, server.app)
+    assert await admin.fetchval("SELECT relrowsecurity FROM pg_class WHERE relname = 'entries'")
+    assert await admin.fetchval("SELECT count(*) FROM pg_policies WHERE tablename = 'entries'") == 1

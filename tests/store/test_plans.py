@@ -1,0 +1,176 @@
+"""Hot queries find their rows by index under forced row level security, in few round trips, whoever else is stored."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import orjson
+import pytest
+
+from memsvc.store.database import Database, Tx
+from memsvc.store.schema import TENANT_TABLES
+from tests.door import Door
+from tests.fakes import FakeClock, RecordingMeter
+from tests.servers import DatabaseUrls
+
+pytestmark = pytest.mark.anyio
+OTHER_TENANTS = 120
+TURNS = 60
+
+Statement = tuple[str, tuple[Any, ...]]
+
+
+def turn(number: int) -> dict[str, Any]:
+    return {
+        "session_id": "s1",
+        "turn_id": f"t{number}",
+        "user_id": "u1",
+        "input_items": [{"role": "user", "content": f"{number}: what about kumquat{number % 7} and zeppelins?"}],
+        "output_items": [{"role": "assistant", "content": f"{number}: marzipan{number % 5}, and an obsidian walrus."}],
+    }
+
+
+@pytest.fixture
+async def filled(call: Door, admin: asyncpg.Connection, clock: FakeClock) -> Door:
+    """A door whose tenant has a session and files, beside many other tenants that have as much."""
+    for number in range(TURNS):
+        clock.advance(minutes=1)
+        await call("memory_after_turn", **turn(number))
+        await call("file_write", project="default", path=f"/notes/{number % 9}/{number}.md", content="x" * 50)
+    await call("memory_after_turn", **turn(TURNS) | {"input_items": [{"role": "user", "content": "My name is Ada."}]})
+    for table in TENANT_TABLES:
+        columns = await admin.fetchval(
+            """SELECT string_agg(attname, ', ') FROM pg_attribute
+            WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'tenant'""",
+            table,
+        )
+        await admin.execute(
+            f"""INSERT INTO {table} (tenant, {columns})
+            SELECT sha256(n::text::bytea), {columns} FROM {table}, generate_series(1, {OTHER_TENANTS}) AS n"""
+        )
+        await admin.execute(f"VACUUM ANALYZE {table}")
+    return call
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
+    """Every statement that transactions run, with its arguments."""
+    seen: list[Statement] = []
+    for name in ("fetch", "fetchrow", "fetchval", "execute"):
+        run = getattr(Tx, name)
+
+        async def recorded(tx: Tx, sql: str, *arguments: Any, run: Any = run) -> Any:
+            seen.append((sql, (tx.scope.tenant, tx.scope.project, *arguments)))
+            return await run(tx, sql, *arguments)
+
+        monkeypatch.setattr(Tx, name, recorded)
+    return seen
+
+
+def scans(plan: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """The table, the kind and the index condition of every node that reads a table."""
+    condition = plan.get("Index Cond", "")
+    if plan["Node Type"] == "Bitmap Heap Scan":
+        condition = " ".join(below.get("Index Cond", "") for below in nodes(plan))
+    if "Relation Name" in plan and plan["Node Type"] != "ModifyTable":
+        yield plan["Relation Name"], plan["Node Type"], condition
+    for child in plan.get("Plans", []):
+        yield from scans(child)
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every node below one."""
+    for child in plan.get("Plans", []):
+        yield child
+        yield from nodes(child)
+
+
+async def explained(urls: DatabaseUrls, scope_tenant: bytes, statements: list[Statement]) -> list[tuple[str, Any]]:
+    """The plans of statements as the application role gets them; a sequential scan is one that no index can replace."""
+    connection = await asyncpg.connect(urls.app)
+    await connection.set_type_codec(
+        "jsonb", schema="pg_catalog", encoder=lambda value: orjson.dumps(value).decode(), decoder=orjson.loads
+    )
+    plans = []
+    try:
+        for sql, arguments in statements:
+            transaction = connection.transaction()
+            await transaction.start()
+            await connection.execute(f"SET LOCAL memsvc.tenant = '\\x{scope_tenant.hex()}'")
+            await connection.execute("SET LOCAL enable_seqscan = off")  # else a table of one page is read at once
+            plans.append((sql, (await connection.fetchval(f"EXPLAIN (FORMAT JSON) {sql}", *arguments))))
+            await transaction.rollback()
+    finally:
+        await connection.close()
+    return [(sql, orjson.loads(plan) if isinstance(plan, str) else plan) for sql, plan in plans]
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "memory_before_turn": {"session_id": "s1", "user_id": "u1", "current_input": "Who am I, and what about zeppelins?"},
+    "memory_after_turn": turn(1000) | {"input_items": [{"role": "user", "content": "My name is Bo. I like tea."}]},
+    "file_stat": {"project": "default", "path": "/notes/3/3.md"},
+    "file_read": {"project": "default", "path": "/notes/3/3.md"},
+    "file_write": {"project": "default", "path": "/notes/3/3.md", "content": "more"},
+    "file_list": {"project": "default", "path": "/notes", "depth": 1},
+    "file_delete": {"project": "default", "path": "/notes/3/3.md"},
+}
+
+
+async def test_no_hot_query_reads_a_table_but_by_an_index_that_begins_with_the_tenant(
+    filled: Door, statements: list[Statement], database_urls: DatabaseUrls
+) -> None:
+    for tool, arguments in CALLS.items():
+        statements.clear()
+        await filled(tool, **arguments)
+        assert statements, tool
+        for sql, plan in await explained(database_urls, filled.caller.tenant, list(statements)):
+            for table, kind, condition in scans(plan[0]["Plan"]):
+                told = f"{tool}: {kind} on {table} ({condition})\n{sql}"
+                assert kind != "Seq Scan", told
+                assert "tenant =" in condition, told
+
+
+async def test_search_reads_the_postings_of_each_term_by_one_index_scan(
+    filled: Door, statements: list[Statement], database_urls: DatabaseUrls
+) -> None:
+    await filled("memory_before_turn", **CALLS["memory_before_turn"])
+    searches = [one for one in statements if re.search(r"\bpostings\b", one[0])]
+    assert searches
+    for _, plan in await explained(database_urls, filled.caller.tenant, searches):
+        read = [(kind, condition) for table, kind, condition in scans(plan[0]["Plan"]) if table == "postings"]
+        assert read
+        for kind, condition in read:
+            assert kind in ("Index Only Scan", "Index Scan")
+            assert all(f"{column} =" in condition for column in ("tenant", "project", "book", "term")), condition
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "most"),
+    [
+        ("memory_before_turn", CALLS["memory_before_turn"], 6),
+        ("memory_before_turn", {"session_id": "s1", "current_input": "What about zeppelins?"}, 6),
+        ("memory_before_turn", {"session_id": "new", "current_input": "What about zeppelins?"}, 6),
+        ("memory_after_turn", CALLS["memory_after_turn"], 12),
+        ("memory_after_turn", turn(1001), 12),
+        ("memory_after_turn", CALLS["memory_after_turn"] | {"session_id": "new"}, 12),
+        ("file_stat", CALLS["file_stat"], 3),
+        ("file_read", CALLS["file_read"], 4),
+        ("file_write", CALLS["file_write"], 5),
+        ("file_write", CALLS["file_write"] | {"mode": "TRUNCATE"}, 6),
+        ("file_write", CALLS["file_write"] | {"path": "/new"}, 6),
+        ("file_list", CALLS["file_list"], 4),
+        ("file_list", {"project": "default", "depth": 3}, 4),
+        ("file_delete", CALLS["file_delete"], 6),
+    ],
+)
+async def test_a_call_takes_no_more_round_trips_than_promised(
+    database: Database, call: Door, meter: RecordingMeter, tool: str, arguments: dict[str, Any], most: int
+) -> None:
+    for number in range(3):
+        await call("memory_after_turn", **turn(number))
+    await call("file_write", project="default", path="/notes/3/3.md", content="x")
+    await call("memory_after_turn", **turn(3) | {"input_items": [{"role": "user", "content": "My name is Ada."}]})
+    meter.clear()
+    await call(tool, **arguments)
+    assert 0 < meter.total("memsvc_round_trips") <= most

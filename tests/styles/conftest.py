@@ -1,0 +1,1 @@
+"""Tests of a style go through the dispatch of the service over real PostgreSQL, with a clock to steer."""

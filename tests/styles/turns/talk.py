@@ -1,0 +1,123 @@
+"""What people, models and tools say in tests, and what tests look up of what became of it."""
+
+from base64 import b64decode
+from gzip import decompress
+from importlib.resources import files
+from typing import Any
+
+import asyncpg
+import orjson
+import tiktoken
+
+from memsvc.adapters import tokens
+from memsvc.core.items import Item
+from memsvc.store.schema import metadata
+from memsvc.styles.turns import block
+from tests.door import Door
+
+_RANKS = decompress(files("memsvc.adapters").joinpath(tokens.VOCABULARY).read_bytes()).split()
+ENCODING = tiktoken.Encoding(
+    "o200k_base",
+    pat_str=tokens.PATTERN,
+    mergeable_ranks=dict(zip(map(b64decode, _RANKS[::2]), map(int, _RANKS[1::2]), strict=True)),
+    special_tokens=tokens.SPECIAL_TOKENS,
+)
+OPEN, CLOSE = "<memory_reference>\n", "\n</memory_reference>"
+
+
+def user(text: str, **fields: Any) -> Item:
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}], **fields}
+
+
+def assistant(text: str, **fields: Any) -> Item:
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}], **fields}
+
+
+def developer(text: str) -> Item:
+    return {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}
+
+
+async def say(door: Door, turn: str, *said: str, answer: str = "", session: str = "s1", **more: Any) -> dict[str, Any]:
+    """Store a turn of user messages with the assistant's answer to them."""
+    outputs = [assistant(answer)] if answer else []
+    items = [user(text) for text in said]
+    return await door(
+        "memory_after_turn", session_id=session, turn_id=turn, input_items=items, output_items=outputs, **more
+    )
+
+
+async def ask(door: Door, question: str, session: str = "s1", **more: Any) -> dict[str, Any]:
+    """What is prepared for a question."""
+    return await door("memory_before_turn", session_id=session, current_input=question, **more)
+
+
+def texts(items: list[Item]) -> list[str]:
+    """The text of each message."""
+    return [part["text"] for item in items for part in item.get("content") or [] if "text" in part]
+
+
+def memory(prepared: dict[str, Any]) -> dict[str, Any]:
+    """What the memory block of a prepared input holds; empty lists where there is no block."""
+    items = prepared["input_items"]
+    if items[0]["role"] != "developer" or texts(items[:1]) != [block.POLICY]:
+        return {"facts": [], "turns": []}
+    [text] = texts(items[1:2])
+    assert text.startswith(OPEN)
+    assert text.endswith(CLOSE)
+    body: dict[str, Any] = orjson.loads(text.removeprefix(OPEN).removesuffix(CLOSE))
+    return body
+
+
+def values(prepared: dict[str, Any]) -> list[str]:
+    """The values of the recalled facts."""
+    return [fact["value"] for fact in memory(prepared)["facts"]]
+
+
+def unblocked(prepared: dict[str, Any]) -> list[Item]:
+    """The prepared input without its memory block."""
+    return block.strip(prepared["input_items"])[0]
+
+
+def counted(items: list[Item]) -> int:
+    """Tokens of items as any client can count them: every text, name, argument and output, and 4 an item."""
+    return sum(4 + sum(len(ENCODING.encode_ordinary(text)) for text in _texts(item)) for item in items)
+
+
+def _texts(item: Item) -> list[str]:
+    output = item.get("output")
+    parts = [*(item.get("content") or []), *(output if isinstance(output, list) else [])]
+    words = [part.get("text") for part in parts] + [item.get("name"), item.get("arguments"), output]
+    return [word for word in words if isinstance(word, str)]
+
+
+async def file_text(door: Door, path: str) -> str:
+    content: str = (await door("file_read", project="default", path=path))["content"]
+    return content
+
+
+async def file_records(door: Door, path: str) -> list[dict[str, Any]]:
+    """The records of a file of JSON lines."""
+    return [orjson.loads(line) for line in (await file_text(door, path)).split("\n")[:-1]]
+
+
+async def file_paths(door: Door, directory: str) -> list[str]:
+    """Every file below a directory."""
+    listed = await door("file_list", project="default", path=directory, depth=64, limit=1024)
+    return [entry["path"] for entry in listed["entries"] if entry["type"] == "FILE"]
+
+
+async def events(door: Door, session: str = "s1", day: str = "2026/01/05") -> list[dict[str, Any]]:
+    """The events of a day, as they stand in the file."""
+    return await file_records(door, f"/memory/{session}/events/raw/{day}/log-{day.replace('/', '')}.jsonl")
+
+
+async def row_counts(admin: asyncpg.Connection) -> dict[str, int]:
+    """How many rows each table has, the call log apart."""
+    names = sorted(name for name in metadata.tables if name not in {"calls", "alembic_version"})
+    return {name: await admin.fetchval(f"SELECT count(*) FROM {name}") for name in names}
+
+
+async def snapshot(admin: asyncpg.Connection) -> dict[str, list[str]]:
+    """Every row of every table, the call log apart."""
+    names = sorted(name for name in metadata.tables if name not in {"calls", "alembic_version"})
+    return {name: sorted(str(row) for row in await admin.fetch(f"SELECT * FROM {name}")) for name in names}

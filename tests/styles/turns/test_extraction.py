@@ -1,0 +1,106 @@
+"""What the rules find in what users say, and what they leave alone."""
+
+from typing import Any
+
+import pytest
+
+from memsvc.core.facts import Statement, Tier
+from memsvc.core.items import Item
+from memsvc.styles.turns import block
+from memsvc.styles.turns.extraction import STATEMENTS_MAX, extract
+from tests.styles.turns.talk import assistant, developer, user
+
+
+def found(*items: Item) -> list[Statement]:
+    numbered = [(f"t1-in-{number}", item) for number, item in enumerate(items)]
+    return extract(numbered, session="s1", turn="t1", user="u1")
+
+
+def pairs(*texts: str) -> list[tuple[str, str]]:
+    return [(one.key, one.value) for one in found(*map(user, texts))]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("My name is Ada Lovelace.", ("user_name", "name", "Ada Lovelace", Tier.L0, 0.95, "t1-fact-name")),
+        ("I prefer dark mode", ("user_preference", "preference", "dark mode", Tier.L0, 0.92, "t1-fact-prefer")),
+        ("I like jazz!", ("user_like", "like", "jazz", Tier.L2, 0.85, "t1-fact-like")),
+        ("Today I need milk, bread", ("today_task", "today_task", "milk", Tier.L1, 0.80, "t1-fact-today-task")),
+        ("This week I need a plan", ("weekly_task", "weekly_task", "a plan", Tier.L2, 0.82, "t1-fact-week-task")),
+    ],
+)
+def test_each_rule_finds_its_fact_with_tier_confidence_and_evidence(text: str, expected: tuple[Any, ...]) -> None:
+    [one] = found(user("Hello."), user(text))
+    assert (one.fact_id, one.key, one.value, one.tier, one.confidence, one.record) == expected
+    evidence = one.evidence
+    assert (evidence.session, evidence.turn, evidence.item, evidence.user) == ("s1", "t1", "t1-in-1", "u1")
+
+
+def test_the_case_of_a_value_is_kept_and_that_of_its_marker_does_not_count() -> None:
+    assert pairs("MY NAME IS McDonald") == [("name", "McDonald")]
+
+
+def test_every_occurrence_counts_with_a_record_of_its_own() -> None:
+    statements = found(user("I like Tea. I like Jazz!\ni like chess"), user("I like rain"))
+    assert [one.value for one in statements] == ["Tea", "Jazz", "chess", "rain"]
+    assert len({one.record for one in statements}) == 4
+    assert len({one.identity for one in statements}) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("my name is Ada, by the way", "Ada"),
+        ("my name is Ada; yours?", "Ada"),
+        ("my name is Ada\nand more", "Ada"),
+        ("my name is Ada? yes", "Ada"),
+        ("my name is Ada.", "Ada"),
+        ("my name is Ada...", "Ada"),
+        ("I prefer Python 3.11. Really", "Python 3.11"),
+        ("I prefer example.org.", "example.org"),
+        ("my  name\tis   Ada", "Ada"),
+    ],
+)
+def test_a_value_ends_with_its_clause(text: str, value: str) -> None:
+    assert [one for _, one in pairs(text)] == [value]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["my name is", "my name is .", "my name is  , so", "dummy name is Bob", "wi like it", "I likely go", "hi prefer x"],
+)
+def test_no_value_or_no_whole_word_is_no_fact(text: str) -> None:
+    assert pairs(text) == []
+
+
+def test_a_value_longer_than_128_bytes_is_no_fact() -> None:
+    assert pairs("my name is " + "é" * 64) == [("name", "é" * 64)]
+    assert pairs("my name is " + "é" * 65) == []
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        assistant("my name is Bot"),
+        developer("my name is Policy"),
+        {"type": "message", "role": "system", "content": [{"type": "input_text", "text": "my name is System"}]},
+        {"type": "function_call_output", "call_id": "c", "output": "my name is Tool"},
+        {"type": "function_call_output", "role": "user", "call_id": "c", "output": "my name is Tool"},
+        {"type": "function_call", "name": "f", "call_id": "c", "arguments": '{"x": "my name is Call"}'},
+        user("", metadata={"note": "my name is Metadata"}),
+        block.build([{"id": "x", "value": "my name is Recalled"}], [])[1],
+        block.build([], [{"text": "well\nmy name is Recalled"}])[1],
+    ],
+    ids=["assistant", "developer", "system", "output", "output as user", "call", "metadata", "block", "block turn"],
+)
+def test_only_what_users_say_is_learnt(item: Item) -> None:
+    assert found(item) == []
+
+
+def test_a_turn_states_so_many_facts_at_the_most() -> None:
+    assert len(found(user(". ".join(f"I like thing {n}" for n in range(STATEMENTS_MAX + 9))))) == STATEMENTS_MAX
+
+
+def test_a_huge_text_of_markers_alone_takes_no_time_to_speak_of() -> None:
+    assert found(user("i like " * 40_000)) == []

@@ -1,0 +1,103 @@
+"""Which items of an input are new, told from their order alone."""
+
+import pytest
+
+from memsvc.core.items import Item, digest
+from memsvc.styles.turns import history
+from tests.styles.turns.talk import assistant, developer, user
+
+ONE, TWO, THREE = user("one"), user("two"), user("three")
+FIRST, SECOND = assistant("first"), assistant("second")
+YES, OK = user("yes"), assistant("ok")
+
+
+def digests(*items: Item) -> list[int]:
+    return [digest(item) for item in items]
+
+
+def delta(given: list[Item], stored: list[Item], *, block: bool = False) -> list[Item]:
+    return history.delta(given, digests(*stored), block_found=block)
+
+
+@pytest.mark.parametrize(
+    ("start", "count", "before", "now"),
+    [
+        (0, 0, [], [ONE, TWO, THREE]),
+        (1, 0, [ONE], [TWO, THREE]),
+        (1, 1, [ONE], [TWO]),
+        (2, 5, [ONE, TWO], [THREE]),
+        (-4, 1, [], [ONE]),
+        (1, -2, [ONE], [TWO, THREE]),
+        (3, 0, [ONE, TWO, THREE], []),
+        (99, 99, [ONE, TWO, THREE], []),
+        (1, 2**53, [ONE], [TWO, THREE]),
+    ],
+)
+def test_a_conversation_is_cut_where_the_caller_says_with_bounds_kept(
+    start: int, count: int, before: list[Item], now: list[Item]
+) -> None:
+    conversation = history.cut([ONE, TWO, THREE], start, count)
+    assert (conversation.history, conversation.current) == (before, now)
+
+
+def test_an_input_without_echo_is_new_as_a_whole() -> None:
+    assert delta([ONE, TWO], []) == [ONE, TWO]
+    assert delta([TWO, THREE], [ONE, FIRST]) == [TWO, THREE]
+    assert delta([], [ONE]) == []
+
+
+def test_the_end_of_the_store_at_the_head_of_the_input_is_an_echo() -> None:
+    assert delta([ONE, FIRST, TWO], [ONE, FIRST]) == [TWO]
+    assert delta([FIRST, TWO], [ONE, FIRST]) == [TWO]
+
+
+def test_the_middle_of_the_store_at_the_head_is_an_echo_when_a_memory_block_came_with_it() -> None:
+    stored = [ONE, FIRST, TWO, SECOND]
+    assert delta([ONE, FIRST, THREE], stored, block=True) == [THREE]
+
+
+def test_what_the_assistant_said_at_the_head_of_an_input_is_an_echo_though_other_turns_were_stored_meanwhile() -> None:
+    assert delta([ONE, FIRST, THREE], [ONE, FIRST, TWO, SECOND]) == [THREE]
+
+
+def test_a_user_who_says_the_same_again_is_heard_again() -> None:
+    # a repeat is two items, not one
+    assert delta([YES], [YES, OK]) == [YES]
+    assert delta([YES, YES], [YES, OK]) == [YES, YES]
+    assert delta([YES, OK, YES], [YES, OK]) == [YES]
+    assert delta([YES, OK, YES, OK, YES], [YES, OK, YES, OK]) == [YES]
+    assert delta([YES, OK, YES, OK, YES], [YES, OK, YES, OK], block=True) == [YES]
+    assert delta([YES], [YES]) == [YES]
+
+
+def test_the_words_of_users_alone_are_no_echo_unless_the_store_ends_with_them() -> None:
+    assert delta([ONE, THREE], [ONE, FIRST, TWO, SECOND]) == [ONE, THREE]
+
+
+def test_instructions_that_a_client_puts_before_the_echo_do_not_hide_it() -> None:
+    rules = developer("Be brief.")
+    new_rules = developer("Be verbose.")
+    assert delta([rules, rules, ONE, FIRST, TWO], [rules, ONE, FIRST]) == [TWO]
+    assert delta([rules, ONE, FIRST, TWO], [rules, ONE, FIRST]) == [TWO]
+    assert delta([new_rules, ONE, FIRST, TWO], [ONE, FIRST]) == [new_rules, TWO]
+
+
+def test_a_conversation_longer_than_what_is_looked_at_of_the_store_is_an_echo_up_to_its_end() -> None:
+    whole = [item for number in range(60) for item in (user(f"u{number}"), assistant(f"a{number}"))]
+    assert delta([*whole, ONE], whole[-68:]) == [ONE]
+
+
+def test_unseen_are_the_stored_items_that_the_caller_does_not_hold() -> None:
+    recent = digests(ONE, FIRST, TWO, SECOND)
+    assert history.unseen(recent, [], [THREE]) == [0, 1, 2, 3]
+    assert history.unseen(recent, [ONE, FIRST], [THREE]) == [2, 3]
+    assert history.unseen(recent, [ONE, FIRST, TWO, SECOND], [THREE]) == []
+
+
+def test_one_copy_in_the_callers_history_hides_one_stored_copy_the_latest() -> None:
+    assert history.unseen(digests(YES, OK, YES, OK), [YES, OK], [THREE]) == [0, 1]
+
+
+def test_an_end_of_the_store_that_is_the_input_itself_is_hidden() -> None:
+    assert history.unseen(digests(ONE, FIRST, TWO), [], [TWO]) == [0, 1]
+    assert history.unseen(digests(YES, OK), [], [YES]) == [0, 1]

@@ -1,0 +1,73 @@
+"""An abstract is a hundred to two hundred words, whatever lies in the directory."""
+
+from datetime import UTC, datetime
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsvc.styles.turns import summaries
+from memsvc.styles.turns.summaries import Shelf
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+ROOT = "/memory/s1"
+PLACES = [
+    "",
+    "/events",
+    "/events/raw",
+    "/events/raw/2026/01/05",
+    "/events/archive",
+    "/memory_tiers/L0/2026/01",
+    "/memory_tiers/L1",
+    "/memory_tiers",
+    "/meta",
+    "/indexes",
+    "/runtime/context",
+    "/insights",
+    "/of_the_user",
+]
+
+
+def shelf(path: str, *samples: str, size_bytes: int = 10) -> Shelf:
+    return Shelf(path, len(samples), 0, size_bytes, NOW, NOW, samples)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_place_has_an_abstract_of_its_own_of_the_right_length(place: str) -> None:
+    text = summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {})
+    assert summaries.ABSTRACT_WORDS_MIN <= len(text.split()) <= summaries.ABSTRACT_WORDS_MAX
+    assert "1 files" in text
+
+
+@given(st.dictionaries(st.sampled_from(["", "events", "meta"]), st.text()), st.sampled_from(PLACES))
+def test_notes_never_make_an_abstract_too_long_or_too_short(notes: dict[str, str], place: str) -> None:
+    words = summaries.abstract(shelf(ROOT + place, "/f", size_bytes=2**60), ROOT, notes).split()
+    assert summaries.ABSTRACT_WORDS_MIN <= len(words) <= summaries.ABSTRACT_WORDS_MAX
+
+
+def test_directories_count_what_lies_below_them_and_not_what_lies_beside() -> None:
+    census = [
+        shelf("/memory/s1/a", "/memory/s1/a/x", "/memory/s1/a/y", size_bytes=5),
+        shelf("/memory/s1/a/b/c", "/memory/s1/a/b/c/z", size_bytes=7),
+        shelf("/memory/s1/ab", "/memory/s1/ab/x", size_bytes=11),
+    ]
+    whole = summaries.shelves(census, ROOT)
+    assert set(whole) == {ROOT, *(f"{ROOT}/{place}" for place in ("a", "a/b", "a/b/c", "ab"))}
+    assert {path.removeprefix(ROOT): (one.files, one.directories, one.size_bytes) for path, one in whole.items()} == {
+        "": (4, 4, 23),
+        "/a": (3, 2, 12),
+        "/a/b": (1, 1, 7),
+        "/a/b/c": (1, 0, 7),
+        "/ab": (1, 0, 11),
+    }
+
+
+def test_an_overview_says_what_is_there_as_json() -> None:
+    text = summaries.overview(shelf(ROOT, "/memory/s1/f", size_bytes=3), NOW)
+    assert orjson.loads(text.removeprefix("Directory overview snapshot: ")) == {
+        "generated_at": "2026-01-05T12:00:00Z",
+        "path": ROOT,
+        "stats": {"files": 1, "directories": 0, "total_bytes": 3},
+        "sample_paths": ["/memory/s1/f"],
+    }

@@ -1,0 +1,24 @@
+"""The pages that are made from the code are as the code is."""
+
+from pathlib import Path
+
+from memsvc import reference
+from memsvc.app import described_tools
+from memsvc.core.errors import Code
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def test_the_page_on_tools_is_made_from_the_catalogue() -> None:
+    assert (DOCS / "tools.md").read_text("utf-8") == reference.tools_page(described_tools()), "run `memsvc docs`"
+
+
+def test_the_page_on_errors_tells_of_every_code() -> None:
+    assert (DOCS / "errors.md").read_text("utf-8") == reference.errors_page(), "run `memsvc docs`"
+    assert set(reference.MEANINGS) == set(Code)
+
+
+def test_every_argument_and_result_is_described() -> None:
+    page = (DOCS / "tools.md").read_text("utf-8")
+    bare = [line for line in page.splitlines() if line.startswith("| `") and line.endswith("|  |")]
+    assert not bare

@@ -1,0 +1,155 @@
+"""Settings come from file, environment and command line, and a wrong one is told by its path and never by its value."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic.fields import FieldInfo
+
+from memsvc import configuration
+from memsvc.resources import default_config
+from memsvc.settings import Settings, SettingsError, keys, load, section_of
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+
+
+def _file(folder: Path, text: str) -> Path:
+    file = folder / "memsvc.yaml"
+    file.write_text(text, "utf-8")
+    return file
+
+
+def _problems(folder: Path, text: str = "", **environment: str) -> list[str]:
+    with pytest.raises(SettingsError) as refused:
+        load(_file(folder, text), environment)
+    return refused.value.problems
+
+
+def test_the_shipped_file_holds_every_key_at_its_default() -> None:
+    assert load(default_config(), {}) == Settings()
+    values = yaml.safe_load(default_config().read_text("utf-8"))
+    assert sorted(_paths(values)) == sorted(path for path, _ in keys())
+
+
+def _paths(values: dict[str, Any], prefix: str = "") -> list[str]:
+    found: list[str] = []
+    for name, value in values.items():
+        found += _paths(value, f"{prefix}{name}.") if isinstance(value, dict) else [prefix + name]
+    return found
+
+
+def test_the_shipped_file_and_the_page_are_made_from_the_settings() -> None:
+    assert default_config().read_text("utf-8") == configuration.yaml_file(), "run `memsvc docs`"
+    assert (CHECKOUT / "docs/configuration.md").read_text("utf-8") == configuration.page(), "run `memsvc docs`"
+
+
+@pytest.mark.parametrize(("path", "field"), list(keys()), ids=[path for path, _ in keys()])
+def test_every_setting_says_what_it_is(path: str, field: FieldInfo) -> None:
+    assert field.description, path
+    assert section_of(field) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "default"),
+    {
+        "tools.memory.enabled": True,
+        "memory.recent_context_items": 30,
+        "memory.recall_facts_limit": 20,
+        "memory.search_limit": 5,
+        "memory.compact_threshold": 0.8,
+        "memory.l1_retention_days": 1,
+        "memory.l2_retention_days": 7,
+        "memory.compaction_min_age_hours": 24,
+        "memory.summary_refresh_interval_minutes": 60,
+        "memory.max_processed_turns": 1024,
+        "memory.heuristic.enabled": False,
+        "memory.heuristic.model": "openai/gpt-oss-120b",
+        "memory.heuristic.base_url": "",
+        "memory.heuristic.timeout_ms": 12000,
+        "memory.heuristic.max_output_tokens": 800,
+    }.items(),
+)
+def test_the_keys_of_mcp_memory_tools_have_their_names_and_defaults(path: str, default: object) -> None:
+    assert {name: field.default for name, field in keys()}[f"settings.mcp.{path}"] == default
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    file = _file(tmp_path, "host: a\nport: 1\ndata_dir: one\nauth:\n  mode: listed\nlimits:\n")
+    settings = load(
+        file, {"MEMSVC_PORT": "2", "MEMSVC_DATA_DIR": "two", "MEMSVC_AUTH__MODE": "open"}, port=3, host=None
+    )
+    assert (settings.host, settings.port, settings.data_dir, settings.auth.mode) == ("a", 3, Path("two"), "open")
+
+
+def test_lists_are_json_or_words(tmp_path: Path) -> None:
+    for text in ('["a:*", "b"]', "a:*, b", " a:* ,b,"):
+        settings = load(_file(tmp_path, ""), {"MEMSVC_LIMITS__ALLOWED_HOSTS": text})
+        assert settings.limits.allowed_hosts == ("a:*", "b")
+
+
+def test_the_long_form_of_a_variable_wins(tmp_path: Path) -> None:
+    both = {"MEMSVC_DATABASE__URL": "long", "MEMSVC_DATABASE_URL": "short"}
+    assert load(_file(tmp_path, ""), both).database.url == "long"
+    assert load(_file(tmp_path, ""), {"MEMSVC_DATABASE_URL": "short"}).database.url == "short"
+
+
+def test_what_others_set_under_our_prefix_is_none_of_ours(tmp_path: Path) -> None:
+    beside_a_service = {
+        "MEMSVC_PORT": "tcp://10.0.0.1:80",
+        "MEMSVC_PORT_80_TCP": "x",
+        "MEMSVC_SERVICE_HOST": "10.0.0.1",
+    }
+    assert load(_file(tmp_path, ""), beside_a_service | {"MEMSVC_API_KEY": "x"}) == Settings()
+
+
+def test_all_problems_are_told_at_once_by_their_paths(tmp_path: Path) -> None:
+    text = "port: 70000\nhosst: x\nauth: {mode: closed}\nsettings: {mcp: {memory: {compact_threshold: 1}}}"
+    problems = _problems(tmp_path, text, MEMSVC_AUTH__MOED="open", MEMSVC_FILES="x")
+    assert [problem.split(":")[0] for problem in problems] == [
+        "MEMSVC_AUTH__MOED",
+        "MEMSVC_FILES",
+        "port",
+        "auth.mode",
+        "settings.mcp.memory.compact_threshold",
+        "hosst",
+    ]
+    assert "did you mean auth.mode?" in problems[0]
+    assert "'listed' or 'open'" in problems[3]
+    assert "less than 1" in problems[4]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: [", "line 1: this is not YAML"),
+        ("- a", "must hold keys and values"),
+        ("auth: 5", "auth: input should be a valid dictionary"),
+        ("whatever: {deep: 1}", "whatever: no such setting; allowed here: "),
+        ("auth: {zzz: 1}", "auth.zzz: no such setting; allowed in auth: "),
+        ("database: {admin_url: x}", "database.admin_url needs database.url"),
+        ("settings: {mcp: {memory: {heuristic: {base_url: api.example.com}}}}", "must be an absolute URL"),
+        ("settings: {mcp: {memory: {heuristic: {enabled: true}}}}", "not part of this version"),
+    ],
+)
+def test_a_problem_says_what_is_allowed(tmp_path: Path, text: str, problem: str) -> None:
+    assert problem in "\n".join(_problems(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load(tmp_path / "none.yaml", {})
+
+
+def test_secrets_are_in_no_message_and_no_representation(tmp_path: Path) -> None:
+    told = _problems(
+        tmp_path, "port: secret-word", MEMSVC_DATABASE__POOL_MAX="secret-word", MEMSVC_DATABASE__URL__X="secret-word"
+    )
+    assert len(told) == 3
+    assert "secret-word" not in "".join(told)
+    assert "secret-word" not in repr(load(_file(tmp_path, ""), {"MEMSVC_DATABASE_URL": "secret-word"}))
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Settings().host = "elsewhere"
