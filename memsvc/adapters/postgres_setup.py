@@ -73,6 +73,10 @@ max_connections = 60
 shared_buffers = '128MB'
 wal_level = replica
 synchronous_commit = on
+# pages are written to the log whole after each checkpoint: fewer checkpoints and smaller pages make commits cheap
+wal_compression = on
+checkpoint_timeout = '15min'
+max_wal_size = '1GB'
 jit = off
 autovacuum_naptime = '15s'
 autovacuum_vacuum_insert_scale_factor = 0.05

@@ -207,14 +207,14 @@ def _longness(length: float) -> float:
 
 
 class Distinct:
-    """Admits texts that are not nearly the same as one that it admitted before (Jaccard similarity of their terms)."""
+    """Admits texts that are not nearly the same as one that it admitted before (Jaccard similarity of their words)."""
 
     def __init__(self, similarity_max: float = 0.8) -> None:
         self._similarity_max = similarity_max
         self._admitted: list[frozenset[str]] = []
 
     def admits(self, words: Collection[str]) -> bool:
-        """Whether a text with these terms is new; from then on it counts as admitted."""
+        """Whether a text of these words is new; from then on it counts as admitted."""
         own = frozenset(words)
         for other in self._admitted:
             shared = len(own & other)

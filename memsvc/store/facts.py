@@ -59,10 +59,9 @@ class Dated:
     expires_at: datetime | None
 
 
-async def apply(tx: Tx, name: str, merge: Merge, dated: Sequence[Dated], now: datetime) -> None:
-    """Write a merge into the book `name`: what is replaced stops holding and being found, what is kept begins to."""
-    book = index.book_of(name)
-    entries = [
+def entries(dated: Sequence[Dated], now: datetime) -> list[index.NewEntry]:
+    """What makes facts findable, in their order."""
+    return [
         index.NewEntry(
             ref=one.statement.record,
             text=_text(one.statement),
@@ -72,7 +71,11 @@ async def apply(tx: Tx, name: str, merge: Merge, dated: Sequence[Dated], now: da
         )
         for one in dated
     ]
-    first = await index.add(tx, name, entries)
+
+
+async def apply(tx: Tx, book: int, first: int, merge: Merge, dated: Sequence[Dated], now: datetime) -> None:
+    """Write a merge into a book: what is replaced stops holding and being found, what is kept begins to hold as the
+    entries from `first` on."""
     closed = [(fact.entry, by) for fact, by in merge.replaced]
     await tx.execute(
         f"""

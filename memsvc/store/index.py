@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from memsvc.core.analysis import ANALYSER_VERSION, asks, terms
 from memsvc.store.database import Tx
@@ -38,66 +39,85 @@ def book_of(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
 
 
-async def add(tx: Tx, name: str, entries: Sequence[NewEntry]) -> int:
-    """Put entries at the end of a book, which is made when missing; the number of the first, the others follow it.
+async def add(tx: Tx, additions: Mapping[str, Sequence[NewEntry]]) -> dict[str, int]:
+    """Put entries at the end of books, which are made when missing; the number of the first by book, the others follow.
 
-    One round trip. The book's row is held until the transaction ends, so the numbers of a book have no gaps.
+    One round trip. The books' rows are held until the transaction ends, so the numbers of a book have no gaps.
     """
-    counted = [Counter(terms(f"{entry.text}\n{entry.cues}" if entry.cues else entry.text)) for entry in entries]
+    placed = [(book_of(name), at, entry) for name, entries in additions.items() for at, entry in enumerate(entries)]
+    counted = [Counter(terms(f"{one.text}\n{one.cues}" if one.cues else one.text)) for _, _, one in placed]
     lengths = [min(counts.total(), LENGTH_MAX) for counts in counted]
+    shelves = [
+        (book_of(name), name, len(entries), *_totals(book_of(name), placed, lengths))
+        for name, entries in additions.items()
+    ]
     hits = sorted(
-        (term, offset, min(tf, LENGTH_MAX) << 16 | lengths[offset])
-        for offset, counts in enumerate(counted)
+        (book, term, at, min(tf, LENGTH_MAX) << 16 | length)
+        for (book, at, _), counts, length in zip(placed, counted, lengths, strict=True)
         for term, tf in counts.items()
     )
-    first: int = await tx.fetchval(
+    rows = await tx.fetch(
         """
-        WITH shelf AS (
+        WITH asked AS (
+            SELECT * FROM unnest($4::int8[], $5::text[], $6::int4[], $7::int4[], $8::int8[])
+                AS a (book, name, added, findable, length)
+        ), changed AS (
             INSERT INTO books AS b (tenant, project, book, name, analyser, next_entry, entries, length)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-            ON CONFLICT (tenant, project, book) DO UPDATE SET
-                next_entry = b.next_entry + $6, entries = b.entries + $7, length = b.length + $8
-            RETURNING next_entry - $6 AS first
+            SELECT $1, $2, book, name, $3, added, findable, length FROM asked ORDER BY book
+            ON CONFLICT (tenant, project, book) DO UPDATE SET next_entry = b.next_entry + EXCLUDED.next_entry,
+                entries = b.entries + EXCLUDED.entries, length = b.length + EXCLUDED.length
+            RETURNING book, next_entry
+        ), shelf AS (
+            SELECT book, changed.next_entry - asked.added AS first FROM changed JOIN asked USING (book)
         ), kept AS (
             INSERT INTO entries (tenant, project, book, entry, ref, role, speaker, said_at, digest, asks, length,
                                  tokens, stream, start, size_bytes, text)
-            SELECT $1, $2, $3, shelf.first + e.number - 1, e.ref, e.role, e.speaker, e.said_at, e.digest, e.asks,
+            SELECT $1, $2, e.book, shelf.first + e.at, e.ref, e.role, e.speaker, e.said_at, e.digest, e.asks,
                    e.length, e.tokens, e.stream, e.start, e.size_bytes, e.text
-            FROM shelf, unnest($9::text[], $10::text[], $11::text[], $12::timestamptz[], $13::int8[], $14::bool[],
-                               $15::int2[], $16::int4[], $17::int8[], $18::int8[], $19::int4[],
-                               $20::text[]) WITH ORDINALITY
-                 AS e (ref, role, speaker, said_at, digest, asks, length, tokens, stream, start, size_bytes, text,
-                       number)
+            FROM unnest($9::int8[], $10::int4[], $11::text[], $12::text[], $13::text[], $14::timestamptz[],
+                        $15::int8[], $16::bool[], $17::int2[], $18::int4[], $19::int8[], $20::int8[], $21::int4[],
+                        $22::text[])
+                AS e (book, at, ref, role, speaker, said_at, digest, asks, length, tokens, stream, start, size_bytes,
+                      text) JOIN shelf USING (book)
         ), found AS (
             INSERT INTO postings AS p (tenant, project, book, term, segment, hits)
-            SELECT $1, $2, $3, h.term, (shelf.first + h.number) >> 10,
-                   array_agg((shelf.first + h.number)::int8 << 32 | h.counts ORDER BY h.number)
-            FROM shelf, unnest($21::text[], $22::int4[], $23::int8[]) AS h (term, number, counts) GROUP BY 4, 5
+            SELECT $1, $2, book, h.term, (shelf.first + h.at) >> 10,
+                   array_agg((shelf.first + h.at)::int8 << 32 | h.counts ORDER BY h.at)
+            FROM unnest($23::int8[], $24::text[], $25::int4[], $26::int8[]) AS h (book, term, at, counts)
+                JOIN shelf USING (book) GROUP BY 3, 4, 5
             ON CONFLICT (tenant, project, book, term, segment) DO UPDATE SET hits = p.hits || EXCLUDED.hits
         )
-        SELECT first FROM shelf
+        SELECT asked.name, shelf.first FROM shelf JOIN asked USING (book)
         """,
-        book_of(name),
-        name,
         ANALYSER_VERSION,
-        len(entries),
-        sum(1 for length in lengths if length),
-        sum(lengths),
-        [entry.ref for entry in entries],
-        [entry.role for entry in entries],
-        [entry.speaker for entry in entries],
-        [entry.said_at for entry in entries],
-        [entry.digest for entry in entries],
-        [asks(entry.text) for entry in entries],
+        *_columns(shelves, 5),
+        [book for book, _, _ in placed],
+        [at for _, at, _ in placed],
+        [entry.ref for _, _, entry in placed],
+        [entry.role for _, _, entry in placed],
+        [entry.speaker for _, _, entry in placed],
+        [entry.said_at for _, _, entry in placed],
+        [entry.digest for _, _, entry in placed],
+        [asks(entry.text) for _, _, entry in placed],
         lengths,
-        [entry.tokens for entry in entries],
-        [entry.stream for entry in entries],
-        [entry.start for entry in entries],
-        [entry.size_bytes for entry in entries],
-        [entry.text.replace("\x00", "") for entry in entries],
-        *([list(column) for column in zip(*hits, strict=True)] or [[], [], []]),
+        [entry.tokens for _, _, entry in placed],
+        [entry.stream for _, _, entry in placed],
+        [entry.start for _, _, entry in placed],
+        [entry.size_bytes for _, _, entry in placed],
+        [entry.text.replace("\x00", "") for _, _, entry in placed],
+        *_columns(hits, 4),
     )
-    return first
+    return {row["name"]: row["first"] for row in rows}
+
+
+def _totals(book: int, placed: Sequence[tuple[int, int, NewEntry]], lengths: Sequence[int]) -> tuple[int, int]:
+    """How many of the entries for a book can be found, and how many terms they have together."""
+    own = [length for (other, _, _), length in zip(placed, lengths, strict=True) if other == book]
+    return sum(1 for length in own if length), sum(own)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
 async def hide(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:

@@ -9,11 +9,13 @@ from memsvc.store.database import Tx
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """A book to search: the best so many entries of it, each with so many of its neighbours on either side."""
+    """A book to search: the best so many entries of it, and `reach` neighbours on either side of the first `reaching`
+    of them."""
 
     book: int
     best: int
     reach: int
+    reaching: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ async def search(tx: Tx, shelves: Sequence[Shelf], asked: Sequence[str]) -> dict
         list(asked),
         float(SHORT_LENGTH),
         float(LONG_LENGTH),
+        [shelf.reaching for shelf in shelves],
     )
     found: dict[int, Found] = {}
     for row in rows:
@@ -57,10 +60,10 @@ async def search(tx: Tx, shelves: Sequence[Shelf], asked: Sequence[str]) -> dict
 # join), and one index look-up for each entry returned.
 _SEARCH = """
     WITH terms AS MATERIALIZED (
-        SELECT b.book, b.entries, shelf.best, shelf.reach, asked.number::int4 AS number, m.held, m.hits,
+        SELECT b.book, b.entries, shelf.best, shelf.reach, shelf.reaching, asked.number::int4 AS number, m.held, m.hits,
                ln(1 + (b.entries - m.held + 0.5::float8) / (m.held + 0.5::float8)) * 1.9 AS weight,
                0.9 * (1 - tuned.b) AS bare, 0.9 * tuned.b / tuned.average AS each
-        FROM unnest($3::int8[], $4::int4[], $5::int4[]) AS shelf (book, best, reach)
+        FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach, reaching)
         JOIN books AS b ON b.tenant = $1 AND b.project = $2 AND b.book = shelf.book
         CROSS JOIN LATERAL (SELECT greatest(b.length, 1)::float8 / greatest(b.entries, 1) AS average) AS mean
         CROSS JOIN LATERAL (
@@ -71,14 +74,17 @@ _SEARCH = """
             WHERE p.tenant = $1 AND p.project = $2 AND p.book = b.book AND p.term = asked.term COLLATE "C") AS m
         WHERE m.held > 0
     ), shelves AS (
-        SELECT book, entries, best, reach, ARRAY[array_agg(number), array_agg(held::int4)] AS counts
-        FROM terms GROUP BY book, entries, best, reach
+        SELECT book, entries, best, reach, reaching, ARRAY[array_agg(number), array_agg(held::int4)] AS counts
+        FROM terms GROUP BY book, entries, best, reach, reaching
     ), best AS MATERIALIZED (
-        SELECT s.book, s.reach, heap.entry FROM shelves AS s CROSS JOIN LATERAL (
-            SELECT (hit >> 32)::int4 AS entry FROM terms AS t CROSS JOIN LATERAL unnest(t.hits) AS hit
-            WHERE t.book = s.book GROUP BY 1
-            ORDER BY sum(t.weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + t.bare + t.each * (hit & 65535))) DESC,
-                1 DESC LIMIT s.best
+        SELECT s.book, heap.entry, CASE
+            WHEN row_number() OVER (PARTITION BY s.book ORDER BY heap.total DESC, heap.entry DESC) <= s.reaching
+            THEN s.reach ELSE 0 END AS reach
+        FROM shelves AS s CROSS JOIN LATERAL (
+            SELECT (hit >> 32)::int4 AS entry, sum(
+                t.weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + t.bare + t.each * (hit & 65535))) AS total
+            FROM terms AS t CROSS JOIN LATERAL unnest(t.hits) AS hit
+            WHERE t.book = s.book GROUP BY 1 ORDER BY total DESC, entry DESC LIMIT s.best
         ) AS heap
     ), wide AS (
         SELECT book, entry, max(numbers) AS numbers, max(scores) AS scores FROM (

@@ -33,13 +33,13 @@ def new(clock: FakeClock):
 async def found(database: Database, scope: Scope, word: str, book: str = BOOK) -> list[int]:
     """The numbers of the entries that a word finds, in order."""
     async with database.begin(scope, read_only=True) as tx:
-        shelves = await search(tx, [Shelf(book_of(book), 100, 0)], terms(word))
+        shelves = await search(tx, [Shelf(book_of(book), 100, 0, 0)], terms(word))
     return sorted(one.entry for shelf in shelves.values() for one in shelf.candidates)
 
 
 async def add(database: Database, scope: Scope, entries: Sequence[NewEntry], book: str = BOOK) -> int:
     async with database.begin(scope) as tx:
-        return await index.add(tx, book, entries)
+        return (await index.add(tx, {book: entries}))[book]
 
 
 async def counters(admin: asyncpg.Connection) -> tuple[int, int, int]:
@@ -79,7 +79,7 @@ async def test_a_transaction_that_fails_leaves_the_book_as_it_was(
     before = await counters(admin)
     with pytest.raises(ZeroDivisionError):  # noqa: PT012
         async with database.begin(scope) as tx:
-            await index.add(tx, BOOK, new("kumquat", "kumquat"))
+            await index.add(tx, {BOOK: new("kumquat", "kumquat")})
             raise ZeroDivisionError
     assert await counters(admin) == before
     assert await add(database, scope, new("kumquat")) == 1
@@ -118,7 +118,7 @@ async def test_counters_stay_exact_through_any_adding_hiding_and_removing(
             match dice.choice(("add", "add", "hide", "remove")):
                 case "add":
                     texts = [" ".join(dice.choices(WORDS, k=dice.randrange(6))) for _ in range(dice.randrange(1, 5))]
-                    first = await index.add(tx, BOOK, new(*texts))
+                    first = (await index.add(tx, {BOOK: new(*texts)}))[BOOK]
                     findable |= {first + at: terms(text) for at, text in enumerate(texts)}
                     texts_ever |= {first + at: text for at, text in enumerate(texts)}
                     last = first + len(texts)
@@ -201,7 +201,7 @@ async def test_two_writers_of_a_book_that_overlap_lose_nothing_of_each_other(
 
     async def change(tx: Tx, which: str, kind: str) -> None:
         if kind == "add":
-            await index.add(tx, BOOK, new("kumquat walrus"))
+            await index.add(tx, {BOOK: new("kumquat walrus")})
         else:
             await index.hide(tx, book_of(BOOK), gone[which])
 

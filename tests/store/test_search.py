@@ -39,14 +39,14 @@ async def fill(database: Database, scope: Scope, name: str, texts: Sequence[str]
         for at, text in enumerate(texts)
     ]
     async with database.begin(scope) as tx:
-        await index.add(tx, name, entries)
+        await index.add(tx, {name: entries})
 
 
 async def searched(
     database: Database, scope: Scope, names: Sequence[str], asked: Sequence[str], best: int = 1000, reach: int = 0
 ) -> dict[str, Found]:
     async with database.begin(scope, read_only=True) as tx:
-        found = await search(tx, [Shelf(book_of(name), best, reach) for name in names], asked)
+        found = await search(tx, [Shelf(book_of(name), best, reach, best) for name in names], asked)
     return {name: found[book_of(name)] for name in names if book_of(name) in found}
 
 

@@ -42,7 +42,7 @@ class TurnOptions(BaseModel):
     recent_context_items: int = Field(30, ge=0, le=1000, description="latest items that stay in the active context")
     recall_facts_limit: int = Field(20, ge=0, le=1000, description="facts recalled into a turn at the most")
     recall_turns_limit: int = Field(20, ge=0, le=1000, description="past items recalled into a turn at the most")
-    recall_tok_max: int = Field(2000, ge=100, description="tokens of the memory block at the most")
+    recall_tok_max: int = Field(1500, ge=100, description="tokens of the memory block at the most")
     search_limit: int = Field(5, ge=1, le=1000, description="file chunks recalled into a turn at the most")
     snippet_chars_max: int = Field(600, ge=40, description="characters shown of one recalled item")
     max_input_tok: int = Field(120_000, ge=100, description="tokens of input_items when a call names no limit")

@@ -21,8 +21,9 @@ from memsvc.styles.turns.layout import timestamp, turn_of
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recalled import Dropped, Piece, Recalled
 
-BEST_ENTRIES: Final = 100
+BEST_ENTRIES: Final = 80
 NEIGHBOURS: Final = 1
+REACHING_ENTRIES: Final = 40
 SPARE_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, for those that turn out to be known or said twice."""
 PIECE_TOKENS: Final = 30
@@ -65,8 +66,8 @@ class Recall:
         asked = query_terms(ask.question[:QUERY_CHARS_MAX])
         book = books.turns(ask.session)
         fact_books = [one.number for one in books.facts(ask.session, ask.user)]
-        shelves = [Shelf(book.number, BEST_ENTRIES, NEIGHBOURS)]
-        shelves += [Shelf(number, self._options.recall_facts_limit, 0) for number in fact_books]
+        shelves = [Shelf(book.number, BEST_ENTRIES, NEIGHBOURS, REACHING_ENTRIES)]
+        shelves += [Shelf(number, self._options.recall_facts_limit, 0, 0) for number in fact_books]
         found = await search.search(tx, shelves, asked) if asked else {}
         self._meter.add("memsvc_recall_candidates", sum(len(one.candidates) for one in found.values()))
         held = await self._facts(tx, fact_books, found, ask)
@@ -89,22 +90,22 @@ class Recall:
             holding = await facts.by_entries(
                 tx, [book for book, _ in ranked], [one.entry for _, one in ranked], ask.now
             )
-        latest = latest_by_identity(holding.values())
         pieces = [
-            _fact_piece(fact, one.score, one.parts)
+            _fact_piece(holding[book, one.entry], one.score, one.parts)
             for book, one in ranked
-            if (fact := holding.get((book, one.entry))) is not None and fact is latest[fact.statement.identity]
+            if (book, one.entry) in holding
         ]
         about_the_user = _ABOUT_THE_USER.search(ask.question) is not None
         asked_for = {
             rule.fact_id for rule in RULES if rule.asked and re.search(rule.asked, ask.question, re.IGNORECASE)
         }
         if about_the_user or asked_for:
+            shown = {fact.statement.identity for fact in holding.values()}
             held = await self._held(tx, shelves, ask.now)
             pieces += [
                 _fact_piece(fact, fact.statement.confidence, {"asked for": fact.statement.confidence})
                 for fact in held
-                if fact.statement.identity not in latest
+                if fact.statement.identity not in shown
                 and (fact.statement.fact_id in asked_for or (about_the_user and fact.statement.tier is Tier.L0))
             ]
         return pieces[: self._options.recall_facts_limit]
@@ -129,7 +130,7 @@ class Recall:
         for one in wanted:
             text = texts[one.entry]
             reason = self._why_not(text, ask, len(pieces))
-            if reason is None and not distinct.admits(terms(text.text)):
+            if reason is None and not distinct.admits(text.text.casefold().split()):
                 reason = "nearly the same as a better one"
             if reason is None:
                 pieces.append(self._turn_piece(ask.session, text, one, asked.idf_by_term))

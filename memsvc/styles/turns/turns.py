@@ -151,12 +151,14 @@ class TurnMemory:
         journals = {events: b"".join(lines)} | layout.fact_lines(merge, dated, now)
         spans = await append(tx, journals, owner=layout.OWNER, now=now)
         entries = turn.entries(lines, spans[events], self._costs, now)
-        first = await index.add(tx, books.turns(turn.session).name, entries)
+        shelf = books.turns(turn.session)
+        additions = {shelf.name: entries} | ({book.name: facts.entries(dated, now)} if dated else {})
+        firsts = await index.add(tx, additions)
         if dated:
-            await facts.apply(tx, book.name, merge, dated, now)
+            await facts.apply(tx, book.number, firsts[book.name], merge, dated, now)
         changed = list(dict.fromkeys(statement.fact_id for statement in merge.kept))
         result = {"turn_id": turn.turn, "stored_items": len(entries), "fact_ids": changed}
-        done = TurnDone(turn.session, turn.turn, turn.user, mark, first, result)
+        done = TurnDone(turn.session, turn.turn, turn.user, mark, firsts[shelf.name], result)
         await sessions.advance(tx, done, counters={"items": len(entries), "facts": len(changed)}, now=now)
         for statement in merge.kept:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
