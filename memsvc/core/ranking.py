@@ -49,21 +49,6 @@ def bm25_scores(question_terms: Sequence[str], documents: Sequence[Sequence[str]
     return scores
 
 
-def normalise(scores: Mapping[int, float]) -> dict[int, float]:
-    """Scores divided by the greatest, so that sources of different scales add up; nothing above zero gives nothing."""
-    greatest = max(scores.values(), default=0.0)
-    return {entry: score / greatest for entry, score in scores.items() if score > 0} if greatest > 0 else {}
-
-
-def fuse(sources: Sequence[tuple[float, Mapping[int, float]]]) -> dict[int, float]:
-    """Weighted sum of normalised scores by entry, best first (CombSUM); absent from a source counts as zero there."""
-    fused: defaultdict[int, float] = defaultdict(float)
-    for weight, scores in sources:
-        for entry, score in normalise(scores).items():
-            fused[entry] += weight * score
-    return dict(sorted(fused.items(), key=lambda item: (-item[1], -item[0])))
-
-
 def read_question(text: str, entry_count: int, counts_by_term: Mapping[str, int]) -> "Question":
     """A question with how telling each of its terms is in a book; terms absent from the counts occur nowhere."""
     asked = query_terms(text)

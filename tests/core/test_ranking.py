@@ -20,8 +20,6 @@ from memsvc.core.ranking import (
     bm25_scores,
     bm25_term_score,
     floor,
-    fuse,
-    normalise,
     rank,
     read_question,
 )
@@ -229,10 +227,3 @@ def test_near_duplicates_are_admitted_once():
     distinct = Distinct()
     texts = [["dog", "walk", "park"], ["park", "dog", "walk"], ["dog"], []]
     assert [distinct.admits(text) for text in texts] == [True, False, True, True]
-
-
-def test_sources_are_fused_by_normalised_scores():
-    fused = fuse([(1.0, {1: 10.0, 2: 5.0}), (0.5, {2: 0.8, 3: 0.4})])
-    assert fused == pytest.approx({1: 1.0, 2: 1.0, 3: 0.25})
-    assert list(fused) == [2, 1, 3]
-    assert normalise({1: 0.0, 2: -1.0}) == {}
