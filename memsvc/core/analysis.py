@@ -127,7 +127,7 @@ def dates_named(text: str) -> list["NamedDate"]:
             continue
         day, year = match["day_before"] or match["day_after"], match["year"]
         if match["month"] in _AMBIGUOUS_MONTHS and not (
-            day or year or folded[: match.start()].endswith(("in ", "im ", "en "))
+            day or year or folded[max(0, match.start() - 3) : match.start()].endswith(("in ", "im ", "en "))
         ):
             continue
         found.append(NamedDate(int(year) if year else None, _MONTHS[match["month"]], int(day) if day else None))

@@ -102,7 +102,7 @@ def counted_texts(item: Item) -> list[str]:
     """What a model reads of an item: its texts, its name, its arguments and its output."""
     output, arguments = item.get("output"), item.get("arguments")
     texts = [part["text"] for part in _parts(item) if isinstance(part.get("text"), str)]
-    texts += [value for value in (item.get("name"), arguments, output) if isinstance(value, str)]
+    texts += [value for value in (item.get("name"), arguments, item.get("input"), output) if isinstance(value, str)]
     texts += [orjson.dumps(value).decode() for value in (arguments,) if isinstance(value, dict | list)]
     return texts + ([orjson.dumps(output).decode()] if isinstance(output, dict) else [])
 

@@ -43,7 +43,7 @@ _PUBLISHED: dict[str, _Shape] = {
     "mcp_memory_idempotency_conflicts_total": _Shape("counter", "Turn ids that came again with another payload", {}),
     "memsvc_calls_total": _Shape("counter", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}),
     "memsvc_call_duration_ms": _Shape("histogram", "How long a call took", {_TOOL: ()}, _MS),
-    "memsvc_lock_wait_ms": _Shape("histogram", "Wait for an advisory lock", {"lock": ("session", "tree")}, _MS),
+    "memsvc_lock_wait_ms": _Shape("histogram", "Wait for an advisory lock", {"lock": ("session", "book", "tree")}, _MS),
     "memsvc_round_trips": _Shape("histogram", "Round trips of a transaction", {}, _COUNTS),
     "memsvc_recall_candidates": _Shape("histogram", "Entries that a recall ranked", {}, _CANDIDATES),
     "memsvc_audit_dropped_total": _Shape("counter", "Call records lost because they could not be written", {}),

@@ -71,10 +71,11 @@ class Tx:
     A statement that names neither is refused before it is sent, so that no query can forget whose data it touches.
     """
 
-    __slots__ = ("_connection", "round_trips", "scope")
+    __slots__ = ("_connection", "_meter", "round_trips", "scope")
 
-    def __init__(self, connection: Any, scope: Scope) -> None:
+    def __init__(self, connection: Any, scope: Scope, meter: Meter) -> None:
         self._connection = connection
+        self._meter = meter
         self.scope = scope
         self.round_trips = 0
 
@@ -112,7 +113,11 @@ class Tx:
     async def lock(self, lock: Lock) -> None:
         """Wait for a lock and hold it until the transaction ends; RESOURCE_BUSY after the lock timeout."""
         self.round_trips += 1
-        await self._connection.execute(f"SELECT pg_advisory_xact_lock({lock.key(self.scope)})")
+        started = perf_counter()
+        try:
+            await self._connection.execute(f"SELECT pg_advisory_xact_lock({lock.key(self.scope)})")
+        finally:
+            self._meter.add("memsvc_lock_wait_ms", (perf_counter() - started) * 1000, lock=lock.kind)
 
 
 class Database:
@@ -185,13 +190,16 @@ class Database:
             head += f"SET LOCAL lock_timeout = {lock_timeout_ms or self._options.lock_timeout_ms};"
         head += "".join(f"SELECT pg_advisory_xact_lock({lock.key(scope)});" for lock in locks)
         try:
-            async with self._pool.acquire(timeout=self._options.acquire_timeout_ms / 1000) as connection:
-                tx = Tx(connection, scope)
+            async with self._connection() as connection:
+                tx = Tx(connection, scope, self._meter)
                 try:
                     started = perf_counter()
-                    await connection.execute(head)
-                    if locks:
-                        self._meter.add("memsvc_lock_wait_ms", (perf_counter() - started) * 1000, lock=locks[0].kind)
+                    try:
+                        await connection.execute(head)
+                    finally:
+                        if locks:
+                            waited_ms = (perf_counter() - started) * 1000
+                            self._meter.add("memsvc_lock_wait_ms", waited_ms, lock=locks[0].kind)
                     yield tx
                     await connection.execute("COMMIT")
                 except Exception:
@@ -204,10 +212,26 @@ class Database:
                 raise
             raise named from error
 
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        """A connection of the pool; RATE_LIMITED when all of them are busy for too long."""
+        try:
+            connection: Any = await self._pool.acquire(timeout=self._options.acquire_timeout_ms / 1000)
+        except TimeoutError as error:
+            if self._pool.get_size() < self._options.pool_max:
+                raise
+            raise MemsvcError(
+                Code.RATE_LIMITED, "the server is busy with too many calls just now", retry_after_s=1.0
+            ) from error
+        try:
+            yield connection
+        finally:
+            await self._pool.release(connection)
+
     async def registry(self, sql: str, *arguments: Any) -> list[Row]:
         """Rows of the registry of tenants and keys, which holds no content and has no tenant policy."""
         try:
-            async with self._pool.acquire(timeout=self._options.acquire_timeout_ms / 1000) as connection:
+            async with self._connection() as connection:
                 rows: Any = await connection.fetch(sql, *arguments)
                 return list(rows)
         except _FAULTS as error:

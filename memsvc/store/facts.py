@@ -144,24 +144,27 @@ async def expired_books(tx: Tx, session: str, now: datetime) -> list[str]:
 
 
 async def by_entries(
-    tx: Tx, books: Sequence[int], entries: Sequence[int], now: datetime
+    tx: Tx, places: Sequence[tuple[int, int]], books: Sequence[int], now: datetime
 ) -> dict[tuple[int, int], Fact]:
-    """The facts of these (book, entry) pairs that hold now, but for those that a newer fact of the same identity in
-    another of these books has made stale."""
+    """The facts at these (book, entry) places that hold now, but for those that a newer fact of the same identity in
+    any of the `books` has made stale; of the same moment, the later book counts as newer."""
     rows = await tx.fetch(
         f"""
-        SELECT book, {_COLUMNS} FROM facts
+        SELECT book, {_COLUMNS} FROM facts AS f
         WHERE tenant = $1 AND project = $2 AND (book, entry) IN (SELECT * FROM unnest($3::int8[], $4::int4[]))
           AND state = 'active' AND (expires_at IS NULL OR expires_at > $5)
+          AND NOT EXISTS (
+            SELECT FROM facts AS n WHERE n.tenant = $1 AND n.project = $2 AND n.book = ANY($6::int8[])
+            AND n.fact_id = f.fact_id AND n.key = f.key AND n.slot = f.slot AND n.state = 'active'
+            AND (n.expires_at IS NULL OR n.expires_at > $5)
+            AND (n.valid_from, array_position($6, n.book)) > (f.valid_from, array_position($6, f.book)))
         """,
-        list(books),
-        list(entries),
+        [book for book, _ in places],
+        [entry for _, entry in places],
         now,
+        list(books),
     )
-    order = {book: place for place, book in enumerate(books)}
-    rows.sort(key=lambda row: (row["valid_from"], order[row["book"]]))
-    newest = {(row["fact_id"], row["key"], row["slot"]): row for row in rows}
-    return {(row["book"], row["entry"]): _fact(row) for row in newest.values()}
+    return {(row["book"], row["entry"]): _fact(row) for row in rows}
 
 
 async def holding(tx: Tx, books: Sequence[int], now: datetime) -> list[Fact]:

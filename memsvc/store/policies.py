@@ -22,8 +22,9 @@ POLICY = "tenant_only"
 TENANT_IS_CURRENT = "tenant = NULLIF(current_setting('memsvc.tenant', true), '')::bytea"
 
 STORAGE: dict[str, dict[str, str]] = {
-    # Tables that only grow: vacuum soon, or index-only scans have to visit the table.
-    "postings": {"autovacuum_vacuum_insert_scale_factor": "0.02", "autovacuum_vacuum_insert_threshold": "1000"},
+    # Rows that grow with what is added: room in the page for the next version, and vacuum soon.
+    "postings": {"autovacuum_vacuum_scale_factor": "0.05", "fillfactor": "80"},
+    # Tables that only grow: vacuum soon, so that later vacuums have little to do.
     "entries": {"autovacuum_vacuum_insert_scale_factor": "0.02", "autovacuum_vacuum_insert_threshold": "1000"},
     "blocks": {"autovacuum_vacuum_insert_scale_factor": "0.02", "autovacuum_vacuum_insert_threshold": "1000"},
     # Counters that every write updates: leave room in the page, so that the update touches no index.

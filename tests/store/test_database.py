@@ -226,7 +226,9 @@ async def test_no_server_at_the_start_is_unavailable(meter: RecordingMeter) -> N
     assert "secret-word" not in str(refused.value.body())
 
 
-async def test_a_full_pool_is_unavailable(database_urls: DatabaseUrls, scope: Scope, meter: RecordingMeter) -> None:
+async def test_a_full_pool_is_told_as_too_many_calls(
+    database_urls: DatabaseUrls, scope: Scope, meter: RecordingMeter
+) -> None:
     options = DatabaseOptions(pool_min=1, pool_max=1, acquire_timeout_ms=20)
     database = await Database.open(database_urls.app, options, meter)
     try:
@@ -236,7 +238,7 @@ async def test_a_full_pool_is_unavailable(database_urls: DatabaseUrls, scope: Sc
                     pytest.fail("a second connection from a pool of one")
     finally:
         await database.close()
-    assert refused.value.code is Code.UNAVAILABLE
+    assert refused.value.code is Code.RATE_LIMITED
 
 
 async def test_a_fault_of_ours_is_no_outage(database: Database, scope: Scope) -> None:

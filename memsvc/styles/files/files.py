@@ -15,6 +15,7 @@ from memsvc.core.scope import Scope
 from memsvc.core.tools import Rendered, Views
 from memsvc.store import files as store
 from memsvc.store.database import Database, Tx
+from memsvc.store.locks import TREE_LOCK
 from memsvc.styles.files.content import Encoding, is_utf8, text_range
 from memsvc.styles.files.listing import NEVER, Entry, file_entry, page, rendered_entry
 
@@ -132,7 +133,7 @@ class Files:
         if path == ROOT:
             raise MemsvcError(Code.PERMISSION_DENIED, "root directory cannot be deleted")
         _refuse_kept(path)
-        async with self._database.begin(scope) as tx:
+        async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
             file = await store.find(tx, path, for_update=True) if expected_version else await store.find(tx, path)
             _check_version(file, expected_version)
             now = self._clock.now()

@@ -1,8 +1,9 @@
 """Rules that find facts in what a user says: each rule is a line of data."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from memsvc.core.facts import Evidence, Statement, Tier, slot_of
 from memsvc.core.items import Item, role_of, text_parts
@@ -56,7 +57,15 @@ def extract(items: Sequence[tuple[str, Item]], *, session: str, turn: str, user:
     Only what the user says is read: the rules are in the first person, an assistant's "my name is" is not about the
     user, and tool output or recalled memory is nobody's statement. At most 64 a turn.
     """
-    statements: list[Statement] = []
+    return _numbered(islice(_said(items, session=session, turn=turn, user=user), STATEMENTS_MAX))
+
+
+def states_anything(items: Sequence[Item]) -> bool:
+    """Whether the user says anything in these items that a rule reads."""
+    return next(_said([("", item) for item in items], session="", turn="", user=""), None) is not None
+
+
+def _said(items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str) -> Iterator[Statement]:
     for event, item in items:
         if role_of(item) != "user" or is_data(item):
             continue
@@ -66,8 +75,7 @@ def extract(items: Sequence[tuple[str, Item]], *, session: str, turn: str, user:
                 value = _bounded(match["value"])
                 if value:
                     evidence = Evidence(session, turn, event, user)
-                    statements.append(_statement(rule, value, f"{turn}-fact-{rule.record}", evidence))
-    return _numbered(statements[:STATEMENTS_MAX])
+                    yield _statement(rule, value, f"{turn}-fact-{rule.record}", evidence)
 
 
 def _statement(rule: Rule, value: str, record: str, evidence: Evidence) -> Statement:
@@ -80,7 +88,7 @@ def _bounded(value: str) -> str:
     return value if len(value.encode("utf-8", "replace")) <= VALUE_BYTES_MAX else ""
 
 
-def _numbered(statements: Sequence[Statement]) -> list[Statement]:
+def _numbered(statements: Iterable[Statement]) -> list[Statement]:
     """Statements of one rule in one turn get records of their own: the first keeps the plain name."""
     seen: dict[str, int] = {}
     numbered = []

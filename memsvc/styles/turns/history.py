@@ -47,10 +47,10 @@ def delta(given: Sequence[Item], stored: Sequence[int], *, block_found: bool) ->
 
 def _echo(head: Sequence[int], spoken: Sequence[bool], stored: Sequence[int], *, block_found: bool) -> int:
     """How many items at the head are an echo of the store."""
-    inner = _inner_run(head, stored)
-    if not block_found and not any(spoken[:inner]):
-        inner = 0
-    return max(_overlap(head, stored), inner, _whole_store(head, spoken, stored))
+    run = max(_overlap(head, stored), _inner_run(head, stored))
+    if not block_found and not any(spoken[:run]):
+        run = 0  # the user may just have said the same again: rather stored twice than lost
+    return max(run, _whole_store(head, spoken, stored))
 
 
 def _whole_store(head: Sequence[int], spoken: Sequence[bool], stored: Sequence[int]) -> int:

@@ -43,16 +43,16 @@ class TurnOptions(BaseModel):
     recall_facts_limit: int = Field(20, ge=0, le=1000, description="facts recalled into a turn at the most")
     recall_turns_limit: int = Field(20, ge=0, le=1000, description="past items recalled into a turn at the most")
     recall_tok_max: int = Field(1500, ge=100, description="tokens of the memory block at the most")
-    search_limit: int = Field(5, ge=1, le=1000, description="file chunks recalled into a turn at the most")
+    search_limit: int = Field(5, ge=1, le=1000, description="file chunks recalled into a turn; no effect yet")
     snippet_chars_max: int = Field(600, ge=40, description="characters shown of one recalled item")
     max_input_tok: int = Field(120_000, ge=100, description="tokens of input_items when a call names no limit")
     media_tok: int = Field(1024, ge=0, description="tokens that a picture, file or sound counts as")
     compact_threshold: float = Field(
-        0.8, gt=0, lt=1, description="share of max_input_tok at which context is compacted"
+        0.8, gt=0, lt=1, description="share of max_input_tok that starts compaction; no effect yet"
     )
     l1_retention_days: int = Field(1, ge=1, le=36500, description="days that a fact of tier L1 is kept")
     l2_retention_days: int = Field(7, ge=1, le=36500, description="days that a fact of tier L2 is kept")
-    compaction_min_age_hours: int = Field(24, ge=1, description="age at which a day of raw events may be archived")
+    compaction_min_age_hours: int = Field(24, ge=1, description="hours until raw events are archived; no effect yet")
     summary_refresh_interval_minutes: int = Field(60, ge=1, description="directory summaries are renewed no more often")
     max_processed_turns: int = Field(1024, ge=1, description="turn ids listed in meta/state.json")
     session_lock_timeout_ms: int = Field(5000, ge=1, description="how long a call waits for a session's writer")

@@ -1,7 +1,7 @@
 """The prompt of a turn: memory block, history, recent context and current input, within the limit of tokens."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memsvc.core.items import Item
@@ -27,6 +27,7 @@ class Parts:
     history: list[Item]
     history_line: budget.Line
     recent: list[Item]
+    recent_refs: list[str]
     recent_line: budget.Line
     current: list[Item]
     current_cost: int
@@ -57,6 +58,9 @@ class Prompts:
             costs = costs[: max(1, kept.recalled + 1 - math.ceil(over / budget.PIECE_TOKENS))]
         before = parts.history[len(parts.history) - kept.history :]
         recent = parts.recent[len(parts.recent) - kept.recent :]
+        twice = recalled.among(kept.recalled, set(parts.recent_refs[len(parts.recent) - kept.recent :]))
+        if twice:  # there was room for recent items that were thought not to fit
+            return self.fitted(replace(parts, recalled=recalled.without(twice)), room, explain=explain)
         return Prepared(
             input_items=[*memory, *before, *recent, *parts.current],
             tokens=spent + parts.current_cost,

@@ -9,13 +9,14 @@ from typing import Final
 from memsvc.core import ranking
 from memsvc.core.analysis import query_terms, terms
 from memsvc.core.facts import Fact, Tier, latest_by_identity
+from memsvc.core.items import Item, text_of
 from memsvc.core.ports import Meter
 from memsvc.core.ranking import Ranked
 from memsvc.store import facts, index, search
 from memsvc.store.database import Tx
 from memsvc.store.index import Text
 from memsvc.store.search import Found, Shelf
-from memsvc.styles.turns import books
+from memsvc.styles.turns import books, budget
 from memsvc.styles.turns.extraction import RULES
 from memsvc.styles.turns.layout import timestamp, turn_of
 from memsvc.styles.turns.options import TurnOptions
@@ -26,11 +27,11 @@ NEIGHBOURS: Final = 1
 REACHING_ENTRIES: Final = 40
 SPARE_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, for those that turn out to be known or said twice."""
-PIECE_TOKENS: Final = 30
 FACT_TOKENS: Final = 90
-"""What a recalled item or fact costs beside its text, about: the exact cost is counted once the block stands."""
-QUERY_CHARS_MAX: Final = 20_000
-TEXT_CHARS_READ: Final = 4_000
+"""What a recalled fact costs beside its value, about."""
+QUESTION_CHARS_MAX: Final = 20_000
+UNDER_THE_FLOOR: Final = "nothing is relevant enough"
+TEXT_CHARS_READ: Final = 25_000
 FACT_WEIGHTS: Final = ranking.Weights(
     near=0.0, near_reach=0, answer=0.0, day=0.0, date=0.0, speaker=1.0, brevity=0.0, floor=0.8
 )
@@ -63,7 +64,7 @@ class Recall:
 
     async def gather(self, tx: Tx, ask: Ask) -> Recalled:
         """What memory holds on a question, beyond what the prompt shows anyway."""
-        asked = query_terms(ask.question[:QUERY_CHARS_MAX])
+        asked = query_terms(ask.question)
         book = books.turns(ask.session)
         fact_books = [one.number for one in books.facts(ask.session, ask.user)]
         shelves = [Shelf(book.number, BEST_ENTRIES, NEIGHBOURS, REACHING_ENTRIES)]
@@ -87,9 +88,7 @@ class Recall:
         ranked.sort(key=lambda pair: -pair[1].score)
         holding: dict[tuple[int, int], Fact] = {}
         if ranked:
-            holding = await facts.by_entries(
-                tx, [book for book, _ in ranked], [one.entry for _, one in ranked], ask.now
-            )
+            holding = await facts.by_entries(tx, [(book, one.entry) for book, one in ranked], shelves, ask.now)
         pieces = [
             _fact_piece(holding[book, one.entry], one.score, one.parts)
             for book, one in ranked
@@ -118,7 +117,8 @@ class Recall:
     async def _turns(self, tx: Tx, book: int, found: Found, ask: Ask) -> tuple[list[Piece], list[Dropped]]:
         asked = ranking.read_question(ask.question, found.entries, found.counts_by_term)
         ranked = ranking.rank(found.candidates, asked, ranking.DEFAULT_WEIGHTS)
-        if not ranking.floor(ranked, ranking.DEFAULT_WEIGHTS):
+        silent = not ranking.floor(ranked, ranking.DEFAULT_WEIGHTS)
+        if silent and not ask.explain:
             return [], []
         # whoever wants reasons is told about all that was ranked; a prompt needs a few more than it shows
         wanted = [one for one in ranked if ask.explain or one.entry not in ask.prompt]
@@ -129,7 +129,7 @@ class Recall:
         dropped: list[Dropped] = []
         for one in wanted:
             text = texts[one.entry]
-            reason = self._why_not(text, ask, len(pieces))
+            reason = UNDER_THE_FLOOR if silent else self._why_not(text, ask, len(pieces))
             if reason is None and not distinct.admits(text.text.casefold().split()):
                 reason = "nearly the same as a better one"
             if reason is None:
@@ -159,8 +159,15 @@ class Recall:
         }
         if text.speaker:
             shown["speaker"] = text.speaker
-        tokens = min(text.tokens, self._options.snippet_chars_max) + PIECE_TOKENS
+        tokens = min(text.tokens, self._options.snippet_chars_max) + budget.PIECE_TOKENS
         return Piece(shown, None, text.ref, ranked.score, ranked.parts, tokens)
+
+
+def question_of(items: Sequence[Item]) -> str:
+    """What the items ask: their texts; of a long one its beginning and its end, where people put what they ask."""
+    text = "\n".join(filter(None, map(text_of, items)))
+    half = QUESTION_CHARS_MAX // 2
+    return text if len(text) <= QUESTION_CHARS_MAX else f"{text[:half]}\n{text[-half:]}"
 
 
 def _fact_piece(fact: Fact, score: float, parts: Mapping[str, float]) -> Piece:

@@ -1,6 +1,6 @@
 """What was recalled for a prompt, and what was left out and why."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -42,6 +42,16 @@ class Recalled:
     def tokens(self, count: int) -> int:
         """What the first so many pieces cost in the block."""
         return sum(one.tokens for one in self.pieces[:count])
+
+    def among(self, count: int, refs: Collection[str]) -> set[str]:
+        """Which of these items are among the first so many pieces."""
+        return {one.ref for one in self.pieces[:count] if one.fact_id is None and one.ref in refs}
+
+    def without(self, refs: Collection[str]) -> "Recalled":
+        """The same without these items, which the recent context shows."""
+        gone = [one for one in self.pieces if one.fact_id is None and one.ref in refs]
+        dropped = [Dropped("turn", one.ref, one.score, "in the recent context") for one in gone]
+        return Recalled([one for one in self.pieces if one not in gone], [*self.dropped, *dropped])
 
     def fact_ids(self, count: int) -> list[str]:
         """The ids of the facts among the first so many pieces, each once."""

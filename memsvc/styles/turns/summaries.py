@@ -1,5 +1,6 @@
 """What a directory of memory holds, said in a hundred to two hundred words without a model."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -59,7 +60,7 @@ def shelves(census: Sequence[Shelf], root: str) -> dict[str, Shelf]:
         for path in [*ancestors(own.path), own.path]:
             if path == root or path.startswith(root + "/"):
                 whole[path] = _joined(whole.get(path), own, path)
-    below = {path: sum(other.startswith(path + "/") for other in whole) for path in whole}
+    below = Counter(above for path in whole for above in ancestors(path))
     return {
         path: Shelf(path, one.files, below[path], one.size_bytes, one.created_at, one.updated_at, one.samples)
         for path, one in whole.items()

@@ -8,7 +8,7 @@ import orjson
 
 from memsvc.core import facts as fact_rules
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.items import Item, digest, fingerprint, text_of
+from memsvc.core.items import Item, digest, fingerprint
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.store import facts, guard, index, sessions
@@ -18,11 +18,11 @@ from memsvc.store.journals import append
 from memsvc.store.locks import book_lock, session_lock
 from memsvc.store.sessions import TurnDone
 from memsvc.styles.turns import block, books, budget, history, layout
-from memsvc.styles.turns.extraction import extract
+from memsvc.styles.turns.extraction import extract, states_anything
 from memsvc.styles.turns.history import Conversation
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.prompt import Parts, Prepared, Prompts
-from memsvc.styles.turns.recall import Ask, Recall
+from memsvc.styles.turns.recall import Ask, Recall, question_of
 from memsvc.styles.turns.turn import Turn
 
 
@@ -63,19 +63,26 @@ class TurnMemory:
         current_cost = sum(map(self._costs.item, current))
         room = max_input_tok - current_cost - self._costs.text(instructions)
         budget.check_fits(max_input_tok - room, max_input_tok)
-        query = "\n".join(text for item in current if (text := text_of(item)))
+        history_line = budget.Line([self._costs.item(item) for item in before], history.starts(before, cut=False))
+        kept = history_line.kept(room)
+        shown = [*before[len(before) - kept :], *current]
         async with self._database.begin(scope, read_only=True) as tx:
             book = books.turns(session)
             recent = await sessions.recent(tx, session, book.number, most=self._options.recent_context_items)
             stored = [item for item in recent if layout.turn_of(item.ref) != turn]
             unseen = [stored[at] for at in history.unseen([item.digest for item in stored], before, current)]
+            items = [orjson.loads(item.line)["item"] for item in unseen]
+            cut = len(recent) == self._options.recent_context_items
+            recent_line = budget.Line([item.tokens for item in unseen], history.starts(items, cut=cut))
+            # beside a full block: what may have to give way to it must be recallable
+            sure = recent_line.kept(room - history_line.cost(kept) - self._options.recall_tok_max)
             ask = Ask(
                 session,
                 turn,
                 user,
-                query,
-                known={digest(item) for item in [*before, *current]},
-                prompt={item.entry for item in unseen},
+                question_of(current),
+                known={digest(item) for item in shown},
+                prompt={item.entry for item in unseen[len(unseen) - sure :]},
                 now=self._clock.now(),
                 explain=explain,
             )
@@ -83,12 +90,10 @@ class TurnMemory:
         parts = Parts(
             recalled,
             before,
-            budget.Line([self._costs.item(item) for item in before], history.starts(before, cut=False)),
-            held := [orjson.loads(item.line)["item"] for item in unseen],
-            budget.Line(
-                [item.tokens for item in unseen],
-                history.starts(held, cut=len(recent) == self._options.recent_context_items),
-            ),
+            history_line,
+            items,
+            [item.ref for item in unseen],
+            recent_line,
             current,
             current_cost,
         )
@@ -112,7 +117,7 @@ class TurnMemory:
         said, _ = block.strip(outputs)
         book = books.turns(session)
         locks = [session_lock(session)]
-        if extract([("", item) for item in [*inputs, *said]], session=session, turn=turn, user=user):
+        if states_anything([*inputs, *said]):
             locks.append(book_lock(books.facts_learnt(session, user).name))
         async with self._database.begin(
             scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
@@ -126,13 +131,14 @@ class TurnMemory:
             mark = fingerprint([inputs, said])
             if standing.guard is not None:
                 return self._repeated(standing.guard, mark)
-            return await self._store(tx, Turn(session, turn, user, inputs, said), mark)
+            result, merge = await self._store(tx, Turn(session, turn, user, inputs, said), mark)
+        for statement in merge.kept:
+            self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
+        return result
 
     def _repeated(self, stored: guard.Guard, mark: bytes) -> dict[str, Any]:
-        self._meter.add("mcp_memory_idempotency_conflicts_total")
-        if not stored.done:
-            raise MemsvcError(Code.RESOURCE_BUSY, "this turn is being written just now", retry_after_s=1.0)
         if stored.fingerprint != mark:
+            self._meter.add("mcp_memory_idempotency_conflicts_total")
             raise MemsvcError(
                 Code.CONFLICT,
                 "this turn_id is stored already with other items",
@@ -141,7 +147,7 @@ class TurnMemory:
         result: dict[str, Any] = stored.result
         return result
 
-    async def _store(self, tx: Tx, turn: Turn, mark: bytes) -> dict[str, Any]:
+    async def _store(self, tx: Tx, turn: Turn, mark: bytes) -> tuple[dict[str, Any], fact_rules.Merge]:
         now = self._clock.now()
         book = books.facts_learnt(turn.session, turn.user)
         merge = await self._merged(tx, book.number, turn, now)
@@ -160,9 +166,7 @@ class TurnMemory:
         result = {"turn_id": turn.turn, "stored_items": len(entries), "fact_ids": changed}
         done = TurnDone(turn.session, turn.turn, turn.user, mark, firsts[shelf.name], result)
         await sessions.advance(tx, done, counters={"items": len(entries), "facts": len(changed)}, now=now)
-        for statement in merge.kept:
-            self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
-        return result
+        return result, merge
 
     async def _merged(self, tx: Tx, book: int, turn: Turn, now: datetime) -> fact_rules.Merge:
         """What the statements of a turn do to the facts of a book."""

@@ -213,7 +213,7 @@ async def test_the_same_turn_again_gets_the_same_answer_and_changes_nothing(
     assert await say(door, "t1", "My name is Ada.", answer="Hello.", user_id="u1") == first
     assert {name: len(held) for name, held in rows.items()}["facts"] == 1
     assert len(await events(door)) == 3
-    assert meter.total("mcp_memory_idempotency_conflicts_total") == 2
+    assert meter.total("mcp_memory_idempotency_conflicts_total") == 0
 
 
 @pytest.mark.parametrize(
@@ -227,11 +227,12 @@ async def test_the_same_turn_again_gets_the_same_answer_and_changes_nothing(
     ],
 )
 async def test_the_same_turn_with_other_items_is_a_conflict(
-    door: Door, admin: asyncpg.Connection, other: dict[str, Any]
+    door: Door, admin: asyncpg.Connection, meter: RecordingMeter, other: dict[str, Any]
 ) -> None:
     await say(door, "t1", "My name is Ada.", answer="Hello.")
     rows = await snapshot(admin)
     await door.refuses("CONFLICT", AFTER, session_id="s1", turn_id="t1", **other)
+    assert meter.total("mcp_memory_idempotency_conflicts_total") == 1
     assert await snapshot(admin) == rows
 
 
