@@ -27,6 +27,7 @@ from memsvc.store.database import Database
 from memsvc.store.migrate import Revisions, migrate
 from memsvc.styles.files import tools as file_tools
 from memsvc.styles.files.files import Files
+from memsvc.styles.files.writing import Writing
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.listing import Listing
 from memsvc.styles.turns.maintenance import Maintenance
@@ -93,7 +94,9 @@ def catalogue(database: Database, settings: Settings, clock: Clock, tokens: Toke
     published: list[Tool] = []
     if options.tools.file_io.enabled:
         views = [TurnViews(database, clock, options.memory)]
-        published += file_tools.tools(Files(database, clock, settings.files, views))
+        published += file_tools.tools(
+            Files(database, clock, settings.files, views), Writing(database, clock, settings.files)
+        )
     if options.tools.memory.enabled:
         memory = TurnMemory(database, clock, tokens, meter, options.memory)
         maintenance = Maintenance(database, clock, options.memory)

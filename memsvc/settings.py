@@ -15,7 +15,7 @@ from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.store.database import DatabaseOptions
-from memsvc.styles.files.files import FilesOptions
+from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.turns.options import TurnOptions
 
 PREFIX = "MEMSVC_"

@@ -9,7 +9,9 @@ from memsvc.gateway.audit import AuditOptions, CallLog
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store.database import Database
 from memsvc.styles.files import tools as file_tools
-from memsvc.styles.files.files import Files, FilesOptions
+from memsvc.styles.files.files import Files
+from memsvc.styles.files.options import FilesOptions
+from memsvc.styles.files.writing import Writing
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.listing import Listing
 from memsvc.styles.turns.maintenance import Maintenance
@@ -66,11 +68,12 @@ def catalogue(
     turns = turns or TurnOptions()
     memory = TurnMemory(database, clock, tokens, meter, turns)
     views = TurnViews(database, clock, turns)
-    store = Files(database, clock, files or FilesOptions(), [views])
+    files = files or FilesOptions()
+    store = Files(database, clock, files, [views])
     maintenance = Maintenance(database, clock, turns)
     return [
         *turn_tools.tools(memory, maintenance, Listing(database), clock, turns),
-        *file_tools.tools(store),
+        *file_tools.tools(store, Writing(database, clock, files)),
     ]
 
 

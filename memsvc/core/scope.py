@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 TENANT_BYTES = 32
+ALL_PROJECTS = "*"
+"""The project of a call that spans all projects; no project has this name."""
 
 
 class Permission(StrEnum):
@@ -19,10 +21,14 @@ ALL_PERMISSIONS = frozenset(Permission)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The tenant and project whose data is touched; the first argument of everything that touches data."""
+    """The tenant and project whose data is touched; the first argument of everything that touches data.
+
+    Where the project is `*`, all of the tenant's projects are meant, or those of `confined_to`.
+    """
 
     tenant: bytes
     project: str
+    confined_to: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if len(self.tenant) != TENANT_BYTES:

@@ -60,7 +60,7 @@ class Tool:
 
     `logged` names the string arguments that the call log may keep as they are (identifiers and paths); every other
     string is content and leaves only its length behind. `counter` and `duration_ms` name the metrics of this tool
-    beyond those that every tool has.
+    beyond those that every tool has. `spans_projects` lets the project be `*`: all that the caller may touch.
     """
 
     name: str
@@ -76,6 +76,21 @@ class Tool:
     logged: frozenset[str] = frozenset()
     counter: str | None = None
     duration_ms: str | None = None
+    spans_projects: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Work that follows a write, queued in the write's own transaction and run later by a worker, at least once.
+
+    `run` takes the scope and the subject: what the job is about, an identifier and never content. It has to come to the
+    same end when it is run twice. A job with `every_s` is also queued for each project that often, with the subject "".
+    """
+
+    name: str
+    run: Callable[[Scope, str], Awaitable[None]]
+    attempts_max: int = 5
+    every_s: int | None = None
 
 
 EntryType = Literal["FILE", "DIRECTORY"]

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails, from_json
 
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.scope import Caller, Scope
+from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
 from memsvc.core.tools import DEFAULT_PROJECT, Arguments, Tool
 from memsvc.gateway.audit import CallLog, printable, shape
 from memsvc.gateway.metrics import NO_CODE, UNKNOWN_TOOL
@@ -131,9 +131,10 @@ class Dispatch:
         call.project = arguments.project
         if tool.permission not in call.caller.permissions:
             raise MemsvcError(Code.PERMISSION_DENIED, f"this key lacks the {tool.permission.value} permission")
-        if not call.caller.may_touch(arguments.project):
+        spans = tool.spans_projects and arguments.project == ALL_PROJECTS
+        if not spans and not call.caller.may_touch(arguments.project):
             raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch this project")
-        result = await tool.run(Scope(call.caller.tenant, arguments.project), arguments)
+        result = await tool.run(Scope(call.caller.tenant, arguments.project, call.caller.projects), arguments)
         return result.model_dump_json()
 
     def _account(self, call: _Call) -> None:

@@ -1,7 +1,7 @@
 """The pool and the transaction: every statement carries its tenant and project, whoever writes it."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import lru_cache
 from time import perf_counter
 from typing import Any
@@ -61,54 +61,56 @@ def translated(error: BaseException) -> MemsvcError | None:
 
 
 @lru_cache(maxsize=1024)
-def _names_its_scope(sql: str) -> bool:
-    return "$1" in sql and "$2" in sql
+def _names(sql: str, bound: int) -> bool:
+    return all(f"${number}" in sql for number in range(1, bound + 1))
 
 
 class Tx:
     """One transaction of one scope. `$1` is the tenant, `$2` the project in every statement; further arguments follow.
 
     A statement that names neither is refused before it is sent, so that no query can forget whose data it touches.
+    In a transaction over all projects of a tenant (`Database.begin_tenant`), only `$1` is bound.
     """
 
-    __slots__ = ("_connection", "_meter", "round_trips", "scope")
+    __slots__ = ("_bound", "_connection", "_meter", "round_trips", "scope")
 
-    def __init__(self, connection: Any, scope: Scope, meter: Meter) -> None:
+    def __init__(self, connection: Any, scope: Scope, meter: Meter, *, whole_tenant: bool = False) -> None:
         self._connection = connection
         self._meter = meter
+        self._bound = (scope.tenant,) if whole_tenant else (scope.tenant, scope.project)
         self.scope = scope
         self.round_trips = 0
 
-    def _bound(self, sql: str) -> str:
-        if not _names_its_scope(sql):
-            raise ValueError("a statement must name its tenant as $1 and its project as $2")
+    def _checked(self, sql: str) -> str:
+        if not _names(sql, len(self._bound)):
+            raise ValueError("a statement must name its tenant as $1 and, within one project, its project as $2")
         self.round_trips += 1
         return sql
 
     async def fetch(self, sql: str, *arguments: Any) -> list[Row]:
         """All rows of a statement."""
-        rows: list[Row] = list(
-            await self._connection.fetch(self._bound(sql), self.scope.tenant, self.scope.project, *arguments)
-        )
+        rows: list[Row] = list(await self._connection.fetch(self._checked(sql), *self._bound, *arguments))
         return rows
 
     async def fetchrow(self, sql: str, *arguments: Any) -> Row | None:
         """The first row of a statement, or None."""
-        row: Row | None = await self._connection.fetchrow(
-            self._bound(sql), self.scope.tenant, self.scope.project, *arguments
-        )
+        row: Row | None = await self._connection.fetchrow(self._checked(sql), *self._bound, *arguments)
         return row
 
     async def fetchval(self, sql: str, *arguments: Any) -> Any:
         """The first column of the first row, or None."""
-        return await self._connection.fetchval(self._bound(sql), self.scope.tenant, self.scope.project, *arguments)
+        return await self._connection.fetchval(self._checked(sql), *self._bound, *arguments)
 
     async def execute(self, sql: str, *arguments: Any) -> int:
         """How many rows a statement touched."""
-        status: str = await self._connection.execute(
-            self._bound(sql), self.scope.tenant, self.scope.project, *arguments
-        )
+        status: str = await self._connection.execute(self._checked(sql), *self._bound, *arguments)
         return int(status.rsplit(" ", 1)[-1])
+
+    async def unbound(self, sql: str, *arguments: Any) -> list[Row]:
+        """A statement of the job queue, whose tables know no tenant and hold no content."""
+        self.round_trips += 1
+        rows: list[Row] = list(await self._connection.fetch(sql, *arguments))
+        return rows
 
     async def lock(self, lock: Lock) -> None:
         """Wait for a lock and hold it until the transaction ends; RESOURCE_BUSY after the lock timeout."""
@@ -175,9 +177,19 @@ class Database:
                 recovery="let database.url name an ordinary role and database.admin_url the owner, then migrate",
             )
 
+    def begin_tenant(self, scope: Scope, *, read_only: bool = False) -> AbstractAsyncContextManager[Tx]:
+        """A transaction that sees all projects of the scope's tenant; statements bind `$1` alone. Errors as `begin`."""
+        return self.begin(scope, read_only=read_only, whole_tenant=True)
+
     @asynccontextmanager
     async def begin(
-        self, scope: Scope, *, locks: Sequence[Lock] = (), lock_timeout_ms: int | None = None, read_only: bool = False
+        self,
+        scope: Scope,
+        *,
+        locks: Sequence[Lock] = (),
+        lock_timeout_ms: int | None = None,
+        read_only: bool = False,
+        whole_tenant: bool = False,
     ) -> AsyncIterator[Tx]:
         """A transaction that sees this scope's rows and no others; committed when the block ends, else rolled back.
 
@@ -191,7 +203,7 @@ class Database:
         head += "".join(f"SELECT pg_advisory_xact_lock({lock.key(scope)});" for lock in locks)
         try:
             async with self._connection() as connection:
-                tx = Tx(connection, scope, self._meter)
+                tx = Tx(connection, scope, self._meter, whole_tenant=whole_tenant)
                 try:
                     started = perf_counter()
                     try:

@@ -97,7 +97,17 @@ projects = _tenant_table(
     key=(),
 )
 
-# A live or soft-deleted file. `stream` names the blocks of its present content, `revision` counts its changes.
+# What all projects of a tenant hold in such files: the row that the tenant's quota is kept on.
+usage = Table(
+    "usage",
+    metadata,
+    Column("tenant", LargeBinary, primary_key=True),
+    Column("size_bytes", BigInteger, nullable=False),
+    info={"tenant": True},
+)
+
+# A live or soft-deleted file. `stream` names the blocks of its present content, `revision` counts its changes;
+# `indexed`: entries of the index stand for it; `sha256` is of the content where that was in hand when it was written.
 files = _tenant_table(
     "files",
     Column("incarnation", UUID(as_uuid=True), nullable=False),
@@ -106,6 +116,8 @@ files = _tenant_table(
     Column("stream", BigInteger, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
     Column("is_text", Boolean, nullable=False),
+    Column("indexed", Boolean, nullable=False, server_default=text("false")),
+    Column("sha256", LargeBinary, nullable=True),
     Column("owner", Text, nullable=False),
     _moment("created_at"),
     _moment("updated_at"),
@@ -118,6 +130,15 @@ files = _tenant_table(
         unique=True,
         postgresql_where=text("deleted_at IS NULL"),
     ),
+    # what once stood at a path, and what waits to be purged
+    Index(
+        "files_deleted",
+        "tenant",
+        "project",
+        "path",
+        "deleted_at",
+        postgresql_where=text("deleted_at IS NOT NULL"),
+    ),
     key=("incarnation",),
 )
 
@@ -127,6 +148,7 @@ streams = _tenant_table(
     Column("incarnation", UUID(as_uuid=True), nullable=False),
     Column("first_revision", BigInteger, nullable=False),
     Column("stream", BigInteger, nullable=False),
+    _moment("created_at", nullable=True),
     key=("incarnation", "first_revision"),
 )
 
@@ -142,19 +164,22 @@ blocks = _tenant_table(
     key=("stream", "start"),
 )
 
-# The shelf that a style keeps its entries on, with the counters that BM25 needs. `book` is a hash of the name.
+# The shelf that a style keeps its entries on, with the counters that BM25 needs. `book` is a hash of the name; a
+# segment of its postings spans 2 ** segment_bits entries.
 books = _tenant_table(
     "books",
     Column("book", BigInteger, nullable=False),
     Column("name", Text, nullable=False),
     Column("analyser", SmallInteger, nullable=False),
+    Column("segment_bits", SmallInteger, nullable=False, server_default=text("10")),
     Column("next_entry", Integer, nullable=False),
     Column("entries", Integer, nullable=False),
     Column("length", BigInteger, nullable=False),
     key=("book",),
 )
 
-# One recallable thing: its text, who said it and when, and the bytes of the file that it came from.
+# One recallable thing: its text, who said it and when, and the bytes of the file that it came from. A piece of a
+# document has the role `document` and the document's name as `ref`; `cues` are words beside the text that find it.
 entries = _tenant_table(
     "entries",
     Column("book", BigInteger, nullable=False),
@@ -171,11 +196,21 @@ entries = _tenant_table(
     Column("start", BigInteger, nullable=False),
     Column("size_bytes", Integer, nullable=False),
     Column("text", Text, nullable=False),
+    _text("cues"),
+    Index(
+        "entries_documents",
+        "tenant",
+        "project",
+        "book",
+        "ref",
+        "start",
+        postgresql_where=text("role = 'document'"),
+    ),
     key=("book", "entry"),
 )
 
-# Who says a term: one row for each term and each 1024 entries of a book, so that a common term is few rows and a rare
-# one is one. A hit is one number: the entry (32 bits), how often it says the term (16), how many terms it has (16).
+# Who says a term: one row for each term and each segment of entries of a book, so that a common term is few rows and a
+# rare one is one. A hit is one number: the entry (32 bits), how often it says the term (16), how many it has (16).
 postings = _tenant_table(
     "postings",
     Column("book", BigInteger, nullable=False),
@@ -253,6 +288,18 @@ sessions = _tenant_table(
     _moment("updated_at"),
     _moment("last_maintenance_at", nullable=True),
     key=("session",),
+)
+
+# The jobs of a tenant that wait in the queue (`started` false) or were begun, by what they are about: two jobs of one
+# name and subject never wait at once, and never run at once. The queue itself holds ids alone.
+job_refs = _tenant_table(
+    "job_refs",
+    Column("name", Text, nullable=False),
+    Column("subject", Name, nullable=False),
+    Column("started", Boolean, nullable=False),
+    Column("job", BigInteger, nullable=False),
+    _moment("queued_at"),
+    key=("name", "subject", "started"),
 )
 
 TENANT_TABLES: tuple[str, ...] = tuple(table.name for table in metadata.sorted_tables if table.info.get("tenant"))

@@ -52,12 +52,12 @@ def walls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
 
 def without_the_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every statement forget whose rows it wants."""
-    bound = Tx._bound
+    checked = Tx._checked
 
     def forgetful(tx: Tx, sql: str) -> str:
-        return re.sub(r"(\b\w+\.)?tenant = \$1", "$1::bytea IS NOT NULL", bound(tx, sql))
+        return re.sub(r"(\b\w+\.)?tenant = \$1", "$1::bytea IS NOT NULL", checked(tx, sql))
 
-    monkeypatch.setattr(Tx, "_bound", forgetful)
+    monkeypatch.setattr(Tx, "_checked", forgetful)
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -10,8 +10,9 @@ from memsvc.core.paths import check_path, name_of
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Arguments, EntryType, Result, Tool
 from memsvc.styles.files.content import Encoding, decode
-from memsvc.styles.files.files import Files, Mode
+from memsvc.styles.files.files import Files
 from memsvc.styles.files.listing import Entry
+from memsvc.styles.files.writing import Mode, Writing
 
 FilePath = Annotated[
     str, AfterValidator(check_path), Field(description="absolute path such as /notes/todo.md; empty for the root")
@@ -111,8 +112,9 @@ class ListResult(Result):
 class FileTools:
     """The functions behind the file tools."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, writing: Writing) -> None:
         self._files = files
+        self._writing = writing
 
     async def stat(self, scope: Scope, asked: StatArguments) -> StatResult:
         entry = await self._files.stat(scope, asked.path)
@@ -135,7 +137,7 @@ class FileTools:
         return ReadResult(content=read.content, content_encoding=read.encoding, version=read.version)
 
     async def write(self, scope: Scope, asked: WriteArguments) -> WriteResult:
-        written = await self._files.write(
+        written = await self._writing.write(
             scope,
             asked.path,
             decode(asked.content, asked.content_encoding),
@@ -147,7 +149,7 @@ class FileTools:
         return WriteResult(bytes_written=written.bytes_written, version=written.version)
 
     async def delete(self, scope: Scope, asked: DeleteArguments) -> DeleteResult:
-        deleted = await self._files.delete(
+        deleted = await self._writing.delete(
             scope, asked.path, recursive=asked.recursive, expected_version=asked.expected_version
         )
         return DeleteResult(deleted_count=deleted)
@@ -174,9 +176,9 @@ def _listed(entry: Entry) -> ListEntry:
     )
 
 
-def tools(files: Files) -> list[Tool]:
+def tools(files: Files, writing: Writing) -> list[Tool]:
     """The catalogue of this style."""
-    functions = FileTools(files)
+    functions = FileTools(files, writing)
     logged = frozenset({"project", "path", "mode", "content_encoding", "cursor", "expected_version"})
     return [
         Tool(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.styles.files.files import FilesOptions
+from memsvc.styles.files.options import FilesOptions
 from tests.door import Door, open_door
 
 PROJECT = "default"
