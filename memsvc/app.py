@@ -1,6 +1,6 @@
 """The composition root: settings in, ASGI app out. The only file that knows every part."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError
@@ -9,30 +9,39 @@ from importlib.resources import files as resources
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import structlog
 from starlette.applications import Starlette
 
 from memsvc.adapters.clock import SystemClock
+from memsvc.adapters.embedder import embedder
 from memsvc.adapters.postgres import EmbeddedPostgres
+from memsvc.adapters.rerank import reranker
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.ports import Clock, Meter, TokenCounter
-from memsvc.core.tools import Tool
+from memsvc.core.ports import Clock, Meter, Reranker, TokenCounter
+from memsvc.core.tools import Job, Published
+from memsvc.gateway import files as file_routes
+from memsvc.gateway import jobs as job_routes
 from memsvc.gateway import rest, server
+from memsvc.gateway import tools as tool_routes
 from memsvc.gateway.audit import CallLog
 from memsvc.gateway.auth import Authenticator, effective_mode
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.metrics import Metrics
 from memsvc.settings import McpOptions, Settings
+from memsvc.store import vectors
 from memsvc.store.database import Database
-from memsvc.store.migrate import Revisions, migrate
+from memsvc.store.revisions import Revisions, bears, fingerprint, migrate_apart
+from memsvc.styles.embedding import Embedding
 from memsvc.styles.files import tools as file_tools
-from memsvc.styles.files.files import Files
-from memsvc.styles.files.writing import Writing
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.listing import Listing
 from memsvc.styles.turns.maintenance import Maintenance
 from memsvc.styles.turns.turns import TurnMemory
 from memsvc.styles.turns.views import TurnViews
+from memsvc.worker import Worker
+
+log = structlog.get_logger("memsvc.app")
 
 
 def version() -> str:
@@ -70,14 +79,16 @@ def database_urls(settings: Settings) -> Iterator[DatabaseUrls]:
         server.stop()
 
 
-async def bring_up_to_date(urls: DatabaseUrls, settings: Settings) -> tuple[str, ...]:
-    """Migrate, where the owner is known; the revisions that were applied."""
+async def bring_up_to_date(urls: DatabaseUrls, settings: Settings, *, anyway: bool = False) -> tuple[str, ...]:
+    """Migrate, where the owner is known and, unless `anyway`, the database does not say that this has been done; the
+    revisions that were applied."""
     if not urls.admin:
         return ()
     role, password = role_of(urls.app)
-    return await migrate(
-        urls.admin, role, app_password=password, statement_timeout_ms=settings.database.statement_timeout_ms
-    )
+    timeout_ms = settings.database.statement_timeout_ms
+    if not anyway and await bears(urls.app, fingerprint(role, timeout_ms)):
+        return ()
+    return await migrate_apart(urls.admin, role, app_password=password, statement_timeout_ms=timeout_ms)
 
 
 def role_of(url: str) -> tuple[str | None, str | None]:
@@ -88,34 +99,55 @@ def role_of(url: str) -> tuple[str | None, str | None]:
     return user, unquote(parts.password) if parts.password else query.get("password")
 
 
-def catalogue(database: Database, settings: Settings, clock: Clock, tokens: TokenCounter, meter: Meter) -> Catalogue:
-    """Every tool of every style that the settings let in."""
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The models that the settings name, as the styles take them; memsvc works without any."""
+
+    embedding: Embedding | None = None
+    reranker: Reranker | None = None
+
+
+def published(
+    database: Database, settings: Settings, clock: Clock, tokens: TokenCounter, meter: Meter, models: Models
+) -> Published:
+    """Every tool of every style that the settings let in, and every job."""
     options: McpOptions = settings.settings.mcp
-    published: list[Tool] = []
-    if options.tools.file_io.enabled:
-        views = [TurnViews(database, clock, options.memory)]
-        published += file_tools.tools(
-            Files(database, clock, settings.files, views), Writing(database, clock, settings.files)
-        )
+    views = [TurnViews(database, clock, options.memory)]
+    files = file_tools.published(
+        database, clock, meter, settings.files, views, embedding=models.embedding, reranker=models.reranker
+    )
+    tools = files.tools if options.tools.file_io.enabled else []
     if options.tools.memory.enabled:
         memory = TurnMemory(database, clock, tokens, meter, options.memory)
         maintenance = Maintenance(database, clock, options.memory)
-        published += turn_tools.tools(memory, maintenance, Listing(database), clock, options.memory)
-    return Catalogue(published)
+        tools = [*tools, *turn_tools.tools(memory, maintenance, Listing(database), clock, options.memory)]
+    jobs = [*files.jobs, *(models.embedding.jobs if models.embedding else ())]
+    return Published(tools, jobs, files.content if options.tools.file_io.enabled else None)
+
+
+@asynccontextmanager
+async def _models(settings: Settings, database: Database, clock: Clock, meter: Meter) -> AsyncIterator[Models]:
+    async with embedder(settings.embeddings) as embeds, reranker(settings.rerank) as reranks:
+        embedding = Embedding(database, embeds, clock, meter) if embeds else None
+        if embedding is not None and not await vectors.ready(database):
+            log.warning("this database keeps no vectors: it has no pgvector 0.7, or was not migrated since it has")
+            embedding = None
+        yield Models(embedding, reranks)
 
 
 def described_tools() -> Catalogue:
     """Every tool as the documentation tells of it: none of them can be called, as there is no database."""
     nothing = cast(Any, None)
-    return catalogue(nothing, Settings(), SystemClock(), O200kCounter(), nothing)
+    return Catalogue(published(nothing, Settings(), SystemClock(), O200kCounter(), nothing, Models()).tools)
 
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """The ASGI app, to be served with its lifespan, and the database below it."""
+    """The ASGI app, to be served with its lifespan, the database below it, and the worker that runs with it, if any."""
 
     asgi: Starlette
     database: Database
+    worker: Worker | None
 
 
 @asynccontextmanager
@@ -125,14 +157,18 @@ async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> A
     UNAVAILABLE when the database cannot be reached or was not migrated, PERMISSION_DENIED for a privileged role.
     """
     metrics, clock, revisions = Metrics(), SystemClock(), Revisions.shipped()
-    database = await Database.open(app_url, settings.database, metrics)
-    try:
-        await _check_migrated(database, revisions)
+    async with (
+        _opened_database(settings, app_url, metrics, revisions) as database,
+        _models(settings, database, clock, metrics) as models,
+    ):
         metrics.watch_pool(database.usage)
+        parts = published(database, settings, clock, O200kCounter(), metrics, models)
+        worker = _worker(settings, app_url, database, clock, metrics, parts.jobs) if settings.worker.enabled else None
         call_log = CallLog(database, metrics, clock, settings.audit)
-        tools = catalogue(database, settings, clock, O200kCounter(), metrics)
+        dispatch = Dispatch(Catalogue(parts.tools), call_log, metrics, clock)
+        checks = {"database": rest.answers(database), "migrations": lambda: _is_migrated(database, revisions)}
         asgi = server.build(
-            dispatch=Dispatch(tools, call_log, metrics, clock),
+            dispatch=dispatch,
             call_log=call_log,
             metrics=metrics,
             authenticator=Authenticator(database, settings.auth, effective_mode(settings.auth, settings.host), clock),
@@ -140,10 +176,48 @@ async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> A
             host=settings.host,
             instructions=instructions(),
             version=version(),
-            checks={"database": rest.answers(database), "migrations": lambda: _is_migrated(database, revisions)},
+            checks=checks | ({"worker": worker.alive} if worker else {}),
             draining=draining,
+            routes=[
+                *job_routes.routes(database, clock),
+                *tool_routes.routes(dispatch),
+                *file_routes.routes(dispatch, parts.content),
+            ],
+            background=[worker.running] if worker else [],
         )
-        yield App(asgi, database)
+        yield App(asgi, database, worker)
+
+
+@asynccontextmanager
+async def opened_worker(settings: Settings, app_url: str) -> AsyncIterator[Worker]:
+    """The worker alone, over a database that is closed after it. Errors as `opened`."""
+    metrics, clock = Metrics(), SystemClock()
+    async with (
+        _opened_database(settings, app_url, metrics, Revisions.shipped()) as database,
+        _models(settings, database, clock, metrics) as models,
+    ):
+        parts = published(database, settings, clock, O200kCounter(), metrics, models)
+        yield _worker(settings, app_url, database, clock, metrics, parts.jobs)
+
+
+def _worker(
+    settings: Settings, app_url: str, database: Database, clock: Clock, metrics: Metrics, jobs: Sequence[Job]
+) -> Worker:
+    url = settings.database.direct_url or app_url
+    worker = Worker(url, database, jobs, clock, metrics, settings.worker, grace_s=settings.shutdown_grace_s)
+    metrics.know_jobs(jobs)
+    metrics.watch_jobs(lambda: worker.backlog)
+    return worker
+
+
+@asynccontextmanager
+async def _opened_database(
+    settings: Settings, app_url: str, metrics: Metrics, revisions: Revisions
+) -> AsyncIterator[Database]:
+    database = await Database.open(app_url, settings.database, metrics)
+    try:
+        await _check_migrated(database, revisions)
+        yield database
     finally:
         await database.close()
 

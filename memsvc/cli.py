@@ -1,32 +1,26 @@
 """The command line: `memsvc serve` and what operators need beside it."""
 
 import asyncio
-import os
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, NoReturn
 from uuid import UUID
 
 import typer
 
 from memsvc import app as root
-from memsvc import configuration, reference, serve
+from memsvc import cli_jobs, configuration, reference, serve
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.postgres import EmbeddedPostgresError
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.cli_options import Config, DataDir, settings_of, tenant_of, with_database
+from memsvc.core.errors import MemsvcError, invalid
 from memsvc.core.paths import check_project
-from memsvc.core.scope import ALL_PERMISSIONS, TENANT_BYTES, Permission
-from memsvc.gateway.metrics import Metrics
-from memsvc.resources import default_config
-from memsvc.settings import Settings, SettingsError, load
+from memsvc.core.scope import ALL_PERMISSIONS, Permission
+from memsvc.settings import SettingsError
 from memsvc.store import keys
-from memsvc.store.database import Database
-from memsvc.store.migrate import Revisions, downgrade
-
-Answer = TypeVar("Answer")
+from memsvc.store.revisions import Revisions
 
 commands = typer.Typer(
     help="Long-term memory for AI agents: an MCP server over PostgreSQL.",
@@ -36,9 +30,7 @@ commands = typer.Typer(
 )
 key_commands = typer.Typer(help="API keys: who may call, and whose data they open.", no_args_is_help=True)
 commands.add_typer(key_commands, name="key")
-
-Config = Annotated[Path | None, typer.Option(envvar="MEMSVC_CONFIG", help="YAML file of settings.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded PostgreSQL and of the first API key.")]
+commands.add_typer(cli_jobs.commands, name="jobs")
 
 
 def main() -> None:
@@ -61,10 +53,6 @@ def _fail(messages: list[str], recovery: str | None, *, status: int = 1) -> NoRe
     sys.exit(status)
 
 
-def _settings(config: Path | None, **given: Any) -> Settings:
-    return load(config or default_config(), os.environ, **given)
-
-
 @commands.command("serve")
 def serve_command(
     config: Config = None,
@@ -73,7 +61,13 @@ def serve_command(
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
 ) -> None:
     """Serve MCP, on the embedded PostgreSQL unless database.url names another."""
-    serve.run(_settings(config, data_dir=data_dir, host=host, port=port), _say)
+    serve.run(settings_of(config, data_dir=data_dir, host=host, port=port), _say)
+
+
+@commands.command("worker")
+def worker_command(config: Config = None, data_dir: DataDir = None) -> None:
+    """Run jobs, and nothing else, on the same settings as the server."""
+    serve.work(settings_of(config, data_dir=data_dir), _say)
 
 
 def _say(text: str) -> None:
@@ -88,17 +82,19 @@ def migrate(
     down_to: Annotated[str | None, typer.Option(help="Go back to this older revision, or to `base`.")] = None,
 ) -> None:
     """Bring the database to the newest revision, or back to an older one."""
-    settings = _settings(config, data_dir=data_dir)
+    settings = settings_of(config, data_dir=data_dir)
     with root.database_urls(settings) as urls:
         if not urls.admin:
             raise invalid(
                 "only the owner of the database can migrate it", recovery="set database.admin_url to the owner's DSN"
             )
         if down_to is not None:
+            from memsvc.store.migrate import downgrade  # noqa: PLC0415 - heavy, and for this command alone
+
             done = asyncio.run(downgrade(urls.admin, down_to))
             print("undone:", ", ".join(done) or "nothing")
         else:
-            done = asyncio.run(root.bring_up_to_date(urls, settings))
+            done = asyncio.run(root.bring_up_to_date(urls, settings, anyway=True))
             print("applied:", ", ".join(done) or f"nothing, {Revisions.shipped().head} is the newest")
 
 
@@ -134,13 +130,13 @@ def create_key(
 ) -> None:
     """Make a key and print it, this once."""
     now = SystemClock().now()
-    made = _with_database(
-        _settings(config, data_dir=data_dir),
+    made = with_database(
+        settings_of(config, data_dir=data_dir),
         lambda database: keys.create_key(
             database,
             label,
             now,
-            tenant=None if tenant is None else _tenant(tenant),
+            tenant=None if tenant is None else tenant_of(tenant),
             permissions=permission or ALL_PERMISSIONS,
             projects=[check_project(name) for name in project] if project else None,
             hidden_tools=hide_tool or (),
@@ -153,7 +149,7 @@ def create_key(
 @key_commands.command("list")
 def list_keys(config: Config = None, data_dir: DataDir = None) -> None:
     """List the keys, one a line, columns separated by tabs. Their texts are stored nowhere."""
-    found = _with_database(_settings(config, data_dir=data_dir), keys.list_keys)
+    found = with_database(settings_of(config, data_dir=data_dir), keys.list_keys)
     now = SystemClock().now()
     print("key id", "label", "state", "permissions", "projects", "last used", "tenant", sep="\t")
     for key in found:
@@ -176,7 +172,7 @@ def list_keys(config: Config = None, data_dir: DataDir = None) -> None:
 def revoke_key(key_id: UUID, config: Config = None, data_dir: DataDir = None) -> None:
     """Revoke a key. Servers that are running notice within auth.cache_s seconds."""
     now = SystemClock().now()
-    key = _with_database(_settings(config, data_dir=data_dir), lambda database: keys.revoke_key(database, key_id, now))
+    key = with_database(settings_of(config, data_dir=data_dir), lambda database: keys.revoke_key(database, key_id, now))
     print(f"revoked {key.key_id} ({key.label})")
 
 
@@ -189,35 +185,11 @@ def adopt_key(
 ) -> None:
     """Bind a key to an existing tenant's data. Without --tenant, asks for the key whose tenant it was in open mode."""
     if tenant:
-        owner = _tenant(tenant)
+        owner = tenant_of(tenant)
     else:
         owner = keys.hash_key(typer.prompt("The key that was used in open mode", hide_input=True).strip())
-    key = _with_database(_settings(config, data_dir=data_dir), lambda database: keys.adopt(database, key_id, owner))
+    key = with_database(settings_of(config, data_dir=data_dir), lambda database: keys.adopt(database, key_id, owner))
     print(f"{key.key_id} ({key.label}) now opens tenant {key.tenant.hex()}")
-
-
-def _with_database(settings: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
-    async def run(urls: root.DatabaseUrls) -> Answer:
-        await root.bring_up_to_date(urls, settings)
-        few = settings.database.model_copy(update={"pool_min": 1})
-        database = await Database.open(urls.app, few, Metrics())
-        try:
-            return await work(database)
-        finally:
-            await database.close()
-
-    with root.database_urls(settings) as urls:
-        return asyncio.run(run(urls))
-
-
-def _tenant(text: str) -> bytes:
-    try:
-        tenant = bytes.fromhex(text)
-    except ValueError:
-        tenant = b""
-    if len(tenant) != TENANT_BYTES:
-        raise MemsvcError(Code.INVALID_ARGUMENT, f"a tenant is {TENANT_BYTES * 2} hexadecimal digits")
-    return tenant
 
 
 def _moment(moment: datetime | None) -> str:

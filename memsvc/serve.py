@@ -1,4 +1,7 @@
-"""The server process: claims its port, brings up what is below, serves, and drains when it is told to stop."""
+"""The server process: claims its port, brings up what is below, serves, and drains when it is told to stop.
+
+The worker process is the same without a port.
+"""
 
 import asyncio
 import errno
@@ -18,7 +21,7 @@ import uvicorn
 import uvloop
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.app import DatabaseUrls, bring_up_to_date, database_urls, opened
+from memsvc.app import DatabaseUrls, bring_up_to_date, database_urls, opened, opened_worker
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.gateway.logs import configure_logging
 from memsvc.gateway.rest import Draining
@@ -28,7 +31,7 @@ from memsvc.store.database import Database
 
 KEY_FILE = "api-key"
 KEEP_ALIVE_S = 75
-QUIET_LIBRARIES = ("alembic", "mcp", "uvicorn")
+QUIET_LIBRARIES = ("alembic", "mcp", "pgqueuer", "uvicorn")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 Say = Callable[[str], None]
@@ -36,17 +39,36 @@ Say = Callable[[str], None]
 
 def run(settings: Settings, say: Say) -> None:
     """Serve until SIGTERM or SIGINT. Returns when everything is written, closed and, if it was ours, stopped."""
-    configure_logging(settings.log_level)
-    for library in QUIET_LIBRARIES:
-        logging.getLogger(library).setLevel(logging.WARNING)
-    for each in STOP_SIGNALS:  # until the server itself takes them over, so that what was started is stopped
-        signal.signal(each, signal.default_int_handler)
+    _begin(settings)
     with (
         claimed(settings.host, settings.port) as sockets,
         database_urls(settings) as urls,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         runner.run(_serve(settings, urls, sockets, say))
+
+
+def work(settings: Settings, say: Say) -> None:
+    """Run jobs until SIGTERM or SIGINT. Returns when those under way have ended or were handed back."""
+    _begin(settings)
+    with database_urls(settings) as urls, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_work(settings, urls, say))
+
+
+def _begin(settings: Settings) -> None:
+    configure_logging(settings.log_level)
+    for library in QUIET_LIBRARIES:
+        logging.getLogger(library).setLevel(logging.WARNING)
+    for each in STOP_SIGNALS:  # until the process's own part takes them over, so that what was started is stopped
+        signal.signal(each, signal.default_int_handler)
+
+
+async def _work(settings: Settings, urls: DatabaseUrls, say: Say) -> None:
+    await bring_up_to_date(urls, settings)
+    async with opened_worker(settings, urls.app) as worker:
+        with _taken_over(worker.stop):
+            say("working")
+            await worker.run()
 
 
 async def _serve(settings: Settings, urls: DatabaseUrls, sockets: list[socket.socket], say: Say) -> None:
@@ -67,16 +89,24 @@ async def _serve(settings: Settings, urls: DatabaseUrls, sockets: list[socket.so
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=ceil(settings.shutdown_grace_s),
         )
-        await _Server(config, draining, lambda: say(greeting(url, *key))).serve(sockets)
+        on_stop = app.worker.stop if app.worker else None
+        await _Server(config, draining, lambda: say(greeting(url, *key)), on_stop).serve(sockets)
 
 
 class _Server(uvicorn.Server):
     """Says when it is ready, and drains on the first signal; a second one ends the waiting."""
 
-    def __init__(self, config: uvicorn.Config, draining: Draining, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        draining: Draining,
+        on_ready: Callable[[], None],
+        on_stop: Callable[[], None] | None,
+    ) -> None:
         super().__init__(config)
         self._draining = draining
         self._on_ready = on_ready
+        self._on_stop = on_stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -87,20 +117,29 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for each in STOP_SIGNALS:
-            loop.add_signal_handler(each, self._stop)
-        try:
+        with _taken_over(self._stop):
             yield
-        finally:
-            for each in STOP_SIGNALS:
-                loop.remove_signal_handler(each)
-                signal.signal(each, signal.SIG_IGN)  # what is left is quick, and must not stop half way
 
     def _stop(self) -> None:
         self._draining.begun = True
+        if self._on_stop is not None:
+            self._on_stop()
         self.force_exit = self.should_exit
         self.should_exit = True
+
+
+@contextmanager
+def _taken_over(stop: Callable[[], None]) -> Iterator[None]:
+    """Let the signals that end this process call `stop`."""
+    loop = asyncio.get_running_loop()
+    for each in STOP_SIGNALS:
+        loop.add_signal_handler(each, stop)
+    try:
+        yield
+    finally:
+        for each in STOP_SIGNALS:
+            loop.remove_signal_handler(each)
+            signal.signal(each, signal.SIG_IGN)  # what is left is quick, and must not stop half way
 
 
 @contextmanager

@@ -11,12 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from memsvc.adapters.embeddings import EmbeddingOptions
+from memsvc.adapters.rerank import RerankOptions
 from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.store.database import DatabaseOptions
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.turns.options import TurnOptions
+from memsvc.worker import WorkerOptions
 
 PREFIX = "MEMSVC_"
 SHORT_FORMS = {"MEMSVC_DATABASE_URL": "MEMSVC_DATABASE__URL"}
@@ -72,13 +75,18 @@ class Settings(BaseModel):
     limits: LimitsOptions = Field(LimitsOptions(), description="what a request may be")
     audit: AuditOptions = Field(AuditOptions(), description="how the call log is written")
     database: DatabaseOptions = Field(DatabaseOptions(), description="PostgreSQL", repr=False)
+    worker: WorkerOptions = Field(WorkerOptions(), description="jobs that run in the background")
     files: FilesOptions = Field(FilesOptions(), description="the file store")
+    embeddings: EmbeddingOptions = Field(EmbeddingOptions(), description="search by meaning", repr=False)
+    rerank: RerankOptions = Field(RerankOptions(), description="a model that reorders what was found", repr=False)
     settings: ToolSettings = Field(ToolSettings(), description="tools and turn memory")
 
     @model_validator(mode="after")
     def _owner_needs_application(self) -> Self:
         if self.database.admin_url and not self.database.url:
             raise ValueError("database.admin_url needs database.url beside it")
+        if self.database.direct_url and not self.database.url:
+            raise ValueError("database.direct_url needs database.url beside it")
         return self
 
 

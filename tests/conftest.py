@@ -3,8 +3,11 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import asyncpg
+import httpx
+import httpx2
 import pytest
 
 from memsvc.adapters.tokens import O200kCounter
@@ -13,6 +16,8 @@ from memsvc.store.database import Database, DatabaseOptions
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls, TestServer, superuser_url
+
+LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
 @pytest.fixture
@@ -113,3 +118,20 @@ def call(door: Door) -> Door:
 def other_call(door: Door, other_scope: Scope) -> Door:
     """The same service, called by another tenant."""
     return door.as_tenant(other_scope)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def only_this_machine() -> Iterator[None]:
+    """No test asks a host that is not this one: the transports of both HTTP clients refuse to."""
+
+    def guarded(send: Any) -> Any:
+        async def handle(transport: Any, request: Any) -> Any:
+            assert request.url.host in LOOPBACK, f"tests stay on the loopback, and {request.url.host} is not on it"
+            return await send(transport, request)
+
+        return handle
+
+    with pytest.MonkeyPatch.context() as patch:
+        for transport in (httpx.AsyncHTTPTransport, httpx2.AsyncHTTPTransport):
+            patch.setattr(transport, "handle_async_request", guarded(transport.handle_async_request))
+        yield

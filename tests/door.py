@@ -1,17 +1,18 @@
 """The service without its wire: every tool of the catalogue behind the real dispatch, with a clock that tests steer."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from memsvc.core.errors import Code
+from memsvc.core.ports import Embedder, Reranker
 from memsvc.core.scope import Caller, Scope
-from memsvc.core.tools import Tool
+from memsvc.core.tools import Job, Published
 from memsvc.gateway.audit import AuditOptions, CallLog
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.store.database import Database
+from memsvc.styles.embedding import Embedding
 from memsvc.styles.files import tools as file_tools
-from memsvc.styles.files.files import Files
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.writing import Writing
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.listing import Listing
 from memsvc.styles.turns.maintenance import Maintenance
@@ -33,9 +34,13 @@ class Refused(AssertionError):
 class Door:
     """Calls tools as one caller."""
 
-    def __init__(self, dispatch: Dispatch, caller: Caller) -> None:
+    def __init__(
+        self, dispatch: Dispatch, caller: Caller, database: Database | None = None, jobs: Sequence[Job] = ()
+    ) -> None:
         self.dispatch = dispatch
         self.caller = caller
+        self.database = database
+        self.jobs = {job.name: job for job in jobs}
 
     async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """The body of a successful call; `Refused` otherwise."""
@@ -51,9 +56,28 @@ class Door:
         assert (outcome.body["code"], outcome.body["retryable"]) == (code, False), outcome.body
         return outcome.body
 
+    async def work(self) -> list[tuple[str, str]]:
+        """Run what waits in the tenant's queue, as the worker would, until nothing waits; the names and subjects."""
+        assert self.database is not None
+        done = []
+        while True:
+            async with self.database.begin_tenant(Scope(self.caller.tenant, "*")) as tx:
+                waiting = await tx.fetch(
+                    "DELETE FROM job_refs WHERE tenant = $1 AND NOT started RETURNING project, name, subject"
+                )
+            if not waiting:
+                return done
+            for row in waiting:
+                await self.jobs[row["name"]].run(Scope(self.caller.tenant, row["project"]), row["subject"])
+                done.append((row["name"], row["subject"]))
+
     def as_tenant(self, scope: Scope) -> "Door":
         """The same service, called by another tenant."""
-        return Door(self.dispatch, Caller(scope.tenant, "test"))
+        return self.as_caller(Caller(scope.tenant, "test"))
+
+    def as_caller(self, caller: Caller) -> "Door":
+        """The same service, called with another key."""
+        return Door(self.dispatch, caller, self.database, list(self.jobs.values()))
 
 
 def catalogue(
@@ -61,30 +85,32 @@ def catalogue(
     clock: FakeClock,
     tokens: Any,
     meter: RecordingMeter,
+    *,
     turns: TurnOptions | None = None,
     files: FilesOptions | None = None,
-) -> list[Tool]:
-    """All tools of the service."""
+    embedder: Embedder | None = None,
+    reranker: Reranker | None = None,
+) -> Published:
+    """All tools of the service, and all its jobs."""
     turns = turns or TurnOptions()
     memory = TurnMemory(database, clock, tokens, meter, turns)
     views = TurnViews(database, clock, turns)
-    files = files or FilesOptions()
-    store = Files(database, clock, files, [views])
     maintenance = Maintenance(database, clock, turns)
-    return [
-        *turn_tools.tools(memory, maintenance, Listing(database), clock, turns),
-        *file_tools.tools(store, Writing(database, clock, files)),
-    ]
+    embedding = Embedding(database, embedder, clock, meter) if embedder else None
+    store = file_tools.published(
+        database, clock, meter, files or FilesOptions(), [views], embedding=embedding, reranker=reranker
+    )
+    return Published(
+        tools=[*turn_tools.tools(memory, maintenance, Listing(database), clock, turns), *store.tools],
+        jobs=[*store.jobs, *(embedding.jobs if embedding else ())],
+    )
 
 
 def open_door(
     database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope, **options: Any
 ) -> Door:
-    """A door for a tenant; `turns` and `files` are options other than the defaults."""
-    dispatch = Dispatch(
-        Catalogue(catalogue(database, clock, tokens, meter, **options)),
-        CallLog(database, meter, clock, AuditOptions()),
-        meter,
-        clock,
-    )
-    return Door(dispatch, Caller(scope.tenant, "test"))
+    """A door for a tenant; `turns` and `files` are options other than the defaults, `embedder` and `reranker` ports."""
+    published = catalogue(database, clock, tokens, meter, **options)
+    call_log = CallLog(database, meter, clock, AuditOptions())
+    dispatch = Dispatch(Catalogue(published.tools), call_log, meter, clock)
+    return Door(dispatch, Caller(scope.tenant, "test"), database, published.jobs)

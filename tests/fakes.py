@@ -1,7 +1,11 @@
-"""Stand-ins for what tests must steer: the time and the counters of operators."""
+"""Stand-ins for what tests must steer: the time, the counters of operators and the embedder."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+
+from memsvc.core.errors import MemsvcError
+from tests.endpoints import vector_of
 
 
 class FakeClock:
@@ -34,3 +38,27 @@ class RecordingMeter:
 
     def clear(self) -> None:
         self.amounts.clear()
+
+
+class FakeEmbedder:
+    """Makes vectors of words; words that `alike` gives another word for mean the same. `failing` is raised instead."""
+
+    def __init__(self, model: str = "fake/1", alike: Mapping[str, str] | None = None) -> None:
+        self.model = model
+        self.alike = alike or {}
+        self.texts: list[str] = []
+        self.failing: MemsvcError | None = None
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        if self.failing is not None:
+            raise self.failing
+        self.texts += texts
+        return [self._vector(text) for text in texts]
+
+    async def embed_question(self, text: str) -> list[float]:
+        if self.failing is not None:
+            raise self.failing
+        return self._vector(text)
+
+    def _vector(self, text: str) -> list[float]:
+        return vector_of(" ".join(self.alike.get(word, word) for word in text.lower().split()))

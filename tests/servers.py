@@ -89,6 +89,9 @@ class TestServer:
             for role in (self.owner, self.app):
                 await connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{self.password}'")
             await connection.execute(f"CREATE DATABASE {self.template} OWNER {self.owner}")
+        async with _connected(self.urls(self.template).superuser) as connection:
+            if await connection.fetchval("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"):
+                await connection.execute("CREATE EXTENSION vector")
         await migrate(self.urls(self.template).admin, self.app)
 
     async def close(self) -> None:

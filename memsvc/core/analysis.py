@@ -109,6 +109,14 @@ def query_terms(text: str) -> list[str]:
     return distinct if len(distinct) <= QUERY_TERMS_MAX else distinct[:half] + distinct[-half:]
 
 
+def is_stop_word(word: str) -> bool:
+    """Whether no text is about this word, given in any case and with its diacritics; so is any contraction with not."""
+    head, apostrophe, tail = _fold(word).partition("'")
+    if tail == "t" and head.endswith("n"):
+        return True
+    return head in STOP_WORDS and (not apostrophe or tail in _ENCLITICS or tail in STOP_WORDS)
+
+
 def asks(text: str) -> bool:
     """Whether the text ends in a question mark (of any script), so that the next entry is likely its answer."""
     return text.rstrip().endswith(("?", "？", "؟", "\u037e"))

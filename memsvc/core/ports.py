@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+from pydantic import BaseModel
+
+Output = TypeVar("Output", bound=BaseModel)
 
 
 class Clock(Protocol):
@@ -32,6 +36,35 @@ class Embedder(Protocol):
 
     async def embed_question(self, text: str) -> list[float]:
         """The vector of what is asked, within the time that a caller can wait."""
+        ...
+
+
+class Reranker(Protocol):
+    """Reads a question and a few texts together and says how well each text answers it.
+
+    Slower and better than comparing vectors. Raises UNAVAILABLE when it cannot do so in time.
+    """
+
+    async def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
+        """A score for each text, in the order of the texts; greater is better."""
+        ...
+
+
+class Llm(Protocol):
+    """A language model that is told what to do with a text. What it answers is as trustworthy as the text.
+
+    `model` names provider and model. Raises UNAVAILABLE when the model is out of reach, busy or too slow, and
+    INTERNAL_ERROR when it refuses or answers something else; no message holds anything of the text or the answer.
+    """
+
+    model: str
+
+    async def complete(self, instructions: str, text: str, *, output_tokens_max: int) -> str:
+        """What it writes about a text, not blank; cut off where it came to the limit of tokens."""
+        ...
+
+    async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
+        """What it finds in a text, in the shape asked for."""
         ...
 
 

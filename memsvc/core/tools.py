@@ -1,6 +1,6 @@
 """How a style publishes what it can do: a tool is data, and every surface is a skin over the catalogue of tools."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -61,6 +61,7 @@ class Tool:
     `logged` names the string arguments that the call log may keep as they are (identifiers and paths); every other
     string is content and leaves only its length behind. `counter` and `duration_ms` name the metrics of this tool
     beyond those that every tool has. `spans_projects` lets the project be `*`: all that the caller may touch.
+    With `plain_text` the text content is the `text` member of the result, or the message of the error, instead of JSON.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Tool:
     counter: str | None = None
     duration_ms: str | None = None
     spans_projects: bool = False
+    plain_text: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,62 @@ class Job:
     run: Callable[[Scope, str], Awaitable[None]]
     attempts_max: int = 5
     every_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFile:
+    """One version of a file, which stays what it is whatever is written meanwhile.
+
+    `tag` names exactly these bytes: the version token, or a hash where there is none. `pieces(start, stop)` are the
+    bytes `start <= position < stop`, each piece 1 MiB at the most; it fails rather than leave a byte out.
+    """
+
+    path: str
+    tag: str
+    size_bytes: int
+    is_text: bool
+    updated_at: datetime
+    pieces: Callable[[int, int], AsyncIterator[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredContent:
+    """What storing a content did; `created` when no file was there before."""
+
+    bytes_written: int
+    version: str
+    created: bool
+
+
+class FileContent(Protocol):
+    """The content of files as bytes, beside the tools that carry it within JSON. `asked` is in each case what the
+    arguments model of that tool made of the arguments; the errors are those of the tool."""
+
+    @property
+    def bytes_max(self) -> int:
+        """What one file may hold."""
+        ...
+
+    async def open(self, scope: Scope, asked: Any) -> OpenFile:
+        """What file_read would read."""
+        ...
+
+    async def open_version(self, scope: Scope, asked: Any) -> OpenFile:
+        """What file_read_version would read."""
+        ...
+
+    async def put(self, scope: Scope, asked: Any, content: bytes) -> StoredContent:
+        """What file_write would write, but with this content, which may be as large as a file."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a style can do: what callers may ask of it, what follows, and its files as bytes, if it keeps files."""
+
+    tools: list[Tool]
+    jobs: list[Job]
+    content: FileContent | None = None
 
 
 EntryType = Literal["FILE", "DIRECTORY"]

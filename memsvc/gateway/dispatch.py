@@ -1,9 +1,9 @@
 """The one way into a tool, for every surface: find it, validate, permit, run, name the error, log, count."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import orjson
@@ -23,6 +23,8 @@ log = structlog.get_logger("memsvc.calls")
 
 NAME_CHARS_MAX = 64
 PROBLEMS_MAX = 5
+
+_Done = TypeVar("_Done")
 
 
 class Catalogue:
@@ -57,6 +59,14 @@ class Outcome:
 
 
 @dataclass(slots=True)
+class Raw:
+    """Bytes that come beside the arguments of a call: which argument they stand for, and how many came so far."""
+
+    argument: str
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
 class _Call:
     """One call under way: what is known of it so far, for the log."""
 
@@ -64,6 +74,7 @@ class _Call:
     surface: str
     request_id: str
     given: Any
+    raw: Raw | None = None
     started: float = field(default_factory=perf_counter)
     tool: Tool | None = None
     project: str = DEFAULT_PROJECT
@@ -73,6 +84,18 @@ class _Call:
     @property
     def tool_name(self) -> str:
         return UNKNOWN_TOOL if self.tool is None else self.tool.name
+
+    def failed(self, error: MemsvcError) -> MemsvcError:
+        """Note that the call ended with this error."""
+        self.status, self.code = "error", error.code.value
+        return error
+
+    def shape(self) -> dict[str, Any]:
+        """What the call log keeps of the arguments."""
+        if self.tool is None:
+            return {}
+        raw = {} if self.raw is None else {self.raw.argument: {"redacted": True, "bytes": self.raw.size_bytes}}
+        return shape(self.given, self.tool) | raw
 
     def identifier(self, name: str) -> str | None:
         """An identifier among the given arguments, if the tool says that it may be logged."""
@@ -108,34 +131,63 @@ class Dispatch:
 
     async def call(self, caller: Caller, name: str, arguments: Any, *, surface: str, request_id: str) -> Outcome:
         """Run a tool by name. Never raises but for cancellation: every other end is an outcome, logged and counted."""
-        call = _Call(caller, surface, request_id, arguments)
+        ended = await self._run(_Call(caller, surface, request_id, arguments), name, _outcome)
+        return _failure(ended) if isinstance(ended, MemsvcError) else ended
+
+    async def perform(
+        self,
+        caller: Caller,
+        name: str,
+        arguments: dict[str, Any],
+        operation: Callable[[Scope, Any], Awaitable[_Done]],
+        *,
+        surface: str,
+        request_id: str,
+        raw: Raw | None = None,
+    ) -> _Done:
+        """Run an operation that does not fit into JSON as if it were the tool of this name: found, validated,
+        permitted, logged and counted as a call of it. The operation gets what the tool's function would get; with
+        `raw`, that argument is empty, and the log tells how many bytes came in its place. Raises nothing but
+        MemsvcError."""
+
+        async def run(_: Tool, scope: Scope, asked: Arguments) -> _Done:
+            return await operation(scope, asked)
+
+        ended = await self._run(_Call(caller, surface, request_id, arguments, raw), name, run)
+        if isinstance(ended, MemsvcError):
+            raise ended
+        return ended
+
+    async def _run(
+        self, call: _Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]
+    ) -> _Done | MemsvcError:
+        """What a call comes to, or the error that it ends with."""
         try:
-            text = await self._run(call, name)
-            outcome = Outcome(from_json(text), text)
+            done = await run(*self._admitted(call, name))
             call.status = "success"
+            return done
         except MemsvcError as error:
-            outcome = _failed(call, error)
+            return call.failed(error)
         except Exception as error:  # the one door: whatever else a tool raises is ours, and its text may be content
-            log.error("a tool failed", tool=call.tool_name, request_id=request_id, exc_info=error)
-            outcome = _failed(call, MemsvcError(Code.INTERNAL_ERROR, "internal error"))
+            log.error("a tool failed", tool=call.tool_name, request_id=call.request_id, exc_info=error)
+            return call.failed(MemsvcError(Code.INTERNAL_ERROR, "internal error"))
         finally:
             self._account(call)
-        return outcome
 
-    async def _run(self, call: _Call, name: str) -> str:
+    def _admitted(self, call: _Call, name: str) -> tuple[Tool, Scope, Arguments]:
+        """The tool of a call, the scope that it may touch, and its arguments."""
         tool = self.catalogue.get(name)
         if tool is None or not self._sees(call.caller, tool):
             raise MemsvcError(Code.NOT_FOUND, f"Unknown tool: {printable(name, NAME_CHARS_MAX)}")
         call.tool = tool
-        arguments = _validated(tool, call.given)
+        arguments = _validated(tool, call.given if call.raw is None else call.given | {call.raw.argument: ""})
         call.project = arguments.project
         if tool.permission not in call.caller.permissions:
             raise MemsvcError(Code.PERMISSION_DENIED, f"this key lacks the {tool.permission.value} permission")
         spans = tool.spans_projects and arguments.project == ALL_PROJECTS
         if not spans and not call.caller.may_touch(arguments.project):
             raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch this project")
-        result = await tool.run(Scope(call.caller.tenant, arguments.project, call.caller.projects), arguments)
-        return result.model_dump_json()
+        return tool, Scope(call.caller.tenant, arguments.project, call.caller.projects), arguments
 
     def _account(self, call: _Call) -> None:
         """Log and count a call that has ended, whichever way."""
@@ -159,7 +211,7 @@ class Dispatch:
                 status=call.status,
                 code=call.code or None,
                 duration_ms=duration_ms,
-                arguments={} if tool is None else shape(call.given, tool),
+                arguments=call.shape(),
                 request_id=call.request_id,
             )
         )
@@ -177,8 +229,12 @@ class Dispatch:
         )
 
 
-def _failed(call: _Call, error: MemsvcError) -> Outcome:
-    call.status, call.code = "error", error.code.value
+async def _outcome(tool: Tool, scope: Scope, arguments: Arguments) -> Outcome:
+    text = (await tool.run(scope, arguments)).model_dump_json()
+    return Outcome(from_json(text), text)
+
+
+def _failure(error: MemsvcError) -> Outcome:
     body = error.body()
     return Outcome(body, orjson.dumps(body).decode(), error)
 

@@ -2,7 +2,7 @@
 
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from uuid import uuid4
 
@@ -125,14 +125,18 @@ class CheckHost:
 
 
 class LimitBody:
-    """ASGI: hands on whole request bodies, none of them over the limit, and no JSON too deep for a parser."""
+    """ASGI: hands on whole request bodies, none of them over the limit, and no JSON too deep for a parser.
 
-    def __init__(self, app: ASGIApp, options: LimitsOptions) -> None:
+    Requests that `streams` picks pass untouched: their route reads the body piece by piece, to a limit of its own.
+    """
+
+    def __init__(self, app: ASGIApp, options: LimitsOptions, streams: Callable[[Scope], bool]) -> None:
         self.app = app
         self._options = options
+        self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or self._streams(scope):
             await self.app(scope, receive, send)
             return
         try:

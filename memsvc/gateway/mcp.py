@@ -90,14 +90,17 @@ def listed(tool: Tool) -> Listed:
     )
 
 
-def result_of(outcome: Outcome) -> dict[str, Any]:
-    """The tool result of an outcome, in its wire form.
+def result_of(outcome: Outcome, *, plain_text: bool = False) -> dict[str, Any]:
+    """The tool result of an outcome, in its wire form; `plain_text` as the tool has it.
 
     A failure carries text alone: the TypeScript SDK holds structured content to the output schema even when the result
     says that it is an error, and would show its user a schema fault in place of ours.
     """
+    text = outcome.text
+    if plain_text:
+        text = outcome.body["text"] if outcome.error is None else outcome.error.message
     whole: dict[str, Any] = {
-        "content": [{"type": "text", "text": outcome.text}],
+        "content": [{"type": "text", "text": text}],
         "isError": outcome.error is not None,
         "resultType": "complete",
     }
@@ -144,11 +147,11 @@ class McpEndpoint:
 
     async def _call_tool(self, context: _Context, call: CallToolRequestParams) -> dict[str, Any]:
         scope = _request(context).scope
-        return result_of(
-            await self._dispatch.call(
-                caller_of(scope), call.name, call.arguments, surface=SURFACE, request_id=scope[REQUEST_ID]
-            )
+        outcome = await self._dispatch.call(
+            caller_of(scope), call.name, call.arguments, surface=SURFACE, request_id=scope[REQUEST_ID]
         )
+        tool = self._dispatch.catalogue.get(call.name)
+        return result_of(outcome, plain_text=tool is not None and tool.plain_text)
 
 
 def _request(context: _Context) -> Request:

@@ -10,15 +10,21 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import Metric
 
 from memsvc.core.errors import Code
-from memsvc.core.tools import Tool
+from memsvc.core.tools import Job, Tool
+from memsvc.store.backlog import Backlog
 
 STATUSES = ("success", "error", "cancelled")
+JOB_STATUSES = ("success", "retried", "failed")
 NO_CODE = ""
 UNKNOWN_TOOL = "unknown"
 
 _CODES = (NO_CODE, *(code.value for code in Code))
+_KINDS = ("document", "question")
+_PURPOSES = ("summary", "facts")
+_ENDS = ("success", "error")
 _MS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 500, 1000, 2000, 5000, 10000, 30000)
 _COUNTS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50)
+_JOB_MS = (10, 50, 100, 500, 1000, 5000, 10000, 30000, 60000, 300000, 900000)
 _CANDIDATES = (0, 1, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 20000)
 
 
@@ -33,6 +39,7 @@ class _Shape:
 
 
 _TOOL = "tool"
+_JOB = "job"
 _PUBLISHED: dict[str, _Shape] = {
     "mcp_memory_before_turn_total": _Shape("counter", "Calls of memory_before_turn", {"status": STATUSES}),
     "mcp_memory_after_turn_total": _Shape("counter", "Calls of memory_after_turn", {"status": STATUSES}),
@@ -46,12 +53,25 @@ _PUBLISHED: dict[str, _Shape] = {
     "memsvc_lock_wait_ms": _Shape("histogram", "Wait for an advisory lock", {"lock": ("session", "book", "tree")}, _MS),
     "memsvc_round_trips": _Shape("histogram", "Round trips of a transaction", {}, _COUNTS),
     "memsvc_recall_candidates": _Shape("histogram", "Entries that a recall ranked", {}, _CANDIDATES),
+    "memsvc_job_runs_total": _Shape("counter", "Attempts of jobs", {_JOB: (), "status": JOB_STATUSES}),
+    "memsvc_job_duration_ms": _Shape("histogram", "How long an attempt of a job took", {_JOB: ()}, _JOB_MS),
+    "memsvc_embedding_calls_total": _Shape("counter", "Calls of the embedder", {"kind": _KINDS, "status": _ENDS}),
+    "memsvc_embedding_duration_ms": _Shape("histogram", "How long the embedder took", {"kind": _KINDS}, _MS),
+    "memsvc_embedding_texts_total": _Shape("counter", "Texts that got a vector", {}),
+    "memsvc_embedding_cached_total": _Shape("counter", "Questions whose vector was at hand", {}),
+    "memsvc_embedding_failures_total": _Shape("counter", "Failures of the embedder", {"code": _CODES[1:]}),
+    "memsvc_model_calls_total": _Shape("counter", "Calls of the model", {"purpose": _PURPOSES, "status": _ENDS}),
+    "memsvc_model_duration_ms": _Shape("histogram", "How long the model took", {"purpose": _PURPOSES}, _JOB_MS),
+    "memsvc_model_tokens_total": _Shape("counter", "Tokens of the model", {"direction": ("input", "output")}),
     "memsvc_audit_dropped_total": _Shape("counter", "Call records lost because they could not be written", {}),
 }
 _WATCHED = {
     "memsvc_audit_backlog": "Call records that wait to be written",
     "memsvc_pool_open": "Database connections open",
     "memsvc_pool_idle": "Database connections open and idle",
+    "memsvc_jobs_waiting": "Jobs that wait, as this process's worker counted last",
+    "memsvc_jobs_failed": "Jobs that failed for good and are still there",
+    "memsvc_job_oldest_s": "How long the oldest job has waited that could run",
 }
 
 _Series = tuple[str, tuple[tuple[str, str], ...]]
@@ -68,7 +88,9 @@ class _Exposed(CollectorRegistry):
 
 def _happens(labels: Mapping[str, str]) -> bool:
     """Only an error has a code, and every error has one."""
-    return "code" not in labels or (labels["code"] != NO_CODE) == (labels["status"] == "error")
+    if "code" not in labels or "status" not in labels:
+        return True
+    return (labels["code"] != NO_CODE) == (labels["status"] == "error")
 
 
 class Metrics:
@@ -88,8 +110,7 @@ class Metrics:
                 self._families[name] = Histogram(
                     name, shape.help, tuple(shape.labels), buckets=shape.buckets, registry=self._registry
                 )
-            if _TOOL not in shape.labels:
-                self._open(name, shape.labels)
+            self._open(name, shape.labels)
 
     def know_tools(self, tools: Iterable[Tool]) -> None:
         """Open the series of these tools, and of calls that named none; KeyError for a tool whose metric is unknown."""
@@ -104,6 +125,13 @@ class Metrics:
             if _TOOL in shape.labels:
                 self._open(name, {**shape.labels, _TOOL: tuple(names)})
 
+    def know_jobs(self, jobs: Iterable[Job]) -> None:
+        """Open the series of these jobs."""
+        names = tuple(job.name for job in jobs)
+        for name, shape in _PUBLISHED.items():
+            if _JOB in shape.labels:
+                self._open(name, {**shape.labels, _JOB: names})
+
     def watch(self, name: str, read: Callable[[], float]) -> None:
         """Read a gauge by this function whenever the metrics are read."""
         self._gauges[name].set_function(read)
@@ -112,6 +140,12 @@ class Metrics:
         """Read the pool's gauges by `Database.usage`."""
         self.watch("memsvc_pool_open", lambda: usage()[0])
         self.watch("memsvc_pool_idle", lambda: usage()[1])
+
+    def watch_jobs(self, backlog: Callable[[], Backlog]) -> None:
+        """Read the gauges of jobs by what the worker counted last."""
+        self.watch("memsvc_jobs_waiting", lambda: sum(backlog().waiting.values()))
+        self.watch("memsvc_jobs_failed", lambda: sum(backlog().failed.values()))
+        self.watch("memsvc_job_oldest_s", lambda: max(backlog().oldest_s.values(), default=0.0))
 
     def add(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Count, or observe one value of a histogram; KeyError for a series outside the published set."""
@@ -122,6 +156,7 @@ class Metrics:
         return generate_latest(self._registry)
 
     def _open(self, name: str, labels: Mapping[str, tuple[str, ...]]) -> None:
+        """Open every series of these labels; none yet where a label's values are still to be known."""
         family = self._families[name]
         for values in product(*labels.values()):
             series = dict(zip(labels, values, strict=True))

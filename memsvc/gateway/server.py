@@ -11,6 +11,7 @@ from memsvc.gateway import rest
 from memsvc.gateway.audit import CallLog
 from memsvc.gateway.auth import Authenticator, RequireCaller
 from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.files import is_upload
 from memsvc.gateway.limits import CheckHost, LimitBody, LimitsOptions, RequestId
 from memsvc.gateway.mcp import McpEndpoint
 from memsvc.gateway.metrics import Metrics
@@ -58,7 +59,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
             Middleware(RequestId),
             Middleware(CheckHost, options=limits, host=host),
             Middleware(RequireCaller, authenticator=authenticator),
-            Middleware(LimitBody, options=limits),
+            Middleware(LimitBody, options=limits, streams=is_upload),
         ],
         exception_handlers=rest.EXCEPTION_HANDLERS,
         lifespan=lifespan,

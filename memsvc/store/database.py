@@ -6,6 +6,7 @@ from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
+import anyio
 import asyncpg
 import orjson
 from asyncpg import exceptions as pg
@@ -27,6 +28,9 @@ class DatabaseOptions(BaseModel):
 
     url: str = Field("", repr=False, description="DSN of the application role; empty: the embedded PostgreSQL")
     admin_url: str = Field("", repr=False, description="DSN of the owner, for migration; empty: migrate elsewhere")
+    direct_url: str = Field(
+        "", repr=False, description="DSN of the application role that bypasses a pooler, for LISTEN; empty: url"
+    )
     pool_min: int = Field(2, ge=1, le=1000, description="connections kept open")
     pool_max: int = Field(10, ge=1, le=1000, description="connections at the most")
     acquire_timeout_ms: int = Field(5000, ge=1, description="how long a call waits for a connection")
@@ -214,8 +218,9 @@ class Database:
                             self._meter.add("memsvc_lock_wait_ms", waited_ms, lock=locks[0].kind)
                     yield tx
                     await connection.execute("COMMIT")
-                except Exception:
-                    await _leave_no_transaction(connection)
+                except BaseException:  # cancellation too: what was begun here ends here
+                    with anyio.CancelScope(shield=True):
+                        await _leave_no_transaction(connection)
                     raise
                 self._meter.add("memsvc_round_trips", tx.round_trips + 2)
         except _FAULTS as error:

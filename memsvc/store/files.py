@@ -1,8 +1,9 @@
 """Files as rows of metadata over immutable blocks: what an append costs is what it appends, history included."""
 
+import hashlib
 import secrets
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memsvc.core.errors import Code, MemsvcError
@@ -15,7 +16,8 @@ BLOCK_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A live file. `owner` names the style that keeps it, "" when callers do."""
+    """A live file. `owner` names the style that keeps it, "" when callers do. Entries of the index stand for its first
+    `indexed_bytes`; `sha256` is None where only some of the content was in hand when it was last written."""
 
     incarnation: uuid.UUID
     path: str
@@ -26,6 +28,8 @@ class File:
     owner: str
     created_at: datetime
     updated_at: datetime
+    indexed_bytes: int = 0
+    sha256: bytes | None = None
 
     @property
     def version(self) -> str:
@@ -33,23 +37,68 @@ class File:
         return f"{self.incarnation.hex}:{self.revision}"
 
 
-_COLUMNS = "incarnation, path, revision, stream, size_bytes, is_text, owner, created_at, updated_at"
+_COLUMNS = (
+    "incarnation, path, revision, stream, size_bytes, is_text, owner, created_at, updated_at, indexed_bytes, sha256"
+)
 
 
 def _file(row: Row) -> File:
     return File(**dict(row))
 
 
+class GoneMeanwhileError(MemsvcError):
+    """The file was moved or deleted while its row was waited for, and the transaction holds it nevertheless: it must
+    end, as the next mover has the tree and waits for that row."""
+
+    def __init__(self) -> None:
+        super().__init__(Code.RESOURCE_BUSY, "the file was moved or deleted just now", retry_after_s=0.1)
+
+
 async def find(tx: Tx, path: str, *, for_update: bool = False) -> File | None:
-    """The live file at a path; `for_update` holds its row until the transaction ends."""
+    """The live file at a path; `for_update` holds its row until the transaction ends, or raises GoneMeanwhileError."""
+    here = "tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NULL"
+    if for_update:  # by what never changes, so that a row which no longer matches is told from none
+        here = f"tenant = $1 AND project = $2 AND incarnation = (SELECT incarnation FROM files WHERE {here}) FOR UPDATE"
+    row = await tx.fetchrow(f"SELECT {_COLUMNS}, deleted_at IS NULL AS live FROM files WHERE {here}", path)
+    if row is None:
+        return None
+    found = {**row}
+    if not found.pop("live") or found["path"] != path:
+        raise GoneMeanwhileError
+    return _file(found)
+
+
+async def find_incarnation(tx: Tx, incarnation: uuid.UUID) -> File | None:
+    """The live file of this incarnation, wherever it stands now, held until the transaction ends."""
     row = await tx.fetchrow(
         f"""
         SELECT {_COLUMNS} FROM files
-        WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NULL {"FOR UPDATE" if for_update else ""}
+        WHERE tenant = $1 AND project = $2 AND incarnation = $3 AND deleted_at IS NULL FOR UPDATE
         """,
-        path,
+        incarnation,
     )
     return _file(row) if row else None
+
+
+async def set_indexed(tx: Tx, incarnation: uuid.UUID, indexed_bytes: int) -> None:
+    """Note how much of a file the entries of the index stand for."""
+    await tx.execute(
+        "UPDATE files SET indexed_bytes = $4 WHERE tenant = $1 AND project = $2 AND incarnation = $3",
+        incarnation,
+        indexed_bytes,
+    )
+
+
+async def deleted_but_indexed(tx: Tx, *, most: int) -> list[uuid.UUID]:
+    """Some deleted files that entries of the index still stand for."""
+    rows = await tx.fetch(
+        """
+        SELECT incarnation FROM files
+        WHERE tenant = $1 AND project = $2 AND deleted_at IS NOT NULL AND indexed_bytes > 0 LIMIT $3
+        """,
+        most,
+    )
+    return [row["incarnation"] for row in rows]
 
 
 async def directory_updated_at(tx: Tx, directory: str) -> datetime | None:
@@ -64,29 +113,24 @@ async def directory_updated_at(tx: Tx, directory: str) -> datetime | None:
     return updated_at
 
 
-async def create(tx: Tx, path: str, content: bytes, *, is_text: bool, owner: str, now: datetime) -> File:
+async def create(
+    tx: Tx, path: str, content: bytes, *, is_text: bool, owner: str, now: datetime, indexed_bytes: int = 0
+) -> File:
     """A new file. NOT_DIRECTORY when a file stands where a parent must be, IS_DIRECTORY when files are inside `path`,
     ALREADY_EXISTS when somebody else made it meanwhile."""
     await tx.lock(TREE_LOCK)
-    low, high = below(path)
-    file = File(uuid.uuid4(), path, 1, _new_stream(), len(content), is_text, owner, now, now)
+    stream, digest = _new_stream(), hashlib.sha256(content).digest()
+    file = File(uuid.uuid4(), path, 1, stream, len(content), is_text, owner, now, now, indexed_bytes, digest)
     row = await tx.fetchrow(
         f"""
-        WITH place AS (
-            SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = ANY($3::text[])
-                           AND deleted_at IS NULL) AS below_a_file,
-                   EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $4 AND path < $5
-                           AND deleted_at IS NULL) AS is_directory,
-                   EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = $6
-                           AND deleted_at IS NULL) AS is_file
-        ), free AS (
+        WITH place AS ({PLACE}), free AS (
             SELECT FROM place WHERE NOT (below_a_file OR is_directory OR is_file)
         ), made AS (
             INSERT INTO files (tenant, project, {_COLUMNS})
-            SELECT $1, $2, $7, $6, 1, $8, $9, $10, $11, $12, $12 FROM free
+            SELECT $1, $2, $7, $6, 1, $8, $9, $10, $11, $12, $12, $16, $15 FROM free
         ), begun AS (
-            INSERT INTO streams (tenant, project, incarnation, first_revision, stream)
-            SELECT $1, $2, $7, 1, $8 FROM free
+            INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)
+            SELECT $1, $2, $7, 1, $8, $12 FROM free
         ), filled AS (
             INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
             SELECT $1, $2, $8, piece.start, 1, $12, piece.content
@@ -94,10 +138,7 @@ async def create(tx: Tx, path: str, content: bytes, *, is_text: bool, owner: str
         )
         SELECT * FROM place
         """,
-        ancestors(path),
-        low,
-        high,
-        path,
+        *place(path),
         file.incarnation,
         file.stream,
         file.size_bytes,
@@ -105,7 +146,31 @@ async def create(tx: Tx, path: str, content: bytes, *, is_text: bool, owner: str
         owner,
         now,
         *_pieces(content, BLOCK_BYTES),
+        digest,
+        indexed_bytes,
     )
+    refuse_occupied(row)
+    return file
+
+
+# What stands where a file is to be: $3 its parents, $4 and $5 the range inside it, $6 its path.
+PLACE = """
+    SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = ANY($3::text[])
+                   AND deleted_at IS NULL) AS below_a_file,
+           EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $4 AND path < $5
+                   AND deleted_at IS NULL) AS is_directory,
+           EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = $6
+                   AND deleted_at IS NULL) AS is_file
+"""
+
+
+def place(path: str) -> tuple[list[str], str, str, str]:
+    """What PLACE takes for a path."""
+    return ancestors(path), *below(path), path
+
+
+def refuse_occupied(row: Row | None) -> None:
+    """Raise what PLACE found in the way of a new file."""
     assert row is not None
     if row["below_a_file"]:
         raise MemsvcError(Code.NOT_DIRECTORY, "a parent of this path is a file")
@@ -113,48 +178,67 @@ async def create(tx: Tx, path: str, content: bytes, *, is_text: bool, owner: str
         raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
     if row["is_file"]:
         raise MemsvcError(Code.ALREADY_EXISTS, "the file exists already")
-    return file
 
 
-async def append(tx: Tx, path: str, content: bytes, *, is_text: bool, now: datetime) -> bool:
-    """Add bytes to the end of the live file at a path in one round trip; False when there is no such file."""
-    added = await tx.execute(
-        """
-        WITH file AS (
-            UPDATE files SET revision = revision + 1, size_bytes = size_bytes + $4, updated_at = $5,
-                             is_text = is_text AND $7
-            WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NULL
-            RETURNING stream, revision, size_bytes - $4 AS start
-        )
-        INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
-        SELECT $1, $2, file.stream, file.start, file.revision, $5, $6 FROM file
-        """,
-        path,
-        len(content),
-        now,
-        content,
-        is_text,
-    )
-    return added > 0
-
-
-async def replace(tx: Tx, file: File, content: bytes, *, is_text: bool, now: datetime) -> File:
-    """Give a file (held by `find(for_update=True)`) new content in a new stream; the old one stays as its history."""
-    renewed = File(
-        file.incarnation,
-        file.path,
-        file.revision + 1,
-        _new_stream(),
-        len(content),
-        is_text,
-        file.owner,
-        file.created_at,
-        now,
+async def append(tx: Tx, file: File, content: bytes, *, is_text: bool, now: datetime, indexed_bytes: int = 0) -> File:
+    """Add bytes (some) to the end of a file that `find(for_update=True)` holds, in one round trip."""
+    grown = replace(
+        file,
+        revision=file.revision + 1,
+        size_bytes=file.size_bytes + len(content),
+        is_text=file.is_text and is_text,
+        updated_at=now,
+        indexed_bytes=indexed_bytes,
+        sha256=None,
     )
     await tx.execute(
         """
-        UPDATE files SET revision = $4, stream = $5, size_bytes = $6, is_text = $7, updated_at = $8
-        WHERE tenant = $1 AND project = $2 AND incarnation = $3
+        WITH file AS (
+            UPDATE files SET revision = $4, size_bytes = $5, updated_at = $6, is_text = $7, indexed_bytes = $11,
+                             sha256 = NULL
+            WHERE tenant = $1 AND project = $2 AND incarnation = $3
+        )
+        INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
+        SELECT $1, $2, $8, piece.start, $4, $6, piece.content
+        FROM unnest($9::int8[], $10::bytea[]) AS piece (start, content)
+        """,
+        file.incarnation,
+        grown.revision,
+        grown.size_bytes,
+        now,
+        grown.is_text,
+        file.stream,
+        *_pieces(content, BLOCK_BYTES, file.size_bytes),
+        indexed_bytes,
+    )
+    return grown
+
+
+async def rewrite(tx: Tx, file: File, content: bytes, *, is_text: bool, now: datetime, indexed_bytes: int = 0) -> File:
+    """Give a file (held by `find(for_update=True)`) new content in a new stream; the old one stays as its history."""
+    renewed = replace(
+        file,
+        revision=file.revision + 1,
+        stream=_new_stream(),
+        size_bytes=len(content),
+        is_text=is_text,
+        updated_at=now,
+        indexed_bytes=indexed_bytes,
+        sha256=hashlib.sha256(content).digest(),
+    )
+    await tx.execute(
+        """
+        WITH file AS (
+            UPDATE files SET revision = $4, stream = $5, size_bytes = $6, is_text = $7, updated_at = $8,
+                             indexed_bytes = $12, sha256 = $9
+            WHERE tenant = $1 AND project = $2 AND incarnation = $3
+        ), begun AS (
+            INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)
+            VALUES ($1, $2, $3, $4, $5, $8)
+        )
+        INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
+        SELECT $1, $2, $5, piece.start, $4, $8, piece.content
+        FROM unnest($10::int8[], $11::bytea[]) AS piece (start, content)
         """,
         file.incarnation,
         renewed.revision,
@@ -162,32 +246,16 @@ async def replace(tx: Tx, file: File, content: bytes, *, is_text: bool, now: dat
         renewed.size_bytes,
         is_text,
         now,
+        renewed.sha256,
+        *_pieces(content, BLOCK_BYTES),
+        indexed_bytes,
     )
-    await _start_stream(tx, renewed, content, now)
     return renewed
 
 
-async def _start_stream(tx: Tx, file: File, content: bytes, now: datetime) -> None:
-    await tx.execute(
-        """
-        WITH begun AS (
-            INSERT INTO streams (tenant, project, incarnation, first_revision, stream) VALUES ($1, $2, $3, $4, $5)
-        )
-        INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
-        SELECT $1, $2, $5, piece.start, $4, $6, piece.content
-        FROM unnest($7::int8[], $8::bytea[]) AS piece (start, content)
-        """,
-        file.incarnation,
-        file.revision,
-        file.stream,
-        now,
-        *_pieces(content, BLOCK_BYTES),
-    )
-
-
-def _pieces(content: bytes, size_bytes: int) -> tuple[list[int], list[bytes]]:
-    starts = list(range(0, len(content), size_bytes))
-    return starts, [content[start : start + size_bytes] for start in starts]
+def _pieces(content: bytes, size_bytes: int, offset: int = 0) -> tuple[list[int], list[bytes]]:
+    starts = range(0, len(content), size_bytes)
+    return [offset + start for start in starts], [content[start : start + size_bytes] for start in starts]
 
 
 async def read(tx: Tx, file: File, start: int, stop: int) -> bytes:
@@ -221,47 +289,6 @@ async def is_directory(tx: Tx, path: str) -> bool:
         *below(path),
     )
     return inside
-
-
-async def delete(tx: Tx, path: str, *, recursive: bool = True, now: datetime, keep_owned: bool) -> tuple[int, int]:
-    """Soft-delete the file at a path, and with `recursive` all files inside it; how many, and how many bytes of
-    callers' files.
-
-    PERMISSION_DENIED, and nothing deleted, when `keep_owned` and a file belongs to a style.
-    """
-    await tx.lock(TREE_LOCK)
-    low, high = below(path) if recursive else ("", "")
-    rows = await tx.fetch(
-        """
-        UPDATE files SET deleted_at = $6, updated_at = $6, revision = revision + 1
-        WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND (path = $3 OR (path >= $4 AND path < $5))
-        RETURNING owner, size_bytes
-        """,
-        path,
-        low,
-        high,
-        now,
-    )
-    if keep_owned and any(row["owner"] for row in rows):
-        raise MemsvcError(Code.PERMISSION_DENIED, "files of the memory itself cannot be deleted as files")
-    return len(rows), sum(row["size_bytes"] for row in rows if not row["owner"])
-
-
-async def spend(tx: Tx, delta_bytes: int, *, project_bytes_max: int, now: datetime) -> None:
-    """Count bytes of callers' files against the project, exactly; QUOTA_EXCEEDED when they would not fit."""
-    size_bytes = await tx.fetchval(
-        """
-        INSERT INTO projects AS p (tenant, project, size_bytes, created_at) VALUES ($1, $2, greatest($3, 0), $4)
-        ON CONFLICT (tenant, project) DO UPDATE SET size_bytes = greatest(p.size_bytes + $3, 0)
-        RETURNING size_bytes
-        """,
-        delta_bytes,
-        now,
-    )
-    if delta_bytes > 0 and size_bytes > project_bytes_max:
-        raise MemsvcError(
-            Code.QUOTA_EXCEEDED, f"the project's files may hold {project_bytes_max} bytes; delete or shorten some"
-        )
 
 
 def _new_stream() -> int:

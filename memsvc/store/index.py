@@ -39,10 +39,12 @@ def book_of(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
 
 
-async def add(tx: Tx, additions: Mapping[str, Sequence[NewEntry]]) -> dict[str, int]:
+async def add(tx: Tx, additions: Mapping[str, Sequence[NewEntry]], *, segment_bits: int = 10) -> dict[str, int]:
     """Put entries at the end of books, which are made when missing; the number of the first by book, the others follow.
 
-    One round trip. The books' rows are held until the transaction ends, so the numbers of a book have no gaps.
+    A book made here spans 2 ** `segment_bits` entries with each of its postings: few for long texts, whose many terms
+    would each rewrite a long row. One round trip. The books' rows are held until the transaction ends, so the numbers
+    of a book have no gaps.
     """
     placed = [(book_of(name), at, entry) for name, entries in additions.items() for at, entry in enumerate(entries)]
     counted = [Counter(terms(f"{one.text}\n{one.cues}" if one.cues else one.text)) for _, _, one in placed]
@@ -57,38 +59,7 @@ async def add(tx: Tx, additions: Mapping[str, Sequence[NewEntry]]) -> dict[str, 
         for term, tf in counts.items()
     )
     rows = await tx.fetch(
-        """
-        WITH asked AS (
-            SELECT * FROM unnest($4::int8[], $5::text[], $6::int4[], $7::int4[], $8::int8[])
-                AS a (book, name, added, findable, length)
-        ), changed AS (
-            INSERT INTO books AS b (tenant, project, book, name, analyser, next_entry, entries, length)
-            SELECT $1, $2, book, name, $3, added, findable, length FROM asked ORDER BY book
-            ON CONFLICT (tenant, project, book) DO UPDATE SET next_entry = b.next_entry + EXCLUDED.next_entry,
-                entries = b.entries + EXCLUDED.entries, length = b.length + EXCLUDED.length
-            RETURNING book, next_entry
-        ), shelf AS (
-            SELECT book, changed.next_entry - asked.added AS first FROM changed JOIN asked USING (book)
-        ), kept AS (
-            INSERT INTO entries (tenant, project, book, entry, ref, role, speaker, said_at, digest, asks, length,
-                                 tokens, stream, start, size_bytes, text)
-            SELECT $1, $2, e.book, shelf.first + e.at, e.ref, e.role, e.speaker, e.said_at, e.digest, e.asks,
-                   e.length, e.tokens, e.stream, e.start, e.size_bytes, e.text
-            FROM unnest($9::int8[], $10::int4[], $11::text[], $12::text[], $13::text[], $14::timestamptz[],
-                        $15::int8[], $16::bool[], $17::int2[], $18::int4[], $19::int8[], $20::int8[], $21::int4[],
-                        $22::text[])
-                AS e (book, at, ref, role, speaker, said_at, digest, asks, length, tokens, stream, start, size_bytes,
-                      text) JOIN shelf USING (book)
-        ), found AS (
-            INSERT INTO postings AS p (tenant, project, book, term, segment, hits)
-            SELECT $1, $2, book, h.term, (shelf.first + h.at) >> 10,
-                   array_agg((shelf.first + h.at)::int8 << 32 | h.counts ORDER BY h.at)
-            FROM unnest($23::int8[], $24::text[], $25::int4[], $26::int8[]) AS h (book, term, at, counts)
-                JOIN shelf USING (book) GROUP BY 3, 4, 5
-            ON CONFLICT (tenant, project, book, term, segment) DO UPDATE SET hits = p.hits || EXCLUDED.hits
-        )
-        SELECT asked.name, shelf.first FROM shelf JOIN asked USING (book)
-        """,
+        _ADD,
         ANALYSER_VERSION,
         *_columns(shelves, 5),
         [book for book, _, _ in placed],
@@ -104,10 +75,46 @@ async def add(tx: Tx, additions: Mapping[str, Sequence[NewEntry]]) -> dict[str, 
         [entry.stream for _, _, entry in placed],
         [entry.start for _, _, entry in placed],
         [entry.size_bytes for _, _, entry in placed],
-        [entry.text.replace("\x00", "") for _, _, entry in placed],
+        [entry.text.replace("\x00", " ") for _, _, entry in placed],
         *_columns(hits, 4),
+        [entry.cues.replace("\x00", " ") for _, _, entry in placed],
+        segment_bits,
     )
     return {row["name"]: row["first"] for row in rows}
+
+
+_ADD = """
+    WITH asked AS (
+        SELECT * FROM unnest($4::int8[], $5::text[], $6::int4[], $7::int4[], $8::int8[])
+            AS a (book, name, added, findable, length)
+    ), changed AS (
+        INSERT INTO books AS b (tenant, project, book, name, analyser, segment_bits, next_entry, entries, length)
+        SELECT $1, $2, book, name, $3, $28, added, findable, length FROM asked ORDER BY book
+        ON CONFLICT (tenant, project, book) DO UPDATE SET next_entry = b.next_entry + EXCLUDED.next_entry,
+            entries = b.entries + EXCLUDED.entries, length = b.length + EXCLUDED.length
+        RETURNING book, next_entry, segment_bits
+    ), shelf AS (
+        SELECT book, segment_bits, changed.next_entry - asked.added AS first FROM changed JOIN asked USING (book)
+    ), kept AS (
+        INSERT INTO entries (tenant, project, book, entry, ref, role, speaker, said_at, digest, asks, length,
+                             tokens, stream, start, size_bytes, text, cues)
+        SELECT $1, $2, e.book, shelf.first + e.at, e.ref, e.role, e.speaker, e.said_at, e.digest, e.asks,
+               e.length, e.tokens, e.stream, e.start, e.size_bytes, e.text, e.cues
+        FROM unnest($9::int8[], $10::int4[], $11::text[], $12::text[], $13::text[], $14::timestamptz[],
+                    $15::int8[], $16::bool[], $17::int2[], $18::int4[], $19::int8[], $20::int8[], $21::int4[],
+                    $22::text[], $27::text[])
+            AS e (book, at, ref, role, speaker, said_at, digest, asks, length, tokens, stream, start, size_bytes,
+                  text, cues) JOIN shelf USING (book)
+    ), found AS (
+        INSERT INTO postings AS p (tenant, project, book, term, segment, hits)
+        SELECT $1, $2, book, h.term, (shelf.first + h.at) >> shelf.segment_bits,
+               array_agg((shelf.first + h.at)::int8 << 32 | h.counts ORDER BY h.at)
+        FROM unnest($23::int8[], $24::text[], $25::int4[], $26::int8[]) AS h (book, term, at, counts)
+            JOIN shelf USING (book) GROUP BY 3, 4, 5
+        ON CONFLICT (tenant, project, book, term, segment) DO UPDATE SET hits = p.hits || EXCLUDED.hits
+    )
+    SELECT asked.name, shelf.first FROM shelf JOIN asked USING (book)
+"""
 
 
 def _totals(book: int, placed: Sequence[tuple[int, int, NewEntry]], lengths: Sequence[int]) -> tuple[int, int]:
@@ -125,15 +132,27 @@ async def hide(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
 
     `indexed` is what each was added with, text and cues, so that its postings are found again.
     """
+    await _take_out(
+        tx, book, indexed, "UPDATE entries AS e SET length = -1 FROM shelf, entries AS was", "AND e.length >= 0"
+    )
+
+
+async def remove(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
+    """Take entries out of the book for good, text and all."""
+    await _take_out(tx, book, indexed, "DELETE FROM entries AS e USING shelf, entries AS was", "")
+
+
+async def _take_out(tx: Tx, book: int, indexed: Mapping[int, str], change: str, condition: str) -> None:
     if not indexed:
         return
-    places = sorted({(term, entry >> 10) for entry, text in indexed.items() for term in terms(text)})
+    places = [(term, entry) for entry, text in indexed.items() for term in set(terms(text))]
     await tx.execute(
-        """
+        f"""
         WITH shelf AS MATERIALIZED (
-            SELECT book FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE
+            SELECT book, segment_bits FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE
         ), place AS (
-            SELECT shelf.book, p.term, p.segment FROM shelf, unnest($5::text[], $6::int4[]) AS p (term, segment)
+            SELECT DISTINCT shelf.book, p.term, p.entry >> shelf.segment_bits AS segment
+            FROM shelf, unnest($5::text[], $6::int4[]) AS p (term, entry)
         ), emptied AS (
             DELETE FROM postings AS p USING place WHERE p.tenant = $1 AND p.project = $2 AND p.book = place.book
                 AND p.term = place.term COLLATE "C" AND p.segment = place.segment
@@ -144,34 +163,22 @@ async def hide(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
             FROM place WHERE p.tenant = $1 AND p.project = $2 AND p.book = place.book
                 AND p.term = place.term COLLATE "C" AND p.segment = place.segment
                 AND EXISTS (SELECT FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL($4::int8[]))
-        ), hidden AS (
-            UPDATE entries AS e SET length = -1 FROM shelf, entries AS was
-            WHERE e.tenant = $1 AND e.project = $2 AND e.book = shelf.book AND e.entry = ANY($4::int8[])
-                AND e.length >= 0
+        ), gone AS (
+            {change}
+            WHERE e.tenant = $1 AND e.project = $2 AND e.book = shelf.book AND e.entry = ANY($4::int8[]) {condition}
                 AND was.tenant = $1 AND was.project = $2 AND was.book = shelf.book AND was.entry = e.entry
             RETURNING was.length
         )
         UPDATE books SET entries = books.entries - sizes.entries, length = books.length - sizes.length
-        FROM (SELECT count(*) FILTER (WHERE length > 0) AS entries, coalesce(sum(length), 0) AS length
-              FROM hidden) AS sizes
+        FROM (SELECT count(*) FILTER (WHERE length > 0) AS entries, coalesce(sum(greatest(length, 0)), 0) AS length
+              FROM gone) AS sizes
         WHERE tenant = $1 AND project = $2 AND book = $3
         """,
         book,
         list(indexed),
         [term for term, _ in places],
-        [segment for _, segment in places],
+        [entry for _, entry in places],
     )
-
-
-async def remove(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
-    """Take entries out of the book for good, text and all."""
-    await hide(tx, book, indexed)
-    if indexed:
-        await tx.execute(
-            "DELETE FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
-            book,
-            list(indexed),
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ async def append(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: date
                 revision = f.revision + 1, size_bytes = f.size_bytes + EXCLUDED.size_bytes, updated_at = $8
             RETURNING f.path, f.incarnation, f.stream, f.revision, f.size_bytes
         ), begun AS (
-            INSERT INTO streams (tenant, project, incarnation, first_revision, stream)
-            SELECT $1, $2, incarnation, 1, stream FROM written WHERE revision = 1
+            INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)
+            SELECT $1, $2, incarnation, 1, stream, $8 FROM written WHERE revision = 1
         ), filled AS (
             INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
             SELECT $1, $2, w.stream, w.size_bytes - length(a.content), w.revision, $8, a.content

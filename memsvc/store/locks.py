@@ -5,7 +5,7 @@
 3. `tree`: one creator, remover or mover of files in a project at a time. Appends to a file that exists need no lock
    but its row.
 
-Row locks come after both: file, project, book.
+Row locks come after them: file, book, job, project, usage. Whoever has to wait for a file's row must hold no book.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Brings a database to a revision of the schema, once, however many servers start at the same moment."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,6 @@ from typing import Any
 import asyncpg
 from alembic import command
 from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
@@ -16,8 +15,9 @@ from sqlalchemy.pool import NullPool
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.resources import migrations_dir
-from memsvc.store import policies
+from memsvc.store import policies, queue, vector_table
 from memsvc.store.policies import AppRole
+from memsvc.store.revisions import fingerprint
 
 LOCK_KEY = 0x6D656D737663  # "memsvc"
 CONNECT_TIMEOUT_S = 10.0
@@ -34,35 +34,43 @@ async def migrate(
 ) -> tuple[str, ...]:
     """Upgrade to a revision as the owner of the tables, renew policies and privileges; the revisions that were applied.
 
+    The tables of the job queue follow the installed PgQueuer, whatever the revision; the table of vectors is made where
+    PostgreSQL has pgvector.
     The application role is made when it is absent, a password is given and the owner may make roles. Of several callers
     at once the first migrates and the others wait for it: RESOURCE_BUSY after `lock_timeout_s`. UNAVAILABLE when the
     database is out of reach.
     """
     role = AppRole(app_role, app_password, statement_timeout_ms) if app_role else None
-    return await _run(admin_url, role, lambda config: command.upgrade(config, revision), lock_timeout_s)
+    mark = fingerprint(app_role, statement_timeout_ms) if revision == "head" else None
+
+    def finish(connection: Connection) -> None:
+        vector_table.ensure(connection)
+        if connection.scalar(text("SELECT obj_description(to_regclass('alembic_version'), 'pg_class')")) != mark:
+            connection.execute(text(f"COMMENT ON TABLE alembic_version IS {_literal(mark)}"))
+
+    beside = _Beside(queue.converge, finish)
+    return await _run(admin_url, role, lambda config: command.upgrade(config, revision), beside, lock_timeout_s)
 
 
 async def downgrade(admin_url: str, revision: str, *, lock_timeout_s: float = 60.0) -> tuple[str, ...]:
-    """Go back to an older revision, or to `base`; the revisions that were undone. Errors as `migrate`."""
-    return await _run(admin_url, None, lambda config: command.downgrade(config, revision), lock_timeout_s)
+    """Go back to an older revision, or to `base`, where the job queue goes too; the revisions that were undone.
+
+    Errors as `migrate`.
+    """
+    beside = _Beside(queue.remove, vector_table.drop) if revision == "base" else None
+    return await _run(admin_url, None, lambda config: command.downgrade(config, revision), beside, lock_timeout_s)
 
 
 @dataclass(frozen=True, slots=True)
-class Revisions:
-    """The revisions that this package brings."""
+class _Beside:
+    """What is done beside the revisions: to the queue on the bare driver, and at the end in a transaction."""
 
-    head: str
-    older: frozenset[str]
+    queue: Callable[[Any], Awaitable[None]]
+    last: Callable[[Connection], object]
 
-    @classmethod
-    def shipped(cls) -> "Revisions":
-        """Reads them from the package."""
-        newest, *older = (script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions())
-        return cls(newest, frozenset(older))
 
-    def suffices(self, revision: str | None) -> bool:
-        """True for the newest one, and for one that is unknown here: a newer memsvc migrated before this one went."""
-        return revision is not None and revision not in self.older
+def _literal(mark: str | None) -> str:
+    return "NULL" if mark is None else f"'{mark}'"
 
 
 async def current_revision(url: str) -> str | None:
@@ -84,7 +92,11 @@ def _config() -> Config:
 
 
 async def _run(
-    admin_url: str, app_role: AppRole | None, work: Callable[[Config], None], lock_timeout_s: float
+    admin_url: str,
+    app_role: AppRole | None,
+    work: Callable[[Config], None],
+    beside: _Beside | None,
+    lock_timeout_s: float,
 ) -> tuple[str, ...]:
     applied: list[str] = []
 
@@ -94,11 +106,19 @@ async def _run(
         config.attributes["applied"] = applied
         work(config)
         policies.secure(connection)
-        if app_role is not None:
-            policies.grant(connection, app_role)
 
-    async with _alone(admin_url, lock_timeout_s) as connection, connection.begin():
-        await connection.run_sync(run)
+    async with _alone(admin_url, lock_timeout_s) as connection:
+        async with connection.begin():
+            await connection.run_sync(run)
+        if beside is not None:  # in no transaction: a new label of an enum can be used only when it is committed
+            driver = await connection.get_raw_connection()
+            await beside.queue(driver.driver_connection)
+        if app_role is not None:
+            async with connection.begin():
+                await connection.run_sync(policies.grant, app_role)
+        if beside is not None:
+            async with connection.begin():
+                await connection.run_sync(beside.last)
     return tuple(applied)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
+from memsvc.store import queue
 from memsvc.store.schema import TENANT_TABLES, metadata
 
 POLICY = "tenant_only"
@@ -31,6 +32,7 @@ STORAGE: dict[str, dict[str, str]] = {
     "books": {"fillfactor": "80"},
     "sessions": {"fillfactor": "80"},
     "projects": {"fillfactor": "80"},
+    "job_refs": {"fillfactor": "80"},
 }
 COMPRESSED: tuple[tuple[str, str], ...] = (("blocks", "content"), ("entries", "text"))
 
@@ -101,6 +103,11 @@ def grant(connection: Connection, role: AppRole) -> None:
     connection.execute(text(f"GRANT USAGE ON SCHEMA {_schema(connection)} TO {name}"))
     if tables:
         connection.execute(text(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(tables)} TO {name}"))
+    for table, privileges in queue.PRIVILEGES.items():
+        if _exists(connection, table):
+            connection.execute(text(f"GRANT {privileges} ON {table} TO {name}"))
+    if _exists(connection, queue.SEQUENCE):
+        connection.execute(text(f"GRANT USAGE ON SEQUENCE {queue.SEQUENCE} TO {name}"))
     if _exists(connection, "alembic_version"):
         connection.execute(text(f"GRANT SELECT ON alembic_version TO {name}"))
     for setting, value in (

@@ -5,11 +5,10 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    DateTime,
+    Date,
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     PrimaryKeyConstraint,
     SmallInteger,
     String,
@@ -19,37 +18,16 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, REAL, UUID
 
-metadata = MetaData()
+from memsvc.store.schema_columns import Name, metadata, moment, tenant_table, words
 
-Name = Text(collation="C")
-
-
-def _tenant_table(name: str, *columns: Column[object] | Index, key: tuple[str, ...], **options: object) -> Table:
-    return Table(
-        name,
-        metadata,
-        Column("tenant", LargeBinary, nullable=False),
-        Column("project", Name, nullable=False),
-        *columns,
-        PrimaryKeyConstraint("tenant", "project", *key, **options),  # type: ignore[arg-type]
-        info={"tenant": True},
-    )
-
-
-def _moment(name: str, *, nullable: bool = False) -> Column[object]:
-    return Column(name, DateTime(timezone=True), nullable=nullable)
-
-
-def _text(name: str, default: str = "") -> Column[object]:
-    return Column(name, Text, nullable=False, server_default=default)
-
+__all__ = ["TENANT_TABLES", "metadata"]
 
 # The registry of tenants and keys: no content, no tenant policy; only hashes of keys.
 tenants = Table(
     "tenants",
     metadata,
     Column("tenant", LargeBinary, primary_key=True),
-    _moment("created_at"),
+    moment("created_at"),
 )
 
 api_keys = Table(
@@ -62,10 +40,10 @@ api_keys = Table(
     Column("permissions", ARRAY(Text), nullable=False),
     Column("projects", ARRAY(Text), nullable=True),
     Column("hidden_tools", ARRAY(Text), nullable=False),
-    _moment("created_at"),
-    _moment("expires_at", nullable=True),
-    _moment("revoked_at", nullable=True),
-    _moment("last_used_at", nullable=True),
+    moment("created_at"),
+    moment("expires_at", nullable=True),
+    moment("revoked_at", nullable=True),
+    moment("last_used_at", nullable=True),
     Index("api_keys_tenant", "tenant"),
 )
 
@@ -74,7 +52,7 @@ calls = Table(
     "calls",
     metadata,
     Column("tenant", LargeBinary, nullable=False),
-    _moment("called_at"),
+    moment("called_at"),
     Column("call", UUID(as_uuid=True), nullable=False),
     Column("project", Name, nullable=False),
     Column("surface", String(16), nullable=False),
@@ -90,10 +68,10 @@ calls = Table(
 )
 
 # What a tenant's project holds in files that its callers wrote: the row that a quota is kept on.
-projects = _tenant_table(
+projects = tenant_table(
     "projects",
     Column("size_bytes", BigInteger, nullable=False),
-    _moment("created_at"),
+    moment("created_at"),
     key=(),
 )
 
@@ -107,8 +85,8 @@ usage = Table(
 )
 
 # A live or soft-deleted file. `stream` names the blocks of its present content, `revision` counts its changes;
-# `indexed`: entries of the index stand for it; `sha256` is of the content where that was in hand when it was written.
-files = _tenant_table(
+# entries of the index stand for its first `indexed_bytes`; `sha256` is of the content where a write had it all.
+files = tenant_table(
     "files",
     Column("incarnation", UUID(as_uuid=True), nullable=False),
     Column("path", Name, nullable=False),
@@ -116,12 +94,12 @@ files = _tenant_table(
     Column("stream", BigInteger, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
     Column("is_text", Boolean, nullable=False),
-    Column("indexed", Boolean, nullable=False, server_default=text("false")),
+    Column("indexed_bytes", BigInteger, nullable=False, server_default=text("0")),
     Column("sha256", LargeBinary, nullable=True),
     Column("owner", Text, nullable=False),
-    _moment("created_at"),
-    _moment("updated_at"),
-    _moment("deleted_at", nullable=True),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("deleted_at", nullable=True),
     Index(
         "files_path",
         "tenant",
@@ -132,41 +110,42 @@ files = _tenant_table(
     ),
     # what once stood at a path, and what waits to be purged
     Index(
-        "files_deleted",
-        "tenant",
-        "project",
-        "path",
-        "deleted_at",
-        postgresql_where=text("deleted_at IS NOT NULL"),
+        *("files_deleted", "tenant", "project", "path", "deleted_at"), postgresql_where=text("deleted_at IS NOT NULL")
+    ),
+    # what waits to be taken out of the index
+    Index(
+        *("files_to_forget", "tenant", "project"),
+        postgresql_where=text("deleted_at IS NOT NULL AND indexed_bytes > 0"),
     ),
     key=("incarnation",),
 )
 
-# Where a file's content began anew: every stream that the file ever had, with the revision that started it.
-streams = _tenant_table(
+# Where a file's content began anew: every stream that the file ever had, with the oldest of its revisions that can be
+# read; below 0 when none can any more and its blocks are on their way out.
+streams = tenant_table(
     "streams",
     Column("incarnation", UUID(as_uuid=True), nullable=False),
     Column("first_revision", BigInteger, nullable=False),
     Column("stream", BigInteger, nullable=False),
-    _moment("created_at", nullable=True),
+    moment("created_at", nullable=True),
     key=("incarnation", "first_revision"),
 )
 
 # Immutable content. A version of a file is the blocks of one stream up to a revision, so that an append stores only
-# what is appended and its history costs nothing more.
-blocks = _tenant_table(
+# what is appended and its history costs nothing more. Old blocks are merged, never changed otherwise.
+blocks = tenant_table(
     "blocks",
     Column("stream", BigInteger, nullable=False),
     Column("start", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
-    _moment("created_at"),
+    moment("created_at"),
     Column("content", LargeBinary, nullable=False),
     key=("stream", "start"),
 )
 
 # The shelf that a style keeps its entries on, with the counters that BM25 needs. `book` is a hash of the name; a
 # segment of its postings spans 2 ** segment_bits entries.
-books = _tenant_table(
+books = tenant_table(
     "books",
     Column("book", BigInteger, nullable=False),
     Column("name", Text, nullable=False),
@@ -180,14 +159,14 @@ books = _tenant_table(
 
 # One recallable thing: its text, who said it and when, and the bytes of the file that it came from. A piece of a
 # document has the role `document` and the document's name as `ref`; `cues` are words beside the text that find it.
-entries = _tenant_table(
+entries = tenant_table(
     "entries",
     Column("book", BigInteger, nullable=False),
     Column("entry", Integer, nullable=False),
     Column("ref", Text, nullable=False),
-    _text("role"),
-    _text("speaker"),
-    _moment("said_at"),
+    words("role"),
+    words("speaker"),
+    moment("said_at"),
     Column("digest", BigInteger, nullable=False),
     Column("asks", Boolean, nullable=False),
     Column("length", SmallInteger, nullable=False),
@@ -196,22 +175,16 @@ entries = _tenant_table(
     Column("start", BigInteger, nullable=False),
     Column("size_bytes", Integer, nullable=False),
     Column("text", Text, nullable=False),
-    _text("cues"),
+    words("cues"),
     Index(
-        "entries_documents",
-        "tenant",
-        "project",
-        "book",
-        "ref",
-        "start",
-        postgresql_where=text("role = 'document'"),
+        *("entries_documents", "tenant", "project", "book", "ref", "start"), postgresql_where=text("role = 'document'")
     ),
     key=("book", "entry"),
 )
 
 # Who says a term: one row for each term and each segment of entries of a book, so that a common term is few rows and a
 # rare one is one. A hit is one number: the entry (32 bits), how often it says the term (16), how many it has (16).
-postings = _tenant_table(
+postings = tenant_table(
     "postings",
     Column("book", BigInteger, nullable=False),
     Column("term", Name, nullable=False),
@@ -221,7 +194,7 @@ postings = _tenant_table(
 )
 
 # What is held to be true: one row a statement, active or past, each an entry of its book too.
-facts = _tenant_table(
+facts = tenant_table(
     "facts",
     Column("book", BigInteger, nullable=False),
     Column("entry", Integer, nullable=False),
@@ -234,35 +207,24 @@ facts = _tenant_table(
     Column("tier", String(2), nullable=False),
     Column("confidence", REAL, nullable=False),
     Column("state", String(16), nullable=False),
-    _moment("valid_from"),
-    _moment("valid_to", nullable=True),
-    _moment("expires_at", nullable=True),
+    moment("valid_from"),
+    moment("valid_to", nullable=True),
+    moment("expires_at", nullable=True),
     Column("superseded_by", Text, nullable=True),
     Column("evidence", JSONB, nullable=False),
     Index(
-        "facts_active",
-        "tenant",
-        "project",
-        "book",
-        "fact_id",
-        "key",
-        "slot",
+        *("facts_active", "tenant", "project", "book", "fact_id", "key", "slot"),
         unique=True,
         postgresql_where=text("state = 'active'"),
     ),
     Index(
-        "facts_expiry",
-        "tenant",
-        "project",
-        "book",
-        "expires_at",
-        postgresql_where=text("expires_at IS NOT NULL"),
+        *("facts_expiry", "tenant", "project", "book", "expires_at"), postgresql_where=text("expires_at IS NOT NULL")
     ),
     key=("book", "entry"),
 )
 
 # The turn guard: who is at work on a turn, and what a finished one answered.
-guards = _tenant_table(
+guards = tenant_table(
     "guards",
     Column("session", Name, nullable=False),
     Column("turn", Name, nullable=False),
@@ -271,12 +233,12 @@ guards = _tenant_table(
     Column("fingerprint", LargeBinary, nullable=False),
     Column("first_entry", Integer, nullable=False),
     Column("result", JSONB, nullable=True),
-    _moment("claimed_at"),
+    moment("claimed_at"),
     key=("session", "turn"),
 )
 
 # A session's counters and watermarks; its files are the truth that they are counted from.
-sessions = _tenant_table(
+sessions = tenant_table(
     "sessions",
     Column("session", Name, nullable=False),
     Column("user_id", Text, nullable=False),
@@ -284,22 +246,50 @@ sessions = _tenant_table(
     Column("turns", Integer, nullable=False),
     Column("context_start", Integer, nullable=False),
     Column("counters", JSONB, nullable=False),
-    _moment("created_at"),
-    _moment("updated_at"),
-    _moment("last_maintenance_at", nullable=True),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("last_maintenance_at", nullable=True),
     key=("session",),
 )
 
 # The jobs of a tenant that wait in the queue (`started` false) or were begun, by what they are about: two jobs of one
 # name and subject never wait at once, and never run at once. The queue itself holds ids alone.
-job_refs = _tenant_table(
+job_refs = tenant_table(
     "job_refs",
     Column("name", Text, nullable=False),
     Column("subject", Name, nullable=False),
     Column("started", Boolean, nullable=False),
     Column("job", BigInteger, nullable=False),
-    _moment("queued_at"),
+    moment("queued_at"),
     key=("name", "subject", "started"),
+)
+
+# What a model says a file is about, as the file was when its stream had so many bytes. `generation` is a hash of all
+# that the text depends on: it is not asked for twice.
+summaries = tenant_table(
+    "summaries",
+    Column("incarnation", UUID(as_uuid=True), nullable=False),
+    Column("stream", BigInteger, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("generation", LargeBinary, nullable=False),
+    Column("words", SmallInteger, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    moment("updated_at"),
+    Index("summaries_stream", "tenant", "project", "stream", unique=True),
+    key=("incarnation",),
+)
+
+# How often a tenant's projects caused something on a day that a day may have only so much of.
+allowances = Table(
+    "allowances",
+    metadata,
+    Column("tenant", LargeBinary, nullable=False),
+    Column("purpose", Text, nullable=False),
+    Column("day", Date, nullable=False),
+    Column("times", Integer, nullable=False),
+    PrimaryKeyConstraint("tenant", "purpose", "day"),
+    info={"tenant": True},
 )
 
 TENANT_TABLES: tuple[str, ...] = tuple(table.name for table in metadata.sorted_tables if table.info.get("tenant"))

@@ -58,6 +58,25 @@ async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
     return {row["path"]: row["updated_at"] for row in rows}
 
 
+async def files_at(tx: Tx, path: str, *, after: str, most: int) -> list[str]:
+    """The next files at a path and inside it, in byte order of their paths."""
+    low, high = below(path)
+    rows = await tx.fetch(
+        """
+        SELECT path FROM files
+        WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path > $6
+            AND (path = $3 OR (path >= $4 AND path < $5))
+        ORDER BY path LIMIT $7
+        """,
+        path,
+        low,
+        high,
+        after,
+        most,
+    )
+    return [row["path"] for row in rows]
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """What lies directly in one directory; `samples` are the paths of its first files."""

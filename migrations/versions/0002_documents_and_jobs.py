@@ -1,4 +1,4 @@
-"""Documents in the index, jobs, the tenant's quota, and the history of deleted files."""
+"""Documents in the index, jobs, summaries, the tenant's quota, and the history of deleted files."""
 
 from collections.abc import Sequence
 
@@ -25,13 +25,19 @@ def upgrade() -> None:
     op.execute("INSERT INTO usage (tenant, size_bytes) SELECT tenant, sum(size_bytes) FROM projects GROUP BY tenant")
     op.execute("ALTER TABLE projects FORCE ROW LEVEL SECURITY")
 
-    op.add_column("files", sa.Column("indexed", sa.Boolean(), nullable=False, server_default=sa.text("false")))
+    op.add_column("files", sa.Column("indexed_bytes", sa.BigInteger(), nullable=False, server_default=sa.text("0")))
     op.add_column("files", sa.Column("sha256", sa.LargeBinary(), nullable=True))
     op.create_index(
         "files_deleted",
         "files",
         ["tenant", "project", "path", "deleted_at"],
         postgresql_where=sa.text("deleted_at IS NOT NULL"),
+    )
+    op.create_index(
+        "files_to_forget",
+        "files",
+        ["tenant", "project"],
+        postgresql_where=sa.text("deleted_at IS NOT NULL AND indexed_bytes > 0"),
     )
     op.add_column("streams", sa.Column("created_at", sa.DateTime(timezone=True), nullable=True))
 
@@ -56,14 +62,41 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant", "project", "name", "subject", "started"),
     )
 
+    op.create_table(
+        "summaries",
+        sa.Column("tenant", sa.LargeBinary(), nullable=False),
+        sa.Column("project", Name, nullable=False),
+        sa.Column("incarnation", sa.UUID(), nullable=False),
+        sa.Column("stream", sa.BigInteger(), nullable=False),
+        sa.Column("size_bytes", sa.BigInteger(), nullable=False),
+        sa.Column("generation", sa.LargeBinary(), nullable=False),
+        sa.Column("words", sa.SmallInteger(), nullable=False),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("model", sa.Text(), nullable=False),
+        sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "project", "incarnation"),
+    )
+    op.create_index("summaries_stream", "summaries", ["tenant", "project", "stream"], unique=True)
+    op.create_table(
+        "allowances",
+        sa.Column("tenant", sa.LargeBinary(), nullable=False),
+        sa.Column("purpose", sa.Text(), nullable=False),
+        sa.Column("day", sa.Date(), nullable=False),
+        sa.Column("times", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "purpose", "day"),
+    )
+
 
 def downgrade() -> None:
+    op.drop_table("allowances")
+    op.drop_table("summaries")
     op.drop_table("job_refs")
     op.drop_index("entries_documents", "entries")
     op.drop_column("entries", "cues")
     op.drop_column("books", "segment_bits")
     op.drop_column("streams", "created_at")
+    op.drop_index("files_to_forget", "files")
     op.drop_index("files_deleted", "files")
     op.drop_column("files", "sha256")
-    op.drop_column("files", "indexed")
+    op.drop_column("files", "indexed_bytes")
     op.drop_table("usage")

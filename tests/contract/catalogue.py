@@ -17,7 +17,7 @@ class _Words:
 # Nothing of a tool but its function touches the database that it was built with.
 TOOLS: dict[str, Tool] = {
     tool.name: tool
-    for tool in catalogue(None, FakeClock(), _Words(), RecordingMeter())  # type: ignore[arg-type]
+    for tool in catalogue(None, FakeClock(), _Words(), RecordingMeter()).tools  # type: ignore[arg-type]
 }
 
 MARK = "zanzibar"
@@ -51,6 +51,18 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "file_read": {"project": "default", "path": f"/{MARK}/f.txt"},
     "file_stat": {"project": "default", "path": f"/{MARK}/f.txt"},
     "file_list": {"project": "default", "path": "", "depth": 9},
+    "file_search": {"project": "default", "query": f"what about {MARK}"},
+    "file_projects": {"q": "def"},
+    "file_list_versions": {"project": "default", "path": f"/{MARK}/f.txt"},
+    "file_read_version": {"project": "default", "path": f"/{MARK}/f.txt", "history_id": f"{1:032x}:1"},
+    "file_restore_version": {"project": "default", "path": f"/{MARK}/f.txt", "history_id": f"{1:032x}:1"},
+    "memory": {
+        "project": "default",
+        "command": "create",
+        "path": f"/memories/{MARK}.md",
+        "file_text": f"about {MARK}",
+    },
+    "file_rename": {"project": "default", "from_path": f"/{MARK}/f.txt", "to_path": f"/{MARK}/g.txt"},
     "file_delete": {"project": "default", "path": f"/{MARK}", "recursive": True},
 }
-"""In an order in which each finds what the ones before it made."""
+"""In an order in which each finds what the ones before it made; the first file of a test has the incarnation 1."""

@@ -2,13 +2,17 @@
 
 import io
 import logging
+import uuid
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
+from types import SimpleNamespace
 
 import asyncpg
 import pytest
 import structlog
 
 from memsvc.gateway.logs import configure_logging
+from memsvc.store import files
 from memsvc.store.schema import TENANT_TABLES
 
 Digest = Callable[[], Awaitable[str]]
@@ -26,6 +30,14 @@ def log_lines() -> Iterator[io.BytesIO]:
     root.handlers[:], root.level = handlers, level
     logging.captureWarnings(False)
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def numbered_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files have the incarnations 1, 2, 3..., so that examples can name a version."""
+    numbers = count(1)
+    named = SimpleNamespace(UUID=uuid.UUID, uuid4=lambda: uuid.UUID(int=next(numbers)))
+    monkeypatch.setattr(files, "uuid", named)
 
 
 @pytest.fixture

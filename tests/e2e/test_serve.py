@@ -56,7 +56,13 @@ def test_it_is_healthy_and_ready_and_counts(first: Served) -> None:
     assert first.get("/healthz").json() == {"status": "ok"}
     ready = first.get("/readyz")
     assert ready.status_code == 200
-    assert ready.json() == {"status": "ready", "database": True, "migrations": True, "draining": False}
+    assert ready.json() == {
+        "status": "ready",
+        "database": True,
+        "migrations": True,
+        "worker": True,
+        "draining": False,
+    }
     assert "memsvc_calls_total" in first.get("/metrics").text
 
 

@@ -12,6 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.gateway import jobs
 from memsvc.gateway.audit import AuditOptions, CallLog
 from memsvc.gateway.auth import Authenticator, AuthOptions, effective_mode
 from memsvc.gateway.dispatch import Dispatch
@@ -91,6 +92,7 @@ def running(database: Database, clock: FakeClock) -> Running:
             version="1.2.3",
             checks={"database": answers(where)} | changes.get("checks", {}),
             draining=draining,
+            routes=jobs.routes(where, clock),
         )
         async with app.router.lifespan_context(app):
             yield Gateway(app, metrics, call_log, dispatch, draining)

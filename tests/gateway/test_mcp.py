@@ -4,6 +4,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -12,6 +13,7 @@ import structlog
 from mcp import MCPError
 from pydantic import BaseModel
 
+from memsvc.gateway.dispatch import Catalogue
 from memsvc.gateway.logs import configure_logging
 from memsvc.gateway.mcp import input_schema, output_schema, plain
 from memsvc.store.calls import CallFilter, list_calls
@@ -99,6 +101,21 @@ async def test_failure_is_text_in_the_one_shape(
     body = json.loads(answer.content[0].text)
     assert (body["code"], body["retryable"]) == (code, code == "RESOURCE_BUSY")
     assert answer.structured_content is None
+
+
+async def test_a_tool_of_plain_text_tells_its_text_or_its_error_and_no_json(
+    running: Running, wire: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = Catalogue(replace(tool, plain_text=True) for tool in catalogue())
+    monkeypatch.setattr("tests.gateway.conftest.catalogue", lambda: tools)
+    async with running() as gateway, gateway.client(wire) as client:
+        answer = await client.call_tool("echo", {"text": "two\nlines"})
+        refused = await client.call_tool("refuse", {})
+        invalid = await client.call_tool("echo", {"count": "x"})
+    assert answer.content[0].text == "two\nlines"
+    assert answer.structured_content == {"project": "default", "text": "two\nlines", "items": [], "parts": []}
+    assert (refused.is_error, refused.content[0].text) == (True, "somebody else is at it")
+    assert (invalid.is_error, invalid.content[0].text[:7]) == (True, "count: ")
 
 
 async def test_what_a_tool_chokes_on_is_told_nowhere(

@@ -2,7 +2,10 @@
 
 import pytest
 
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Job
 from memsvc.gateway.metrics import Metrics
+from memsvc.store.backlog import Backlog
 from tests.gateway.catalogue import catalogue, echo, tool
 
 SEED = {
@@ -16,6 +19,10 @@ SEED = {
 }
 
 
+async def nothing(_: Scope, __: str) -> None:
+    pass
+
+
 def series(metrics: Metrics) -> dict[str, float]:
     lines = [line for line in metrics.text().decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
@@ -24,6 +31,7 @@ def series(metrics: Metrics) -> dict[str, float]:
 def test_every_series_is_there_from_the_start_at_zero() -> None:
     metrics = Metrics()
     metrics.know_tools(catalogue())
+    metrics.know_jobs([Job(name="tidy", run=nothing)])
     exposed = series(metrics)
     assert exposed.keys() >= SEED
     assert exposed.keys() >= {
@@ -37,6 +45,11 @@ def test_every_series_is_there_from_the_start_at_zero() -> None:
         "memsvc_audit_backlog",
         "memsvc_pool_open",
         "memsvc_pool_idle",
+        'memsvc_job_runs_total{job="tidy",status="retried"}',
+        'memsvc_job_duration_ms_count{job="tidy"}',
+        "memsvc_jobs_waiting",
+        "memsvc_jobs_failed",
+        "memsvc_job_oldest_s",
     }
     assert set(exposed.values()) == {0.0}
     assert not any("_created" in name for name in exposed)
@@ -56,6 +69,13 @@ def test_counters_count_and_histograms_observe() -> None:
     assert (exposed["memsvc_pool_open"], exposed["memsvc_pool_idle"]) == (5, 2)
 
 
+def test_the_gauges_of_jobs_are_sums_and_the_oldest() -> None:
+    metrics = Metrics()
+    metrics.watch_jobs(lambda: Backlog({"a": 2, "b": 3}, {"b": 1}, {"a": 7.5, "b": 4}))
+    exposed = series(metrics)
+    assert [exposed[f"memsvc_{name}"] for name in ("jobs_waiting", "jobs_failed", "job_oldest_s")] == [5, 1, 7.5]
+
+
 @pytest.mark.parametrize(
     ("name", "labels"),
     [
@@ -64,6 +84,7 @@ def test_counters_count_and_histograms_observe() -> None:
         ("mcp_memory_before_turn_total", {}),
         ("mcp_memory_before_turn_total", {"status": "odd"}),
         ("memsvc_lock_wait_ms", {"lock": "table"}),
+        ("memsvc_job_runs_total", {"job": "nobody's", "status": "success"}),
         ("memsvc_calls_total", {"tool": "nobody's", "status": "success", "code": ""}),
     ],
 )

@@ -12,8 +12,10 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store.migrate import LOCK_KEY, Revisions, current_revision, downgrade, migrate
+from memsvc.store import queue
+from memsvc.store.migrate import LOCK_KEY, current_revision, downgrade, migrate
 from memsvc.store.policies import COMPRESSED, STORAGE, scram_verifier
+from memsvc.store.revisions import Revisions, bears, fingerprint, migrate_apart
 from memsvc.store.schema import TENANT_TABLES, metadata
 from tests.servers import DatabaseUrls, TestServer
 
@@ -23,9 +25,17 @@ COLUMNS = """
     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
     LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
     LEFT JOIN pg_collation l ON l.oid = a.attcollation
-    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.relname <> 'alembic_version' ORDER BY 1, 2
+    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.relname <> ALL ($1) ORDER BY 1, 2
 """
-INDEXES = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
+INDEXES = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> ALL ($1)"
+NOT_OURS = ["alembic_version", "embeddings", *queue.TABLES]
+EVERYTHING = """
+    SELECT 'relation', c.relname, c.relacl::text, c.reloptions::text, pg_get_indexdef(c.oid) FROM pg_class c
+    WHERE c.relnamespace = 'public'::regnamespace
+    UNION ALL SELECT 'function', proname, proacl::text, prosrc, NULL FROM pg_proc
+    WHERE pronamespace = 'public'::regnamespace
+    UNION ALL SELECT 'type', typname, typacl::text, NULL, NULL FROM pg_type WHERE typnamespace = 'public'::regnamespace
+"""
 
 
 async def _as_sqlalchemy(url: str, work: Any) -> Any:
@@ -40,7 +50,11 @@ async def _as_sqlalchemy(url: str, work: Any) -> Any:
 
 async def test_the_migrations_lead_to_the_schema(database_urls: DatabaseUrls) -> None:
     def differences(connection: Connection) -> list[Any]:
-        return compare_metadata(MigrationContext.configure(connection, opts={"compare_server_default": True}), metadata)
+        options = {
+            "compare_server_default": True,
+            "include_name": lambda name, kind, _: kind != "table" or name not in NOT_OURS,
+        }
+        return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
 
     assert await _as_sqlalchemy(database_urls.admin, differences) == []
 
@@ -52,8 +66,8 @@ async def test_the_migrations_make_the_same_columns_and_indexes_as_the_schema(
     made = await asyncpg.connect(empty_urls.admin)
     try:
         for catalogue in (COLUMNS, INDEXES):
-            assert {tuple(row) for row in await admin.fetch(catalogue)} == {
-                tuple(row) for row in await made.fetch(catalogue)
+            assert {tuple(row) for row in await admin.fetch(catalogue, NOT_OURS)} == {
+                tuple(row) for row in await made.fetch(catalogue, NOT_OURS)
             }
     finally:
         await made.close()
@@ -67,6 +81,10 @@ async def test_up_down_and_up_again(empty_urls: DatabaseUrls, server: TestServer
     assert await migrate(url, server.app) == ()
     assert await downgrade(url, "base") == tuple(reversed(applied))
     assert await current_revision(url) is None
+    left = await asyncpg.connect(url)
+    assert await left.fetchval("SELECT count(*) FROM pg_class WHERE relname LIKE 'memsvc\\_queue%'") == 0
+    assert await left.fetchval("SELECT count(*) FROM pg_type WHERE typname LIKE 'memsvc\\_queue%'") == 0
+    await left.close()
     assert await migrate(url, server.app) == applied
     assert await current_revision(empty_urls.app) == Revisions.shipped().head
 
@@ -75,6 +93,27 @@ def test_only_a_database_at_the_newest_revision_or_a_later_one_suffices() -> Non
     revisions = Revisions("0003", frozenset({"0001", "0002"}))
     judged = {revision: revisions.suffices(revision) for revision in (None, "0001", "0002", "0003", "0004")}
     assert judged == {None: False, "0001": False, "0002": False, "0003": True, "0004": True}
+
+
+async def test_a_process_apart_migrates_as_well_and_tells_its_errors(
+    empty_urls: DatabaseUrls, server: TestServer
+) -> None:
+    asked = {"app_password": None, "statement_timeout_ms": 30000}
+    assert (await migrate_apart(empty_urls.admin, server.app, **asked))[-1] == Revisions.shipped().head
+    assert await migrate_apart(empty_urls.admin, server.app, **asked) == ()
+    with pytest.raises(MemsvcError) as refused:
+        await migrate_apart("postgresql://nobody@127.0.0.1:1/nothing", None, **asked)
+    assert refused.value.code is Code.UNAVAILABLE
+
+
+async def test_a_database_says_what_migrated_it_last(database_urls: DatabaseUrls, server: TestServer) -> None:
+    mark = fingerprint(server.app, 30000)
+    assert await bears(database_urls.app, mark)
+    assert not await bears(database_urls.app, fingerprint(server.app, 1000))
+    assert not await bears("postgresql://nobody@127.0.0.1:1/nothing", mark)
+    await downgrade(database_urls.admin, "0001")
+    await migrate(database_urls.admin, server.app, "0001")
+    assert not await bears(database_urls.app, mark)
 
 
 async def test_of_two_starters_one_migrates(empty_urls: DatabaseUrls, server: TestServer) -> None:
@@ -110,7 +149,7 @@ async def test_every_tenant_table_has_a_forced_policy_and_its_tenant_first_in_ev
           AND pg_get_expr(p.polqual, c.oid) = pg_get_expr(p.polwithcheck, c.oid)
         """
     )
-    assert sorted(row[0] for row in walled) == sorted(TENANT_TABLES)
+    assert {row[0] for row in walled} - {"embeddings"} == set(TENANT_TABLES)
     keys = await admin.fetch(
         """
         SELECT i.indexrelid::regclass::text AS index, a.attname FROM pg_index i
@@ -127,7 +166,7 @@ async def test_every_table_with_a_tenant_is_a_tenant_table(admin: asyncpg.Connec
     rows = await admin.fetch(
         "SELECT table_name FROM information_schema.columns WHERE table_schema = 'public' AND column_name = 'tenant'"
     )
-    assert {row[0] for row in rows} - set(TENANT_TABLES) == {"tenants", "api_keys"}
+    assert {row[0] for row in rows} - set(TENANT_TABLES) - {"embeddings"} == {"tenants", "api_keys"}
 
 
 async def test_the_application_role_reads_and_writes_rows_and_can_do_nothing_else(
@@ -196,7 +235,7 @@ async def test_a_new_migration_takes_no_lock_on_a_table_that_is_as_it_should_be(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, server: TestServer
 ) -> None:
     async with admin.transaction():
-        await admin.execute("LOCK TABLE " + ", ".join(TENANT_TABLES) + " IN ROW EXCLUSIVE MODE")
+        await admin.execute("LOCK TABLE " + ", ".join((*TENANT_TABLES, *queue.TABLES)) + " IN ROW EXCLUSIVE MODE")
         assert await migrate(database_urls.admin, server.app, lock_timeout_s=1) == ()
 
 
@@ -207,3 +246,45 @@ async def test_a_policy_that_was_taken_away_comes_back(
     await migrate(database_urls.admin, server.app)
     assert await admin.fetchval("SELECT relrowsecurity FROM pg_class WHERE relname = 'entries'")
     assert await admin.fetchval("SELECT count(*) FROM pg_policies WHERE tablename = 'entries'") == 1
+
+
+async def test_a_second_migration_changes_nothing(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, server: TestServer
+) -> None:
+    before = sorted(await admin.fetch(EVERYTHING), key=repr)
+    assert await migrate(database_urls.admin, server.app) == ()
+    assert sorted(await admin.fetch(EVERYTHING), key=repr) == before
+
+
+async def test_the_queue_is_there_and_the_application_role_may_do_with_it_what_it_has_to(
+    admin: asyncpg.Connection, server: TestServer
+) -> None:
+    for table in queue.TABLES:
+        assert await admin.fetchval("SELECT to_regclass($1) IS NOT NULL", table)
+        granted = {
+            privilege
+            for privilege in ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "TRIGGER", "REFERENCES")
+            if await admin.fetchval("SELECT has_table_privilege($1, $2, $3)", server.app, table, privilege)
+        }
+        assert granted == set(filter(None, queue.PRIVILEGES.get(table, "").split(", ")))
+    for privilege, expected in (("USAGE", True), ("UPDATE", False)):
+        has = await admin.fetchval("SELECT has_sequence_privilege($1, $2, $3)", server.app, queue.SEQUENCE, privilege)
+        assert has is expected
+
+
+async def test_an_older_queue_is_brought_up_to_date(
+    database_urls: DatabaseUrls, owner: asyncpg.Connection, server: TestServer
+) -> None:
+    await owner.execute("DROP INDEX memsvc_queue_ep_ea_idx, memsvc_queue_tenant; ALTER TABLE memsvc_queue DROP slot")
+    await migrate(database_urls.admin, server.app)
+    assert await owner.fetchval("SELECT to_regclass('memsvc_queue_ep_ea_idx') IS NOT NULL")
+    assert await owner.fetchval("SELECT to_regclass('memsvc_queue_tenant') IS NOT NULL")
+    assert await owner.fetchval("SELECT slot IS NULL FROM memsvc_queue") is None
+
+
+def test_no_variable_of_the_environment_renames_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = queue.names().model_dump()
+    for name in (*given, "schema"):
+        monkeypatch.setenv(name.upper(), "elsewhere")
+        monkeypatch.setenv(f"PGQUEUER_{name.upper()}", "elsewhere")
+    assert queue.names.__wrapped__().model_dump() == given

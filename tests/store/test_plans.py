@@ -38,6 +38,7 @@ async def filled(call: Door, admin: asyncpg.Connection, clock: FakeClock) -> Doo
         clock.advance(minutes=1)
         await call("memory_after_turn", **turn(number))
         await call("file_write", project="default", path=f"/notes/{number % 9}/{number}.md", content="x" * 50)
+    await call("file_write", project="default", path="/memories/a.md", content="Ada likes tea.")
     await call("memory_after_turn", **turn(TURNS) | {"input_items": [{"role": "user", "content": "My name is Ada."}]})
     for table in TENANT_TABLES:
         columns = await admin.fetchval(
@@ -61,7 +62,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
         run = getattr(Tx, name)
 
         async def recorded(tx: Tx, sql: str, *arguments: Any, run: Any = run) -> Any:
-            seen.append((sql, (tx.scope.tenant, tx.scope.project, *arguments)))
+            seen.append((sql, (*tx._bound, *arguments)))
             return await run(tx, sql, *arguments)
 
         monkeypatch.setattr(Tx, name, recorded)
@@ -115,12 +116,34 @@ CALLS: dict[str, dict[str, Any]] = {
     "file_list": {"project": "default", "path": "/notes", "depth": 1},
     "file_delete": {"project": "default", "path": "/notes/3/3.md"},
 }
+KEYS = {"entries": ("tenant", "project", "book", "entry"), "files": ("tenant", "project", "incarnation")}
+SEARCHES: list[tuple[str, dict[str, Any]]] = [
+    ("file_search", {"project": "default", "query": "notes, and what about walruses?"}),
+    ("file_search", {"project": "*", "query": "notes, and what about walruses?"}),
+    ("file_search", {"project": "default", "query": "notes", "path_prefix": "/notes/4"}),
+    ("file_search", {"project": "*", "query": "notes", "path_prefix": "/notes/4/4.md"}),
+]
+HOT: list[tuple[str, dict[str, Any]]] = [
+    *CALLS.items(),
+    *SEARCHES,
+    ("file_rename", {"project": "default", "from_path": "/notes/4/4.md", "to_path": "/moved.md"}),
+    ("file_rename", {"project": "default", "from_path": "/notes/5", "to_path": "/moved"}),
+    (
+        "file_rename",
+        {"project": "default", "from_path": "/moved.md", "to_path": "/notes/6/6.md", "overwrite": True},
+    ),
+    ("file_list_versions", {"project": "default", "path": "/notes/6/6.md"}),
+    ("file_projects", {}),
+    ("memory", {"command": "view", "path": "/memories"}),
+    ("memory", {"command": "view", "path": "/memories/a.md"}),
+    ("file_delete", {"project": "default", "path": "/notes", "recursive": True}),
+]
 
 
 async def test_no_hot_query_reads_a_table_but_by_an_index_that_begins_with_the_tenant(
     filled: Door, statements: list[Statement], database_urls: DatabaseUrls
 ) -> None:
-    for tool, arguments in CALLS.items():
+    for tool, arguments in HOT:
         statements.clear()
         await filled(tool, **arguments)
         assert statements, tool
@@ -145,6 +168,36 @@ async def test_search_reads_the_postings_of_each_term_by_one_index_scan(
             assert all(f"{column} =" in condition for column in ("tenant", "project", "book", "term")), condition
 
 
+async def looks_up_by_primary_keys(urls: DatabaseUrls, call: Door, statements: list[Statement]) -> None:
+    """Pieces and their files are read one by one, whatever the planner knows of the tables."""
+    for tool, arguments in SEARCHES:
+        statements.clear()
+        assert (await call(tool, **arguments))["chunks"]
+        searches = [one for one in statements if "entries" in one[0]]
+        assert len(searches) >= 2
+        for sql, plan in await explained(urls, call.caller.tenant, searches):
+            read = [node for node in (plan[0]["Plan"], *nodes(plan[0]["Plan"])) if "Relation Name" in node]
+            assert {node["Relation Name"] for node in read} >= KEYS.keys()
+            for node in read:
+                if (table := node["Relation Name"]) in KEYS:
+                    assert (node["Node Type"], node["Index Name"]) == ("Index Scan", f"{table}_pkey"), sql
+                    assert all(f"{column} =" in node["Index Cond"] for column in KEYS[table]), node["Index Cond"]
+
+
+async def test_file_search_looks_pieces_and_their_files_up_by_their_primary_keys(
+    filled: Door, statements: list[Statement], database_urls: DatabaseUrls
+) -> None:
+    await looks_up_by_primary_keys(database_urls, filled, statements)
+
+
+async def test_file_search_does_so_in_tables_that_nobody_has_analysed(
+    call: Door, statements: list[Statement], database_urls: DatabaseUrls
+) -> None:
+    for number in range(20):
+        await call("file_write", project="default", path=f"/notes/4/{number}.md", content="walrus")
+    await looks_up_by_primary_keys(database_urls, call, statements)
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "most"),
     [
@@ -156,12 +209,21 @@ async def test_search_reads_the_postings_of_each_term_by_one_index_scan(
         ("memory_after_turn", CALLS["memory_after_turn"] | {"session_id": "new"}, 12),
         ("file_stat", CALLS["file_stat"], 3),
         ("file_read", CALLS["file_read"], 4),
-        ("file_write", CALLS["file_write"], 5),
-        ("file_write", CALLS["file_write"] | {"mode": "TRUNCATE"}, 6),
-        ("file_write", CALLS["file_write"] | {"path": "/new"}, 6),
+        ("file_write", CALLS["file_write"], 8),
+        ("file_write", CALLS["file_write"] | {"mode": "TRUNCATE"}, 8),
+        ("file_write", CALLS["file_write"] | {"path": "/new"}, 7),
         ("file_list", CALLS["file_list"], 4),
         ("file_list", {"project": "default", "depth": 3}, 4),
-        ("file_delete", CALLS["file_delete"], 6),
+        ("file_delete", CALLS["file_delete"], 7),
+        ("file_delete", {"project": "default", "path": "/notes", "recursive": True}, 9),
+        ("file_search", SEARCHES[0][1], 5),
+        ("file_search", SEARCHES[1][1], 6),
+        ("file_search", SEARCHES[2][1], 5),
+        ("file_rename", {"project": "default", "from_path": "/notes/3/3.md", "to_path": "/f"}, 9),
+        ("file_rename", {"project": "default", "from_path": "/notes", "to_path": "/d"}, 9),
+        ("file_list_versions", {"project": "default", "path": "/notes/3/3.md"}, 4),
+        ("file_projects", {}, 3),
+        ("memory", {"command": "view", "path": "/memories"}, 14),
     ],
 )
 async def test_a_call_takes_no_more_round_trips_than_promised(

@@ -1,8 +1,10 @@
 """A tenant's files: read, written and listed as on a disk, with the styles' own files standing in the same tree."""
 
 import base64
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import ROOT
@@ -12,9 +14,12 @@ from memsvc.core.tools import Rendered, Views
 from memsvc.store import files as store
 from memsvc.store.database import Database, Tx
 from memsvc.styles.files.content import Encoding, text_range
-from memsvc.styles.files.listing import NEVER, Entry, file_entry, page, rendered_entry
+from memsvc.styles.files.listing import NEVER, Entry, file_entry, page, rendered_entry, told
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.preconditions import check_version
+from memsvc.styles.files.preconditions import check_version, digest
+
+SUMMARISED_MAX: Final = 100
+"""Entries of a page with summaries, which are a paragraph each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,7 @@ class Content:
     content: str
     encoding: Encoding
     version: str | None
+    sha256: bytes | None
 
 
 class Files:
@@ -35,15 +41,16 @@ class Files:
         self._options = options
         self._views = views
 
-    async def stat(self, scope: Scope, path: str) -> Entry | None:
-        """What stands at a path; None when nothing does. The root is always a directory."""
+    async def stat(self, scope: Scope, path: str, *, hashed: bool = False) -> Entry | None:
+        """What stands at a path; None when nothing does. The root is always a directory. `hashed` asks for the hash of
+        the content, even if all of it must be read."""
         rendered = await self._rendered(scope, path)
         if rendered is not None:
             return rendered_entry(rendered)
         async with self._database.begin(scope, read_only=True) as tx:
             file = await store.find(tx, path) if path != ROOT else None
             if file is not None:
-                return file_entry(file)
+                return file_entry(replace(file, sha256=await digest(tx, file)) if hashed else file)
             updated_at = await store.directory_updated_at(tx, path)
         inside = [one.updated_at for view in self._views for one in await view.below(scope, path)]
         if updated_at is None and not inside and path != ROOT:
@@ -61,7 +68,7 @@ class Files:
         if rendered is not None:
             check_version(None, expected_version)
             stop = len(rendered.content) if length == -1 else min(offset + length, len(rendered.content))
-            return Content(text_range(rendered.content, offset, stop), "utf-8", None)
+            return Content(text_range(rendered.content, offset, stop), "utf-8", None, None)
         async with self._database.begin(scope, read_only=True) as tx:
             file = await store.find(tx, path) if path != ROOT else None
             if file is not None:
@@ -72,16 +79,26 @@ class Files:
         raise MemsvcError(Code.IS_DIRECTORY, "this path is a directory")
 
     async def listing(
-        self, scope: Scope, directory: str, *, depth: int, limit: int | None, after: str = ""
+        self,
+        scope: Scope,
+        directory: str,
+        *,
+        depth: int,
+        limit: int | None,
+        after: str = "",
+        summaries: bool = False,
     ) -> tuple[list[Entry], bool]:
         """Entries in byte order of their paths, to `depth` levels (0: the path itself), and whether there are more
-        behind the last one. NOT_FOUND when nothing stands there, but the root is just empty."""
+        behind the last one; with `summaries`, SUMMARISED_MAX of them at the most, each file with its summary.
+        NOT_FOUND when nothing stands there, but the root is just empty."""
         if depth < 0:
             raise MemsvcError(Code.INVALID_OFFSET, "depth must be >= 0")
         most = self._options.list_limit_default if limit is None else min(limit, self._options.list_limit_max)
         if most < 1:
             raise MemsvcError(Code.INVALID_ARGUMENT, "limit must be > 0")
+        most = min(most, SUMMARISED_MAX) if summaries else most
         entries: list[Entry] = []
+        rendered: list[Rendered] = []
         if depth > 0:
             rendered = [one for view in self._views for one in await view.below(scope, directory)]
             async with self._database.begin(scope, read_only=True) as tx:
@@ -92,7 +109,14 @@ class Files:
                 raise MemsvcError(Code.NOT_FOUND, "there is no such file or directory")
             if (depth == 0 or here.type == "FILE") and (directory > after or directory == ROOT):
                 entries = [here]
-        return entries[:most], len(entries) > most
+            if summaries and (one := await self._rendered(scope, directory)) is not None:
+                rendered = [one]
+        return (await self._told(scope, entries[:most], rendered) if summaries else entries[:most]), len(entries) > most
+
+    async def _told(self, scope: Scope, entries: list[Entry], rendered: Sequence[Rendered]) -> list[Entry]:
+        paths = {entry.path for entry in entries}
+        async with self._database.begin(scope, read_only=True) as tx:
+            return await told(tx, entries, {one.path: one for one in rendered if one.path in paths})
 
     async def _rendered(self, scope: Scope, path: str) -> Rendered | None:
         for view in self._views:
@@ -104,9 +128,11 @@ class Files:
 
 async def _content(tx: Tx, file: store.File, offset: int, length: int) -> Content:
     stop = file.size_bytes if length == -1 else min(offset + length, file.size_bytes)
-    if not file.is_text:
-        raw = await store.read(tx, file, offset, stop)
-        return Content(base64.b64encode(raw).decode(), "base64", file.version)
     # one byte more than asked tells whether the range ends between two characters
-    raw = await store.read(tx, file, offset, min(stop + 1, file.size_bytes))
-    return Content(text_range(raw, 0, max(stop - offset, 0)), "utf-8", file.version)
+    raw = await store.read(tx, file, offset, min(stop + 1, file.size_bytes) if file.is_text else stop)
+    sha256 = file.sha256
+    if sha256 is None and offset == 0 and stop == file.size_bytes:
+        sha256 = hashlib.sha256(raw).digest()
+    if not file.is_text:
+        return Content(base64.b64encode(raw).decode(), "base64", file.version, sha256)
+    return Content(text_range(raw, 0, max(stop - offset, 0)), "utf-8", file.version, sha256)

@@ -1,16 +1,23 @@
 """Pages of a listing: stored and rendered files in one order, with the directories that exist because of them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Final
+
+from anyio import to_thread
 
 from memsvc.core.paths import ancestors
 from memsvc.core.tools import EntryType, Rendered
-from memsvc.store import tree
+from memsvc.store import summaries, tree
 from memsvc.store.database import Tx
 from memsvc.store.files import File
+from memsvc.store.summaries import Told
+from memsvc.styles.files.summary_text import by_rules
 
 NEVER = datetime(1, 1, 1, tzinfo=UTC)
+HEAD_BYTES: Final = 2048
+"""What a summary in a listing is made from, where there is none by a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +30,12 @@ class Entry:
     created_at: datetime
     updated_at: datetime
     version: str | None = None
+    sha256: bytes | None = None
+    summary: str | None = None
 
 
 def file_entry(file: File) -> Entry:
-    return Entry(file.path, "FILE", file.size_bytes, file.created_at, file.updated_at, file.version)
+    return Entry(file.path, "FILE", file.size_bytes, file.created_at, file.updated_at, file.version, file.sha256)
 
 
 def rendered_entry(rendered: Rendered) -> Entry:
@@ -58,6 +67,21 @@ async def page(
     last = rows[-1]["path"] if len(rows) == most_rows else None
     entries = [entry for entry in entries if last is None or entry.path <= last]
     return sorted(entries, key=lambda entry: entry.path)[:most]
+
+
+async def told(tx: Tx, entries: Sequence[Entry], rendered: Mapping[str, Rendered]) -> list[Entry]:
+    """The same entries, the files among them with their summaries: by a model where it summarised the file as it is."""
+    stored = [entry.path for entry in entries if entry.type == "FILE" and entry.path not in rendered]
+    found = await summaries.told_at(tx, stored, head_bytes=HEAD_BYTES) if stored else {}
+    for path, one in rendered.items():
+        found[path] = Told(len(one.content), True, None, one.content[:HEAD_BYTES])
+    # made of as much text as a page may have, this takes too long to let everybody else wait
+    made = await to_thread.run_sync(lambda: {path: _summary(of) for path, of in found.items()})
+    return [replace(entry, summary=made.get(entry.path)) for entry in entries]
+
+
+def _summary(of: Told) -> str:
+    return of.summary or by_rules(of.head, size_bytes=of.size_bytes, is_text=of.is_text)
 
 
 def _possible_directories(path: str) -> list[str]:

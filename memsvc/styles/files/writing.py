@@ -1,21 +1,29 @@
 """Writes, deletes and moves of files, each whole or not at all."""
 
-from dataclasses import dataclass
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.paths import ROOT
+from memsvc.core.paths import PATH_BYTES_MAX, ROOT
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.store import files as store
+from memsvc.store import moves
 from memsvc.store.database import Database, Tx
+from memsvc.store.files import File, GoneMeanwhileError
 from memsvc.store.locks import TREE_LOCK
+from memsvc.store.quotas import spend
 from memsvc.styles.files.content import is_utf8
+from memsvc.styles.files.indexing import AT_ONCE_BYTES, Change, Indexing
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.preconditions import check_version
+from memsvc.styles.files.preconditions import ANY_STATE, Precondition, digest
 
 Mode = Literal["APPEND", "OVERWRITE", "TRUNCATE"]
+ATTEMPTS_MAX: Final = 20
+"""How often a write begins anew because its file was moved or deleted while it waited for it."""
 KEPT_ROOTS = ("/memory", "/whiteboard", "/notebook")
 """Where the memory itself keeps its files: callers may read there, and write anywhere else."""
 _KEPT_TOLD = ", ".join(KEPT_ROOTS)
@@ -32,10 +40,11 @@ class Written:
 class Writing:
     """The file store as callers change it."""
 
-    def __init__(self, database: Database, clock: Clock, options: FilesOptions) -> None:
+    def __init__(self, database: Database, clock: Clock, options: FilesOptions, indexing: Indexing) -> None:
         self._database = database
         self._clock = clock
         self._options = options
+        self._indexing = indexing
 
     async def write(
         self,
@@ -45,50 +54,117 @@ class Writing:
         *,
         mode: Mode,
         offset: int = 0,
-        expected_version: str | None = None,
-        create_only: bool = False,
+        when: Precondition = ANY_STATE,
     ) -> Written:
-        """Write a file, whole or not at all. PAYLOAD_TOO_LARGE, QUOTA_EXCEEDED, NOT_DIRECTORY, IS_DIRECTORY,
-        INVALID_OFFSET, VERSION_CONFLICT, ALREADY_EXISTS (`create_only`), or PERMISSION_DENIED where the memory itself
-        keeps its files."""
-        wanted = _Write(path, content, mode, offset, expected_version, create_only)
-        self._check_write(wanted)
-        async with self._database.begin(scope) as tx:
-            file = await store.find(tx, path, for_update=True)
-            try:
-                version = await self._put(tx, file, wanted)
-            except MemsvcError as error:
-                if error.code is not Code.ALREADY_EXISTS or create_only:
-                    raise
-                # made by somebody else meanwhile; whoever tried to make it holds the tree, so there it stays
-                version = await self._put(tx, await store.find(tx, path, for_update=True), wanted)
-        return Written(len(content), version)
+        """Write a file, whole or not at all, and make it findable. PAYLOAD_TOO_LARGE, QUOTA_EXCEEDED, NOT_DIRECTORY,
+        IS_DIRECTORY, INVALID_OFFSET, VERSION_CONFLICT or ALREADY_EXISTS (`when`), or PERMISSION_DENIED where the memory
+        itself keeps its files.
 
-    async def delete(self, scope: Scope, path: str, *, recursive: bool, expected_version: str | None = None) -> int:
+        A TRUNCATE that demands a content by its hash, but finds what it would write, succeeds and changes nothing, so
+        that it can be sent again by whoever never saw the answer. A demanded version is stricter: it is there or not.
+        """
+        wanted = _Write(path, content, mode, offset, when)
+        self._check_write(wanted)
+        for _ in range(ATTEMPTS_MAX - 1):
+            with suppress(GoneMeanwhileError):
+                return await self._write(scope, wanted)
+        return await self._write(scope, wanted)
+
+    async def delete(self, scope: Scope, path: str, *, recursive: bool, when: Precondition = ANY_STATE) -> int:
         """Delete a file, or a directory with all that is in it; how many files went. NOT_FOUND, NOT_EMPTY for a
-        directory without `recursive`, VERSION_CONFLICT unless a file at `expected_version` is there, PERMISSION_DENIED
-        for the root and for what the memory itself keeps."""
+        directory without `recursive`, VERSION_CONFLICT unless a file as demanded is there, PERMISSION_DENIED for the
+        root and for what the memory itself keeps."""
         if path == ROOT:
             raise MemsvcError(Code.PERMISSION_DENIED, "root directory cannot be deleted")
-        _refuse_kept(path)
+        refuse_kept(path)
         async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
-            file = await store.find(tx, path, for_update=True) if expected_version else await store.find(tx, path)
-            check_version(file, expected_version)
+            file = await store.find(tx, path, for_update=True)
+            await when.check(tx, file)
             now = self._clock.now()
-            recursive = recursive and file is None
-            deleted, size_bytes = await store.delete(tx, path, recursive=recursive, now=now, keep_owned=True)
+            deep = recursive and file is None
+            at_once = 0 if deep else AT_ONCE_BYTES
+            deleted, size_bytes = await moves.delete(
+                tx, path, recursive=deep, now=now, keep_owned=True, unindex_bytes=at_once
+            )
             if not deleted and await store.is_directory(tx, path):
                 raise MemsvcError(
                     Code.NOT_EMPTY, "the directory is not empty", recovery="set recursive to delete all in it"
                 )
             if not deleted:
                 raise MemsvcError(Code.NOT_FOUND, "there is no such file or directory")
-            await store.spend(tx, -size_bytes, project_bytes_max=self._options.project_bytes_max, now=now)
+            if file is not None:
+                await self._indexing.gone(tx, file)
+            else:
+                await self._indexing.many_gone(tx)
+            await self._spend(tx, -size_bytes, now)
         return deleted
 
-    async def _put(self, tx: Tx, file: store.File | None, wanted: "_Write") -> str:
+    async def rename(
+        self,
+        scope: Scope,
+        source: str,
+        destination: str,
+        *,
+        overwrite: bool = False,
+        when: Precondition = ANY_STATE,
+        destination_when: Precondition = ANY_STATE,
+    ) -> int:
+        """Move a file, or a directory with all that is in it, history and all; how many files moved, 0 for a path to
+        itself. INVALID_PATH for the root and for a directory into itself, NOT_FOUND, NOT_DIRECTORY, ALREADY_EXISTS
+        unless `overwrite` puts a file in the place of a file, VERSION_CONFLICT, PERMISSION_DENIED."""
+        for path in (source, destination):
+            if path == ROOT:
+                raise MemsvcError(Code.INVALID_PATH, "the root cannot be moved, nor moved to")
+            refuse_kept(path)
+        destination_when.check_sense()
+        async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
+            file = await store.find(tx, source, for_update=True)
+            if file is None and not await store.is_directory(tx, source):
+                raise MemsvcError(Code.NOT_FOUND, "there is no such file or directory")
+            await when.check(tx, file)
+            if source == destination:
+                return 0
+            if file is None and destination.startswith(source + "/"):
+                raise MemsvcError(Code.INVALID_PATH, "a directory cannot be moved into itself")
+            there = await store.find(tx, destination, for_update=True)
+            await destination_when.check(tx, there)
+            if there is not None and file is not None and overwrite:
+                await moves.delete(
+                    tx,
+                    destination,
+                    recursive=False,
+                    now=self._clock.now(),
+                    keep_owned=True,
+                    unindex_bytes=AT_ONCE_BYTES,
+                )
+                await self._indexing.gone(tx, there)
+            moved = await _move(tx, source, destination)
+            await self._indexing.moved(tx, replace(file, path=destination) if file else destination)
+            if there is not None:
+                await self._spend(tx, -there.size_bytes, self._clock.now())
+        return moved
+
+    async def _write(self, scope: Scope, wanted: "_Write") -> Written:
+        async with self._database.begin(scope) as tx:
+            file = await store.find(tx, wanted.path, for_update=True)
+            try:
+                version = await self._put(tx, file, wanted)
+            except MemsvcError as error:
+                if error.code is not Code.ALREADY_EXISTS or file is not None:
+                    raise
+                # made by somebody else meanwhile; whoever tried to make it holds the tree, so there it stays
+                version = await self._put(tx, await store.find(tx, wanted.path, for_update=True), wanted)
+        return Written(len(wanted.content), version)
+
+    async def _put(self, tx: Tx, file: File | None, wanted: "_Write") -> str:
         """Check a write against the file that is there, if any, and do it; the new version."""
-        _check_preconditions(file, wanted)
+        if file is not None and file.owner:
+            raise MemsvcError(Code.PERMISSION_DENIED, "this file is kept by the memory itself")
+        if file is not None and await _holds_already(tx, file, wanted):
+            return file.version
+        await wanted.when.check(tx, file)
+        if file is not None and wanted.adds_nothing:
+            return file.version
         now = self._clock.now()
         size_bytes = file.size_bytes if file else 0
         whole = await _result(tx, file, wanted)
@@ -97,22 +173,32 @@ class Writing:
             raise MemsvcError(
                 Code.PAYLOAD_TOO_LARGE, f"a file may hold {self._options.file_bytes_max} bytes at the most"
             )
-        version = await _store_content(tx, file, wanted, whole, now)
-        await store.spend(tx, grown, project_bytes_max=self._options.project_bytes_max, now=now)
-        return version
+        change = Change(whole, wanted.content)
+        written = await _store(tx, file, wanted.path, change, now)
+        await self._indexing.follow(tx, file, written, change)
+        await self._spend(tx, grown, now)
+        return written.version
+
+    async def _spend(self, tx: Tx, delta_bytes: int, now: datetime) -> None:
+        await spend(
+            tx,
+            delta_bytes,
+            project_bytes_max=self._options.project_bytes_max,
+            tenant_bytes_max=self._options.tenant_bytes_max,
+            now=now,
+        )
 
     def _check_write(self, wanted: "_Write") -> None:
         if wanted.path == ROOT:
             raise MemsvcError(Code.INVALID_PATH, "a file needs a path")
-        _refuse_kept(wanted.path)
+        refuse_kept(wanted.path)
+        wanted.when.check_sense()
         if len(wanted.content) > self._options.payload_bytes_max:
             raise MemsvcError(
                 Code.PAYLOAD_TOO_LARGE, f"one write may hold {self._options.payload_bytes_max} bytes at the most"
             )
         if wanted.offset < 0 or (wanted.mode == "TRUNCATE" and wanted.offset != 0):
             raise MemsvcError(Code.INVALID_OFFSET, "offset must be 0 with TRUNCATE, and never negative")
-        if wanted.create_only and wanted.expected_version is not None:
-            raise MemsvcError(Code.INVALID_ARGUMENT, "expected_version and create_only exclude each other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +207,38 @@ class _Write:
     content: bytes
     mode: Mode
     offset: int
-    expected_version: str | None
-    create_only: bool
+    when: Precondition
+
+    @property
+    def adds_nothing(self) -> bool:
+        return self.mode == "APPEND" and not self.content
 
 
-async def _result(tx: Tx, file: store.File | None, wanted: _Write) -> bytes | None:
+async def _holds_already(tx: Tx, file: File, wanted: _Write) -> bool:
+    """Whether a write by content finds its own result there."""
+    by_content = wanted.mode == "TRUNCATE" and wanted.when.content_sha256 is not None
+    if not by_content or wanted.when.expected_version is not None or file.size_bytes != len(wanted.content):
+        return False
+    return await digest(tx, file) == hashlib.sha256(wanted.content).digest()
+
+
+async def _result(tx: Tx, file: File | None, wanted: _Write) -> bytes | None:
     """The whole new content, or None when the content is simply added to the end of the file."""
-    size_bytes = file.size_bytes if file else 0
+    if file is None:
+        if wanted.mode == "OVERWRITE" and wanted.offset > 0:
+            raise MemsvcError(Code.INVALID_OFFSET, "offset beyond eof")
+        return wanted.content
     match wanted.mode:
         case "APPEND":
             return None
         case "TRUNCATE":
             return wanted.content
         case "OVERWRITE":
-            if wanted.offset > size_bytes:
+            if wanted.offset > file.size_bytes:
                 raise MemsvcError(Code.INVALID_OFFSET, "offset beyond eof")
-            if file is None or wanted.offset == size_bytes:
+            if wanted.offset == file.size_bytes and wanted.content:
                 return None
-            old = await store.read(tx, file, 0, size_bytes)
+            old = await store.read(tx, file, 0, file.size_bytes)
             whole = old[: wanted.offset] + wanted.content + old[wanted.offset + len(wanted.content) :]
             if file.is_text and is_utf8(wanted.content) and not is_utf8(whole):
                 raise MemsvcError(Code.INVALID_OFFSET, "the overwritten range would split a character")
@@ -147,26 +247,39 @@ async def _result(tx: Tx, file: store.File | None, wanted: _Write) -> bytes | No
             assert_never(wanted.mode)
 
 
-async def _store_content(tx: Tx, file: store.File | None, wanted: _Write, whole: bytes | None, now: datetime) -> str:
+async def _store(tx: Tx, file: File | None, path: str, change: Change, now: datetime) -> File:
+    if change.whole is None:
+        assert file is not None
+        is_text = is_utf8(change.added)
+        indexed_bytes = change.indexed_bytes(file, is_text=file.is_text and is_text)
+        return await store.append(tx, file, change.added, is_text=is_text, now=now, indexed_bytes=indexed_bytes)
+    is_text = is_utf8(change.whole)
+    indexed_bytes = change.indexed_bytes(file, is_text=is_text)
     if file is None:
-        whole = wanted.content if whole is None else whole
-        return (await store.create(tx, wanted.path, whole, is_text=is_utf8(whole), owner="", now=now)).version
-    if whole is None:
-        await store.append(tx, wanted.path, wanted.content, is_text=is_utf8(wanted.content), now=now)
-        return f"{file.incarnation.hex}:{file.revision + 1}"
-    return (await store.replace(tx, file, whole, is_text=is_utf8(whole), now=now)).version
+        return await store.create(
+            tx, path, change.whole, is_text=is_text, owner="", now=now, indexed_bytes=indexed_bytes
+        )
+    return await store.rewrite(tx, file, change.whole, is_text=is_text, now=now, indexed_bytes=indexed_bytes)
 
 
-def _refuse_kept(path: str) -> None:
+async def _move(tx: Tx, source: str, destination: str) -> int:
+    try:
+        await moves.occupied(tx, destination)
+    except MemsvcError as error:
+        if error.code is not Code.IS_DIRECTORY:
+            raise
+        raise MemsvcError(Code.ALREADY_EXISTS, "a directory is there already") from error
+    moved = await moves.move(tx, source, destination)
+    if moved.any_owned:
+        raise MemsvcError(Code.PERMISSION_DENIED, "files of the memory itself cannot be moved")
+    if moved.path_bytes > PATH_BYTES_MAX:
+        raise MemsvcError(Code.INVALID_PATH, f"a path would be longer than {PATH_BYTES_MAX} bytes")
+    return moved.files
+
+
+def refuse_kept(path: str) -> None:
+    """PERMISSION_DENIED where the memory itself keeps its files."""
     if any(path == root or path.startswith(root + "/") for root in KEPT_ROOTS):
         raise MemsvcError(
             Code.PERMISSION_DENIED, "the memory itself keeps its files here", recovery="write outside of " + _KEPT_TOLD
         )
-
-
-def _check_preconditions(file: store.File | None, wanted: _Write) -> None:
-    if file is not None and wanted.create_only:
-        raise MemsvcError(Code.ALREADY_EXISTS, "the file exists already")
-    check_version(file, wanted.expected_version)
-    if file is not None and file.owner:
-        raise MemsvcError(Code.PERMISSION_DENIED, "this file is kept by the memory itself")

@@ -12,9 +12,9 @@ import orjson
 from memsvc.core.facts import Fact
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.store import facts, files, guard, sessions, tree
+from memsvc.store import facts, files, guard, moves, sessions, tree
 from memsvc.store.database import Database, Tx
-from memsvc.store.locks import book_lock, session_lock
+from memsvc.store.locks import TREE_LOCK, book_lock, session_lock
 from memsvc.store.sessions import Session
 from memsvc.styles.turns import books, summaries
 from memsvc.styles.turns.books import Book
@@ -112,7 +112,7 @@ class Maintenance:
         fresh = timedelta(minutes=self._options.summary_refresh_interval_minutes)
         if file.updated_at >= changed_at or now - file.updated_at < fresh:
             return 0
-        await files.replace(tx, file, content, is_text=True, now=now)
+        await files.rewrite(tx, file, content, is_text=True, now=now)
         return 1
 
 
@@ -160,9 +160,10 @@ async def _forget(tx: Tx, swept: Sequence[Fact], now: datetime) -> None:
         lines = (await files.read(tx, file, 0, file.size_bytes)).splitlines(keepends=True)
         kept = b"".join(line for line in lines if not _speaks_of(line, records))
         if kept:
-            await files.replace(tx, file, kept, is_text=True, now=now)
+            await files.rewrite(tx, file, kept, is_text=True, now=now)
         else:
-            await files.delete(tx, path, now=now, keep_owned=False)
+            await tx.lock(TREE_LOCK)
+            await moves.delete(tx, path, now=now, keep_owned=False)
 
 
 def _speaks_of(line: bytes, records: set[str]) -> bool:

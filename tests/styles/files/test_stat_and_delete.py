@@ -21,6 +21,7 @@ async def test_nothing_has_no_type_no_size_and_no_times(files: FileDoor) -> None
         "created_at": NEVER,
         "updated_at": NEVER,
         "version": None,
+        "content_sha256": None,
     }
 
 
@@ -45,6 +46,7 @@ async def test_a_file_tells_when_it_was_made_and_last_changed(files: FileDoor, c
         "created_at": made,
         "updated_at": _json_time(clock),
         "version": version,
+        "content_sha256": None,  # it was appended to
     }
 
 
@@ -63,6 +65,7 @@ async def test_a_directory_is_as_new_as_the_newest_file_inside_it(files: FileDoo
         "created_at": NEVER,
         "updated_at": newest,
         "version": None,
+        "content_sha256": None,
     }
     assert (await files("stat", path="/d/old"))["updated_at"] < newest
 

@@ -1,0 +1,115 @@
+"""One URL of a model provider that takes JSON and answers JSON, within limits of time and size."""
+
+import math
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+import anyio
+import httpx
+import orjson
+
+from memsvc.core.errors import Code, MemsvcError
+
+RETRY_AFTER_S_MAX: Final = 60.0
+CONNECTIONS_MAX: Final = 20
+_PASSING: Final = frozenset({408, 409, 425, 429})
+_REFUSING: Final = frozenset({401, 403})
+
+
+class Endpoint:
+    """Posts to one URL. No message of an error holds what was sent, the key, or what came back."""
+
+    def __init__(self, name: str, url: str, api_key: str) -> None:
+        """`name` is the section of the settings, for messages. Proxies of the environment are not used."""
+        self._name = name
+        self._url = url
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        self._client = httpx.AsyncClient(
+            headers=headers,
+            timeout=None,  # noqa: S113 - `post` is given the time for all of it
+            limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX),
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
+
+    async def post(self, body: Any, *, timeout_s: float, answer_bytes_max: int) -> Any:
+        """The JSON that comes back, in one attempt.
+
+        UNAVAILABLE when the endpoint cannot be reached, is busy, broken or too slow, with its Retry-After where it sent
+        one; INTERNAL_ERROR when it refuses the request or answers anything but JSON of this size.
+        """
+        try:
+            with anyio.fail_after(timeout_s):
+                async with self._client.stream("POST", self._url, content=orjson.dumps(body)) as response:
+                    self._check(response)
+                    raw = await self._read(response, answer_bytes_max)
+        except TimeoutError as error:
+            raise self.unavailable(f"did not answer in {timeout_s * 1000:.0f} ms") from error
+        except httpx.HTTPError as error:
+            raise self.unavailable(f"cannot be reached ({type(error).__name__})") from error
+        try:
+            return orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            raise self.wrong("answered something that is not JSON") from None
+
+    def unavailable(self, what: str, retry_after_s: float | None = None) -> MemsvcError:
+        """The error for what may work later."""
+        return MemsvcError(Code.UNAVAILABLE, f"the {self._name} endpoint {what}", retry_after_s=retry_after_s)
+
+    def wrong(self, what: str, *, recovery: str | None = None) -> MemsvcError:
+        """The error for an endpoint that is not what the settings say."""
+        return MemsvcError(
+            Code.INTERNAL_ERROR,
+            f"the {self._name} endpoint {what}",
+            recovery=recovery or f"check the settings under {self._name}",
+        )
+
+    def _check(self, response: httpx.Response) -> None:
+        status = response.status_code
+        if status in _PASSING or status >= 500:
+            raise self.unavailable(f"answered with status {status}", _retry_after_s(response))
+        if status in _REFUSING:
+            raise self.wrong(f"answered with status {status}", recovery=f"check {self._name}.api_key")
+        if status != 200:
+            raise self.wrong(f"answered with status {status}")
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise self.wrong("compresses its answers though it was asked not to")
+
+    async def _read(self, response: httpx.Response, size_bytes_max: int) -> bytes:
+        raw = bytearray()
+        async for piece in response.aiter_raw():
+            raw += piece
+            if len(raw) > size_bytes_max:
+                raise self.wrong("answered far more than was asked for")
+        return bytes(raw)
+
+
+def _retry_after_s(response: httpx.Response) -> float | None:
+    """Retry-After in seconds; None for a date, which would compare two machines' clocks, and for nonsense."""
+    try:
+        seconds = float(response.headers.get("Retry-After", ""))
+    except ValueError:
+        return None
+    return min(seconds, RETRY_AFTER_S_MAX) if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def absolute_url(value: str) -> str:
+    """The same URL without a slash at its end; ValueError unless it is absolute, of the web, and without a user."""
+    parts = urlsplit(value)
+    if value and not (
+        parts.scheme in ("http", "https")
+        and parts.hostname
+        and parts.port != 0  # reads it: a ValueError when it is no port
+        and parts.username is None
+        and not parts.query
+        and not parts.fragment
+    ):
+        raise ValueError("must be an absolute URL such as https://api.example.com/v1, without user, query or fragment")
+    return value.rstrip("/")

@@ -1,0 +1,85 @@
+"""Opens the language model that the settings ask for."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from anyio import to_thread
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from memsvc.adapters.endpoint import absolute_url
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Llm, Meter
+
+if TYPE_CHECKING:
+    from memsvc.adapters.model_client import ModelClient
+
+_CALLS: Final = re.compile(r"(?:/v1)?/(?:responses|chat/completions|messages)$")
+
+
+class ModelOptions(BaseModel):
+    """Whether and which language model is asked. Without one, summaries and facts go by rules."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = Field(
+        "",
+        max_length=200,
+        pattern=r"^(?:(?:openai|openai-chat|anthropic):\S+)?$",
+        description="openai:NAME (Responses API), openai-chat:NAME (chat completions) or anthropic:NAME; empty: none",
+    )
+    base_url: str = Field(
+        "", description="URL of an endpoint that speaks the same, /v1 left out or not; empty: the provider's own"
+    )
+    api_key: str = Field(
+        "", repr=False, description="key of the endpoint; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY, if set"
+    )
+    timeout_ms: int = Field(60_000, ge=1, description="how long one answer may take, retries included")
+    retries: int = Field(2, ge=0, le=20, description="further attempts when the endpoint is busy or out of reach")
+
+    @field_validator("base_url")
+    @classmethod
+    def _absolute(cls, value: str) -> str:
+        return absolute_url(value)
+
+    @property
+    def endpoint_url(self) -> str:
+        """Where the API is, up to and with `/v1`; "" for the provider's own.
+
+        A URL of one call, such as `https://host/v1/responses`, stands for its API. One that leads to no version gets
+        `/v1`, but a call's URL is taken at its word: `https://host/api/v3/chat/completions` is the API
+        `https://host/api/v3`.
+        """
+        path = urlsplit(self.base_url).path
+        call = _CALLS.search(path)
+        if not self.base_url or path.endswith("/v1"):
+            return self.base_url
+        if call is None:
+            return f"{self.base_url}/v1"
+        return self.base_url[: -len(call[0])] + ("/v1" if call[0].startswith("/v1") else "")
+
+
+@asynccontextmanager
+async def llm(options: ModelOptions, meter: Meter) -> AsyncIterator[Llm | None]:
+    """The model, or None without a name; its connections are closed when the block ends.
+
+    INVALID_ARGUMENT where the packages that it needs are missing; an endpoint is not asked before it is needed. What
+    talks to models is imported here and not before: it takes seconds and tens of megabytes.
+    """
+    if not options.model:
+        yield None
+        return
+    async with await to_thread.run_sync(_client, options, meter) as client:
+        yield client
+
+
+def _client(options: ModelOptions, meter: Meter) -> "ModelClient":
+    try:
+        from memsvc.adapters.model_client import ModelClient  # noqa: PLC0415
+    except ImportError as error:
+        raise MemsvcError(
+            Code.INVALID_ARGUMENT, "a model needs packages that are missing", recovery="install memsvc[model]"
+        ) from error
+    return ModelClient(options, meter)

@@ -1,0 +1,204 @@
+"""Asks a language model over HTTP by pydantic-ai, within limits of time and size. Importing this takes seconds."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable
+from typing import Final, Self, TypeVar
+
+import anyio
+import httpx2
+from pydantic_ai import Agent, ModelRequest, ModelSettings, UnexpectedModelBehavior
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelHTTPError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelServerError,
+    ModelUnavailableError,
+)
+from pydantic_ai.models import Model
+from pydantic_ai.usage import RequestUsage, RunUsage
+
+from memsvc.adapters.llm import ModelOptions
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Meter, Output
+
+SECTION: Final = "model"
+OPENAI_URL: Final = "https://api.openai.com/v1"
+ANTHROPIC_URL: Final = "https://api.anthropic.com"
+NO_KEY: Final = "none"
+"""What the clients of both providers send where there is no key; they refuse to start with an empty one."""
+ANSWER_BYTES_MAX: Final = 4 * 2**20
+CONNECTIONS_MAX: Final = 20
+RETRY_AFTER_S_MAX: Final = 60.0
+_PASSING: Final = (
+    ModelConnectionError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelServerError,
+    ModelUnavailableError,
+)
+
+Answer = TypeVar("Answer")
+
+
+class ModelClient:
+    """The `Llm` that asks an endpoint. No message of an error holds what was sent, the key, or what came back."""
+
+    def __init__(self, options: ModelOptions, meter: Meter) -> None:
+        """Proxies and addresses of the environment are not used, redirections not followed, and nothing is traced."""
+        self.model = options.model
+        self._timeout_ms = options.timeout_ms
+        self._meter = meter
+        limits = httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX)
+        self._http = httpx2.AsyncClient(
+            transport=_Bounded(httpx2.AsyncHTTPTransport(limits=limits, trust_env=False)),
+            headers={"Accept-Encoding": "identity"},
+            timeout=options.timeout_ms / 1000,
+            trust_env=False,
+        )
+        self._model = _model(options, self._http)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    async def complete(self, instructions: str, text: str, *, output_tokens_max: int) -> str:
+        """What the model writes, not blank; where it came to the limit of tokens, as far as it came."""
+        request = ModelRequest.user_text_prompt(text, instructions=instructions)
+        response = await self._asked(
+            model_request(self._model, [request], model_settings=_settings(output_tokens_max), instrument=False)
+        )
+        self._count(response.usage)
+        if not response.text or not response.text.strip():
+            raise self._wrong("answered without a text")
+        return response.text
+
+    async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
+        """What the model finds in the text, as `output`; it is told once where its first answer was none."""
+        agent = Agent(self._model, output_type=output, instructions=instructions, retries=1)
+        result = await self._asked(agent.run(text, model_settings=_settings(output_tokens_max)))
+        self._count(result.usage)
+        return result.output
+
+    async def _asked(self, request: Awaitable[Answer]) -> Answer:
+        try:
+            with anyio.fail_after(self._timeout_ms / 1000):
+                return await request
+        except TimeoutError as error:
+            raise self._unavailable(f"did not answer in {self._timeout_ms} ms") from error
+        except ModelAPIError as error:
+            raise self._named(error) from error
+        except UnexpectedModelBehavior as error:
+            raise self._wrong("answered something else than was asked for") from error
+        except Exception as error:  # the clients read answers of any shape unchecked, and break in as many ways
+            raise self._wrong(f"answered what its client cannot read ({type(error).__name__})") from error
+
+    def _named(self, error: ModelAPIError) -> MemsvcError:
+        status = error.status_code if isinstance(error, ModelHTTPError) else None
+        told = f"answered with status {status}" if status else f"cannot be reached ({type(error).__name__})"
+        if isinstance(error, _PASSING) or (status is not None and (status in (408, 409, 425, 429) or status >= 500)):
+            after_s = error.retry_after
+            return self._unavailable(told, None if after_s is None else min(max(after_s, 0.0), RETRY_AFTER_S_MAX))
+        if isinstance(error, ModelAuthenticationError):
+            return self._wrong(told, recovery=f"check {SECTION}.api_key")
+        return self._wrong(told if status else "answered with an error")
+
+    def _unavailable(self, what: str, retry_after_s: float | None = None) -> MemsvcError:
+        return MemsvcError(Code.UNAVAILABLE, f"the {SECTION} endpoint {what}", retry_after_s=retry_after_s)
+
+    def _wrong(self, what: str, *, recovery: str | None = None) -> MemsvcError:
+        return MemsvcError(
+            Code.INTERNAL_ERROR,
+            f"the {SECTION} endpoint {what}",
+            recovery=recovery or f"check the settings under {SECTION}",
+        )
+
+    def _count(self, usage: RequestUsage | RunUsage) -> None:
+        self._meter.add("memsvc_model_tokens_total", usage.input_tokens, direction="input")
+        self._meter.add("memsvc_model_tokens_total", usage.output_tokens, direction="output")
+
+
+def _settings(output_tokens_max: int) -> ModelSettings:
+    # thinking would be paid for out of the same tokens
+    return ModelSettings(max_tokens=output_tokens_max, thinking=False)
+
+
+def _model(options: ModelOptions, http: httpx2.AsyncClient) -> Model:
+    """Everything is given, so that no client looks for it in the environment or on the machine."""
+    provider, _, name = options.model.partition(":")
+    if provider == "anthropic":
+        return _anthropic(options, name, http)
+    from openai import AsyncOpenAI  # noqa: PLC0415 - one provider's client is enough
+    from pydantic_ai.models.openai import (  # noqa: PLC0415
+        OpenAIChatModel,
+        OpenAIResponsesModel,
+        OpenAIResponsesModelSettings,
+    )
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
+
+    client = AsyncOpenAI(
+        api_key=options.api_key or os.environ.get("OPENAI_API_KEY") or NO_KEY,
+        base_url=options.endpoint_url or OPENAI_URL,
+        http_client=http,
+        timeout=options.timeout_ms / 1000,
+        max_retries=options.retries,
+    )
+    if provider == "openai-chat":
+        return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=client))
+    # what is sent belongs to tenants: it is not to be kept by the provider
+    kept_nowhere = OpenAIResponsesModelSettings(openai_store=False)
+    return OpenAIResponsesModel(name, provider=OpenAIProvider(openai_client=client), settings=kept_nowhere)
+
+
+def _anthropic(options: ModelOptions, name: str, http: httpx2.AsyncClient) -> Model:
+    from anthropic import AsyncAnthropic  # noqa: PLC0415 - one provider's client is enough
+    from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
+
+    client = AsyncAnthropic(
+        api_key=options.api_key or os.environ.get("ANTHROPIC_API_KEY") or NO_KEY,
+        base_url=options.endpoint_url.removesuffix("/v1") or ANTHROPIC_URL,
+        http_client=http,
+        timeout=options.timeout_ms / 1000,
+        max_retries=options.retries,
+    )
+    return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=client))
+
+
+class _Bounded(httpx2.AsyncBaseTransport):
+    """Cuts answers off that are far longer than any that was asked for, or that are compressed, and so may be."""
+
+    def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
+        self._transport = transport
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._transport.handle_async_request(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        plain = response.headers.pop("Content-Encoding", "identity") == "identity"
+        response.stream = _BoundedStream(response.stream, ANSWER_BYTES_MAX if plain else 0)
+        return response
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, bytes_max: int) -> None:
+        self._stream = stream
+        self._bytes_max = bytes_max
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = self._bytes_max
+        async for piece in self._stream:
+            yield piece[:left]
+            left -= len(piece)
+            if left <= 0:
+                return
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -1,0 +1,96 @@
+"""Reranking by an endpoint that speaks Cohere's rerank: theirs, or one of the servers that do so too."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from math import isfinite
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from memsvc.adapters.endpoint import Endpoint, absolute_url
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Reranker
+
+SECTION: Final = "rerank"
+TEXT_CHARS_MAX: Final = 8000
+"""Characters of a question or text that are sent; models of this kind read less."""
+ANSWER_BYTES_SPARE: Final = 2**20
+RESULT_BYTES_MAX: Final = 16 * TEXT_CHARS_MAX
+"""Room for one result of an endpoint that repeats the text."""
+
+
+class RerankOptions(BaseModel):
+    """Whether and how the best results of a search are put in a better order by a model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    endpoint: str = Field("", description="URL to post to, such as https://api.cohere.com/v2/rerank; empty: none")
+    model: str = Field("rerank-v3.5", min_length=1, max_length=200, description="model to ask for")
+    api_key: str = Field("", repr=False, description="key of the endpoint; empty: none is sent")
+    timeout_ms: int = Field(6000, ge=1, description="how long a search waits for the better order")
+
+    @field_validator("endpoint")
+    @classmethod
+    def _absolute(cls, value: str) -> str:
+        return absolute_url(value)
+
+
+@asynccontextmanager
+async def reranker(options: RerankOptions) -> AsyncIterator[Reranker | None]:
+    """The reranker of the options, or None without an endpoint; its connections are closed when the block ends."""
+    if not options.endpoint:
+        yield None
+        return
+    async with Endpoint(SECTION, options.endpoint, options.api_key) as endpoint:
+        yield HttpReranker(endpoint, options)
+
+
+class HttpReranker:
+    """The `Reranker` that asks an endpoint, once, within its time."""
+
+    def __init__(self, endpoint: Endpoint, options: RerankOptions) -> None:
+        self._endpoint = endpoint
+        self._options = options
+
+    async def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Scores in the order of the texts. Whatever goes wrong is UNAVAILABLE: a search has an order without it."""
+        if not texts:
+            return []
+        body = {
+            "model": self._options.model,
+            "query": _sent(question),
+            "documents": [_sent(text) for text in texts],
+            "top_n": len(texts),
+        }
+        try:
+            answer = await self._endpoint.post(
+                body,
+                timeout_s=self._options.timeout_ms / 1000,
+                answer_bytes_max=ANSWER_BYTES_SPARE + len(texts) * RESULT_BYTES_MAX,
+            )
+        except MemsvcError as error:
+            if error.code is Code.UNAVAILABLE:
+                raise
+            raise MemsvcError(Code.UNAVAILABLE, error.message, recovery=error.recovery) from error
+        scores = _scores(answer, len(texts))
+        if scores is None:
+            raise self._endpoint.unavailable("answered other results than one score for each text")
+        return scores
+
+
+def _scores(answer: Any, wanted: int) -> list[float] | None:
+    """By index; None unless each text has one finite score."""
+    results = answer.get("results") if isinstance(answer, dict) else None
+    if not isinstance(results, list) or len(results) != wanted or not all(isinstance(one, dict) for one in results):
+        return None
+    scores: dict[int, float] = {}
+    for one in results:
+        index, score = one.get("index"), one.get("relevance_score")
+        if type(index) is not int or type(score) not in (int, float) or not isfinite(score):
+            return None
+        scores[index] = float(score)
+    return [scores[at] for at in range(wanted)] if scores.keys() == set(range(wanted)) else None
+
+
+def _sent(text: str) -> str:
+    return text[:TEXT_CHARS_MAX].encode(errors="replace").decode()

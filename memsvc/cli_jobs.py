@@ -1,0 +1,78 @@
+"""`memsvc jobs`: what waits, runs and has failed in the queue, over all tenants, and what to do about it."""
+
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from memsvc.adapters.clock import SystemClock
+from memsvc.cli_options import Config, DataDir, settings_of, tenant_of, with_database
+from memsvc.gateway.jobs import shown
+from memsvc.store import backlog
+from memsvc.store.backlog import JobState
+from memsvc.store.database import Database
+
+commands = typer.Typer(help="Jobs: what waits in the queue, runs, or has failed for good.", no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
+Numbers = Annotated[list[int], typer.Argument(help="Jobs by their number in the list.", metavar="JOB...")]
+COLUMNS = ("id", "state", "name", "project", "subject", "failures", "code", "queued_at", "tenant")
+
+
+@commands.command("list")
+def list_jobs(
+    state: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only jobs of this tenant.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="So many at the most.")] = 1000,
+    as_json: Json = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """List the jobs of the queue, newest first, one a line, columns separated by tabs."""
+    owner = None if tenant is None else tenant_of(tenant)
+    found = with_database(
+        settings_of(config, data_dir=data_dir),
+        lambda database: backlog.list_jobs(database, owner, state=state, limit=limit),
+    )
+    jobs = [shown(job) | {"tenant": job.ref.scope.tenant.hex()} for job in found]
+    if as_json:
+        _say_json(jobs)
+        return
+    print(*COLUMNS, sep="\t")
+    for job in jobs:
+        print(*("" if job[column] is None else job[column] for column in COLUMNS), sep="\t")
+
+
+@commands.command("retry")
+def retry(jobs: Numbers, as_json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """Let jobs that have failed be tried again."""
+
+    async def retry_each(database: Database) -> None:
+        for job in jobs:
+            await backlog.retry(database, job, SystemClock().now())
+            _say(as_json, job, "waiting")
+
+    with_database(settings_of(config, data_dir=data_dir), retry_each)
+
+
+@commands.command("drop")
+def drop(jobs: Numbers, as_json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """Take jobs that wait or have failed out of the queue. A later write queues another one."""
+
+    async def drop_each(database: Database) -> None:
+        for job in jobs:
+            await backlog.drop(database, job)
+            _say(as_json, job, "dropped")
+
+    with_database(settings_of(config, data_dir=data_dir), drop_each)
+
+
+def _say(as_json: bool, job: int, became: str) -> None:
+    if as_json:
+        _say_json({"id": job, "state": became})
+    else:
+        print(f"{became} {job}")
+
+
+def _say_json(value: Any) -> None:
+    print(orjson.dumps(value).decode())

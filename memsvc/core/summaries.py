@@ -1,0 +1,96 @@
+"""Says in one paragraph what a file is, from its beginning and without a model."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+import regex
+
+from memsvc.core.analysis import is_stop_word
+
+SUMMARY_WORDS_MAX: Final = 300
+SUMMARY_BYTES_MAX: Final = 2048
+OPENING_CHARACTERS_MAX: Final = 160
+TERMS_TOLD: Final = 5
+TERM_CHARACTERS_MAX: Final = 40
+HEAD_CHARACTERS_MAX: Final = 64 * 1024
+"""What is looked at of a longer beginning."""
+EMPTY: Final = "Empty file."
+
+_SOLID_CHARACTERS: Final = 64
+_SHARE_CHARACTERS: Final = 32
+_LETTERS_SHARE_MIN: Final = 0.3
+_RUN_CHARACTERS: Final = 4
+"""Characters of a run of Han that is likely one word; a longer one is counted by its pairs."""
+_TAG: Final = regex.compile(r"<[^<>]*>")
+_ANGLES: Final = str.maketrans("<>", "‹›")
+_FENCE: Final = regex.compile(r"`{3,}|~{3,}")
+_NO_TEXT: Final = regex.compile(r"[\p{Cc}\p{Zl}\p{Zp}]")
+_UNSEEN: Final = regex.compile(r"[\p{Cf}\p{Cs}\p{Co}\p{Cn}]")
+_UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々"
+_UNSPACED_LETTER: Final = regex.compile(rf"[{_UNSPACED}]")
+_WORD: Final = regex.compile(
+    r"(?V1)(?P<run>[\p{Han}々]{2,}+)|(?P<name>[\p{Katakana}ー]{2,}+)|[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{M}]{2,}+"
+    rf"|[\p{{L}}--[{_UNSPACED}]][[\p{{L}}\p{{N}}\p{{M}}_]--[{_UNSPACED}]]*+(?:['’]\p{{L}}++)?"
+)
+
+
+def summary(head: str, *, size_bytes: int, is_text: bool) -> str:
+    """One English paragraph about a file of `size_bytes` that begins with `head`: how it opens, about how many lines it
+    has, its most frequent words.
+
+    At most SUMMARY_WORDS_MAX words and SUMMARY_BYTES_MAX bytes, without fences, HTML tags and control characters,
+    whatever the file holds.
+    """
+    if size_bytes == 0:
+        return EMPTY
+    text = head[:HEAD_CHARACTERS_MAX]
+    if not is_text or _is_opaque(text.strip()):
+        return f"Opaque content of {size_bytes} bytes that does not read as text."
+    lines = _lines(text, size_bytes)
+    length = f"approximately {lines} {'line' if lines == 1 else 'lines'}"
+    opening = next((line for line in map(_clean, text.splitlines()) if line), "")
+    told = f'The file opens with "{opening}" and has {length}.' if opening else f"A text file of {length}."
+    terms = _frequent(text)
+    return f"{told} Frequent terms include {', '.join(terms)}." if terms else told
+
+
+def _is_opaque(text: str) -> bool:
+    letters_min = len(text) * _LETTERS_SHARE_MIN
+    solid = len(text) > _SOLID_CHARACTERS and not any(character.isspace() for character in text)
+    # scripts without spaces may fill a paragraph without any
+    if solid and len(_UNSPACED_LETTER.findall(text)) < letters_min:
+        return True
+    return len(text) >= _SHARE_CHARACTERS and sum(character.isalpha() for character in text) < letters_min
+
+
+def _lines(text: str, size_bytes: int) -> int:
+    ends = text.count("\n")
+    seen_bytes = len(text.encode("utf-8", "surrogatepass"))
+    if 0 < seen_bytes < size_bytes:
+        return max(1, round(ends * size_bytes / seen_bytes))
+    return max(1, ends + (not text.endswith("\n")))
+
+
+def _clean(line: str) -> str:
+    visible = _UNSEEN.sub("", _NO_TEXT.sub(" ", line))
+    # what stands between angle brackets after that is no tag any more
+    plain = _FENCE.sub(" ", _TAG.sub(" ", visible)).translate(_ANGLES)
+    return " ".join(plain.split())[:OPENING_CHARACTERS_MAX].strip()
+
+
+def _frequent(text: str) -> list[str]:
+    counts = Counter(word for word in _words(text) if len(word) <= TERM_CHARACTERS_MAX)
+    return sorted(counts, key=lambda word: (-counts[word], word))[:TERMS_TOLD]
+
+
+def _words(text: str) -> Iterator[str]:
+    for match in _WORD.finditer(_UNSEEN.sub("", _TAG.sub(" ", text))):
+        word = match[0].lower()
+        if match["run"] is not None and len(word) > _RUN_CHARACTERS:
+            yield from (first + second for first, second in pairwise(word))
+        elif match["run"] is not None or match["name"] is not None:
+            yield word
+        elif len(word) > 1 and not is_stop_word(word):
+            yield word.replace("’", "'").removesuffix("'s")

@@ -1,0 +1,90 @@
+"""What the headers of a request for bytes demand, as RFC 9110 has it: entity tags, preconditions and one byte range."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.datastructures import Headers
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+
+ANY: Final = "*"
+
+_TAG = r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"'
+_ONE_TAG = re.compile(_TAG)
+_TAGS = re.compile(rf"[ \t]*{_TAG}(?:[ \t]*,[ \t]*{_TAG})*[ \t]*")
+_RANGE = re.compile(r"bytes=[ \t]*([0-9]{0,1000})-([0-9]{0,1000})[ \t]*", re.IGNORECASE)
+_NOT_FOR_WRITES = ("content-encoding", "content-range", "if-modified-since", "if-unmodified-since")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCondition:
+    """What must hold for a write: that the file has this tag, or that there is no file."""
+
+    tag: str | None
+    absent: bool
+
+    def arguments(self) -> dict[str, str | bool]:
+        """The condition as arguments of the tools that write."""
+        demanded: dict[str, str | bool] = {} if self.tag is None else {"expected_version": self.tag}
+        return demanded | ({"create_only": True} if self.absent else {})
+
+
+def entity_tags(headers: Headers, name: str) -> list[str] | None:
+    """The entity tags of a header, quotes and all, `["*"]` for any, None without one; INVALID_ARGUMENT for nonsense."""
+    lines = headers.getlist(name)
+    if not lines:
+        return None
+    text = ", ".join(lines)
+    if text.strip() == ANY:
+        return [ANY]
+    if not _TAGS.fullmatch(text):
+        raise invalid(f"{name} must be * or entity tags in quotes")
+    return _ONE_TAG.findall(text)
+
+
+def write_condition(headers: Headers) -> WriteCondition:
+    """What `If-Match: "tag"` and `If-None-Match: *` demand of a write; INVALID_ARGUMENT for anything more, rather than
+    to write what was not meant."""
+    for name in _NOT_FOR_WRITES:
+        if name in headers:
+            raise invalid(f"{name} is not understood here")
+    match, none_match = entity_tags(headers, "if-match"), entity_tags(headers, "if-none-match")
+    if none_match is not None and none_match != [ANY]:
+        raise invalid("if-none-match must be * to write only what is not there yet")
+    if match is not None and (len(match) != 1 or not match[0].startswith('"')):
+        raise invalid("if-match must be the one strong entity tag that the file had when it was read")
+    return WriteCondition(match[0][1:-1] if match else None, none_match is not None)
+
+
+def check_match(headers: Headers, tag: str) -> None:
+    """VERSION_CONFLICT where If-Match names other states than `tag` (quoted, strong)."""
+    match = entity_tags(headers, "if-match")
+    if match is not None and match != [ANY] and tag not in match:
+        raise MemsvcError(Code.VERSION_CONFLICT, "the file is at none of these versions")
+
+
+def is_held(headers: Headers, tag: str) -> bool:
+    """Whether If-None-Match says that the caller has this state already."""
+    held = entity_tags(headers, "if-none-match")
+    return held is not None and (held == [ANY] or tag in [one.removeprefix("W/") for one in held])
+
+
+def byte_range(headers: Headers, tag: str, size_bytes: int) -> tuple[int, int] | None:
+    """The half-open range that is asked for; None for all: without Range, for several ranges, for a Range that is no
+    range of bytes, or an If-Range that names another state. INVALID_OFFSET where no byte of it exists."""
+    asked = _RANGE.fullmatch(headers.get("range", "")) if len(headers.getlist("range")) == 1 else None
+    if asked is None or headers.get("if-range", tag) != tag:
+        return None
+    first, last = asked.groups()
+    if not first:
+        if not last or (size_bytes == 0 and int(last) > 0):
+            return None
+        start, stop = max(0, size_bytes - int(last)), size_bytes
+    else:
+        if last and int(last) < int(first):
+            return None
+        start, stop = int(first), min(int(last) + 1, size_bytes) if last else size_bytes
+    if start >= size_bytes:
+        raise MemsvcError(Code.INVALID_OFFSET, "the range has no byte of the file", details={"size": size_bytes})
+    return start, stop

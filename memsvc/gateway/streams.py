@@ -1,0 +1,70 @@
+"""The content of files as the body of a request or of an answer."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC
+from email.utils import format_datetime
+from urllib.parse import quote
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import name_of
+from memsvc.core.tools import OpenFile
+from memsvc.gateway.conditions import byte_range, check_match, is_held
+from memsvc.gateway.dispatch import Raw
+
+
+async def received(request: Request, raw: Raw, size_max: int) -> bytes:
+    """The whole body. PAYLOAD_TOO_LARGE as soon as it is known to be over the limit, INVALID_CONTENT if it is cut."""
+    too_large = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"a file may hold {size_max} bytes at the most")
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > size_max:
+        raise too_large
+    chunks: list[bytes] = []
+    try:
+        async for chunk in request.stream():
+            raw.size_bytes += len(chunk)
+            if raw.size_bytes > size_max:
+                raise too_large
+            chunks.append(chunk)
+    except ClientDisconnect:
+        raise MemsvcError(Code.INVALID_CONTENT, "the body ended before it was whole") from None
+    return b"".join(chunks)
+
+
+async def sent(request: Request, opened: OpenFile) -> Response:
+    """The answer to a download, with its first piece in hand. VERSION_CONFLICT, INVALID_OFFSET as headers ask."""
+    tag = f'"{opened.tag}"'
+    headers = {
+        "ETag": tag,
+        "Last-Modified": format_datetime(opened.updated_at.astimezone(UTC), usegmt=True),
+        "Cache-Control": "private, no-cache",
+    }
+    check_match(request.headers, tag)
+    if is_held(request.headers, tag):
+        return Response(status_code=304, headers=headers)
+    name = name_of(opened.path)
+    headers |= {
+        "Content-Type": "text/plain; charset=utf-8" if opened.is_text else "application/octet-stream",
+        "Content-Disposition": f"attachment; filename=\"{name.replace('%', '_')}\"; filename*=UTF-8''{quote(name)}",
+        "Content-Length": str(opened.size_bytes),
+        "Accept-Ranges": "bytes",
+        "X-Content-Type-Options": "nosniff",
+    }
+    if request.method == "HEAD":
+        return Response(headers=headers)
+    part = byte_range(request.headers, tag, opened.size_bytes)
+    start, stop = part or (0, opened.size_bytes)
+    if part is not None:
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{opened.size_bytes}"
+        headers["Content-Length"] = str(stop - start)
+    pieces = opened.pieces(start, stop)
+    first = await anext(pieces, b"")
+    return StreamingResponse(_joined(first, pieces), 206 if part is not None else 200, headers)
+
+
+async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece

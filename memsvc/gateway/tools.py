@@ -1,0 +1,75 @@
+"""Every tool over plain HTTP: what there is, and a call of it."""
+
+from typing import Any
+
+import orjson
+from pydantic_core import from_json
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from memsvc.core.errors import invalid
+from memsvc.core.tools import Tool
+from memsvc.gateway.auth import caller_of
+from memsvc.gateway.dispatch import Dispatch, Outcome
+from memsvc.gateway.mcp import input_schema
+from memsvc.gateway.rest import REQUEST_ID, error_response
+
+TOOLS_PATH = "/api/tools"
+SURFACE = "rest"
+
+
+def routes(dispatch: Dispatch) -> list[BaseRoute]:
+    """`GET /api/tools`, the tools that the caller may see, and `POST /api/tools/{name}` with the arguments as JSON."""
+    listed = {tool.name: _listed(tool) for tool in dispatch.catalogue}
+
+    async def list_tools(request: Request) -> Response:
+        tools = dispatch.tools_for(caller_of(request.scope))
+        return Response(orjson.dumps({"tools": [listed[tool.name] for tool in tools]}), media_type="application/json")
+
+    async def call_tool(request: Request) -> Response:
+        name: str = request.path_params["name"]
+        return answer(request, await call(dispatch, request, name, await json_body(request)))
+
+    return [
+        Route(TOOLS_PATH, list_tools, methods=["GET"]),
+        Route(TOOLS_PATH + "/{name}", call_tool, methods=["POST"]),
+    ]
+
+
+def _listed(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "input_schema": input_schema(tool),
+        "hints": {"read_only": tool.read_only, "destructive": tool.destructive, "idempotent": tool.idempotent},
+    }
+
+
+async def json_body(request: Request) -> Any:
+    """What the body holds, {} where there is none; INVALID_ARGUMENT unless it is JSON and says so."""
+    body = await request.body()
+    if not body:
+        return {}
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
+        raise invalid("the body must be JSON", recovery="send the header Content-Type: application/json")
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError:
+        raise invalid("the body is not JSON") from None
+
+
+async def call(dispatch: Dispatch, request: Request, name: str, arguments: Any) -> Outcome:
+    """Call a tool on behalf of whoever sent the request."""
+    return await dispatch.call(
+        caller_of(request.scope), name, arguments, surface=SURFACE, request_id=request.scope[REQUEST_ID]
+    )
+
+
+def answer(request: Request, outcome: Outcome) -> Response:
+    """The result as it is, or the error with its status."""
+    if outcome.error is not None:
+        return error_response(outcome.error, request.scope)
+    return Response(outcome.text, media_type="application/json")

@@ -1,0 +1,216 @@
+"""The jobs that are in the queue, for those who look after them: which there are, how many, once more, and away."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.store.database import Database, Row, Tx
+from memsvc.store.jobs import Ref
+from memsvc.store.queue import LOG, QUEUE, statements
+
+_JOB_MAX = 2**63 - 1
+_OF_SUBJECT = "tenant = $1 AND project = $2 AND name = $3 AND subject = $4"
+
+
+class JobState(StrEnum):
+    """What a job of the queue is doing: waiting for its first or next attempt, running, or failed for good."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    FAILED = "failed"
+
+
+_STATUS = {JobState.WAITING: "queued", JobState.RUNNING: "picked", JobState.FAILED: "failed"}
+_STATE = {status: state for state, status in _STATUS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job as its tenant and operators see it: how many of its attempts failed, and the error code of the last one."""
+
+    ref: Ref
+    state: JobState
+    failures: int
+    code: Code | None
+    queued_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """How many jobs wait and have failed, by name, and for how long the oldest that could run has waited."""
+
+    waiting: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, int] = field(default_factory=dict)
+    oldest_s: dict[str, float] = field(default_factory=dict)
+
+
+_SELECT = f"""
+    SELECT q.id, q.entrypoint, q.status::text AS status, q.created, q.headers, tried.failures, tried.code
+    FROM {QUEUE} AS q CROSS JOIN LATERAL (
+        SELECT count(*) AS failures,
+               (array_agg(l.traceback ->> 'exception_message' ORDER BY l.id DESC))[1] AS code
+        FROM {LOG} AS l WHERE l.job_id = q.id AND l.traceback ->> 'exception_message' = ANY ($1)
+    ) AS tried
+"""
+
+
+def _queued(row: Row) -> QueuedJob:
+    return QueuedJob(
+        ref=Ref.read(row["id"], row["entrypoint"], row["headers"]),
+        state=_STATE[row["status"]],
+        failures=row["failures"],
+        code=None if row["code"] is None else Code(row["code"]),
+        queued_at=row["created"],
+    )
+
+
+async def list_jobs(
+    database: Database,
+    tenant: bytes | None = None,
+    *,
+    projects: Collection[str] | None = None,
+    state: JobState | None = None,
+    limit: int,
+) -> list[QueuedJob]:
+    """The jobs of a tenant, or of all, newest first; of some projects or in one state where that is given."""
+    wanted = [
+        ("q.status::text = ANY ({})", [_STATUS[state]] if state else list(_STATE)),
+        ("q.headers ->> 'tenant' = {}", None if tenant is None else tenant.hex()),
+        ("q.headers ->> 'project' = ANY ({})", None if projects is None else list(projects)),
+    ]
+    given = [(condition, value) for condition, value in wanted if value is not None]
+    where = " AND ".join(condition.format(f"${number}") for number, (condition, _) in enumerate(given, 3))
+    rows = await database.registry(
+        f"{_SELECT} WHERE {where} ORDER BY q.id DESC LIMIT $2", list(Code), limit, *(value for _, value in given)
+    )
+    return [_queued(row) for row in rows]
+
+
+async def _find(database: Database, job: int, tenant: bytes | None, projects: Collection[str] | None) -> Ref:
+    rows = (
+        await database.registry(f"SELECT id, entrypoint, headers FROM {QUEUE} WHERE id = $1", job)
+        if 0 <= job <= _JOB_MAX
+        else []
+    )
+    for row in rows:
+        ref = Ref.read(row["id"], row["entrypoint"], row["headers"])
+        if tenant in (None, ref.scope.tenant) and (projects is None or ref.scope.project in projects):
+            return ref
+    raise MemsvcError(Code.NOT_FOUND, "there is no such job")
+
+
+async def retry(
+    database: Database,
+    job: int,
+    now: datetime,
+    *,
+    tenant: bytes | None = None,
+    projects: Collection[str] | None = None,
+) -> Ref:
+    """Let a job that failed for good be tried again, as if it never had been.
+
+    NOT_FOUND when there is none, or not of this tenant and these projects; CONFLICT when it has not failed.
+    """
+    ref = await _find(database, job, tenant, projects)
+    async with database.begin(ref.scope) as tx:
+        await tx.execute(
+            """
+            INSERT INTO job_refs (tenant, project, name, subject, started, job, queued_at)
+            VALUES ($1, $2, $3, $4, true, $5, $6) ON CONFLICT DO NOTHING
+            """,
+            ref.name,
+            ref.subject,
+            job,
+            now,
+        )
+        if await _status(tx, job) != "failed":
+            raise MemsvcError(Code.CONFLICT, "only a job that has failed can be tried again")
+        await tx.unbound(statements().build_requeue_jobs_query(), [job])
+    return ref
+
+
+async def drop(
+    database: Database, job: int, *, tenant: bytes | None = None, projects: Collection[str] | None = None
+) -> Ref:
+    """Take a job that waits or has failed out of the queue: it will not run. A later write queues another one.
+
+    NOT_FOUND as `retry`; CONFLICT while it runs.
+    """
+    ref = await _find(database, job, tenant, projects)
+    async with database.begin(ref.scope) as tx:
+        await tx.fetch(f"SELECT FROM job_refs WHERE {_OF_SUBJECT} FOR UPDATE", ref.name, ref.subject)
+        status = await _status(tx, job)
+        if status == "picked":
+            raise MemsvcError(Code.CONFLICT, "the job is running", recovery="wait until it has ended")
+        await tx.unbound(f"DELETE FROM {QUEUE} WHERE id = $1", job)
+        begun = await tx.execute(
+            f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started AND job = $5", ref.name, ref.subject, job
+        )
+        if not begun and status == "queued" and not await _another_waits(tx, ref):
+            await tx.execute(f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND NOT started", ref.name, ref.subject)
+    return ref
+
+
+async def _status(tx: Tx, job: int) -> str | None:
+    rows = await tx.unbound(f"SELECT status::text AS status FROM {QUEUE} WHERE id = $1 FOR UPDATE", job)
+    return rows[0]["status"] if rows else None
+
+
+async def _another_waits(tx: Tx, ref: Ref) -> bool:
+    rows = await tx.unbound(
+        f"""
+        SELECT FROM {QUEUE} WHERE headers ->> 'tenant' = $1 AND headers ->> 'project' = $2
+        AND headers ->> 'subject' = $3 AND entrypoint = $4 AND status = 'queued' AND id <> $5 LIMIT 1
+        """,
+        ref.scope.tenant.hex(),
+        ref.scope.project,
+        ref.subject,
+        ref.name,
+        ref.job,
+    )
+    return bool(rows)
+
+
+async def forget_project(tx: Tx) -> int:
+    """Remove every job of a project, and when its sweeps were; how many jobs. One that runs is not stopped."""
+    await tx.execute("DELETE FROM job_refs WHERE tenant = $1 AND project = $2")
+    rows = await tx.unbound(
+        f"DELETE FROM {QUEUE} WHERE headers ->> 'tenant' = $1 AND headers ->> 'project' = $2 RETURNING id",
+        tx.scope.tenant.hex(),
+        tx.scope.project,
+    )
+    return len(rows)
+
+
+async def forget_tenant(tx: Tx) -> int:
+    """As `forget_project`, for all projects of a tenant; takes a transaction of the whole tenant."""
+    await tx.execute("DELETE FROM job_refs WHERE tenant = $1")
+    rows = await tx.unbound(f"DELETE FROM {QUEUE} WHERE headers ->> 'tenant' = $1 RETURNING id", tx.scope.tenant.hex())
+    return len(rows)
+
+
+async def read_backlog(database: Database, now: datetime) -> Backlog:
+    """What is in the queue, over all tenants."""
+    rows = await database.registry(
+        f"""
+        SELECT entrypoint AS name, count(*) FILTER (WHERE status = 'queued') AS waiting,
+               count(*) FILTER (WHERE status = 'failed') AS failed,
+               min(execute_after) FILTER (WHERE status = 'queued') AS since
+        FROM {QUEUE} GROUP BY entrypoint ORDER BY entrypoint
+        """
+    )
+    return Backlog(
+        waiting={row["name"]: row["waiting"] for row in rows if row["waiting"]},
+        failed={row["name"]: row["failed"] for row in rows if row["failed"]},
+        oldest_s={row["name"]: max(0.0, (now - row["since"]).total_seconds()) for row in rows if row["since"]},
+    )
+
+
+async def prune_log(database: Database, before: datetime) -> None:
+    """Remove what the queue noted about jobs that are long over."""
+    await database.registry(
+        f"DELETE FROM {LOG} AS l WHERE created < $1 AND NOT EXISTS (SELECT FROM {QUEUE} AS q WHERE q.id = l.job_id)",
+        before,
+    )

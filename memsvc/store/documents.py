@@ -1,0 +1,133 @@
+"""Documents: texts of the index that change, kept as pieces in the order of their bytes, each found by itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.core.chunks import Chunk
+from memsvc.store import index
+from memsvc.store.database import Row, Tx
+from memsvc.store.index import NewEntry, book_of
+
+ROLE = "document"
+SEGMENT_BITS = 7
+"""Pieces are long: with 1,024 of them to a row of postings, a common term would rewrite 8 KB with each piece."""
+
+
+PIECES_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece as it stands in the index: bytes `start` to `end` of a stream, found under its text and its cues.
+
+    The cues are a title line, then the context that its chunk was cut in.
+    """
+
+    entry: int
+    stream: int
+    start: int
+    end: int
+    text: str
+    cues: str
+
+    @property
+    def context(self) -> str:
+        return self.cues.partition("\n")[2]
+
+    @property
+    def indexed(self) -> str:
+        return f"{self.text}\n{self.cues}"
+
+
+async def pieces(tx: Tx, book: str, ref: str, *, most: int, not_of: int | None = None) -> list[Piece]:
+    """The first pieces of a document in order; with `not_of`, only those of other streams than this one."""
+    rows = await tx.fetch(
+        """
+        SELECT entry, stream, start, start + size_bytes AS end, text, cues FROM entries
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND ref = $4 AND role = 'document'
+            AND ($5::int8 IS NULL OR stream <> $5)
+        ORDER BY start LIMIT $6
+        """,
+        book_of(book),
+        ref,
+        not_of,
+        most,
+    )
+    return [_piece(row) for row in rows]
+
+
+async def last_piece(tx: Tx, book: str, ref: str, stream: int) -> Piece | None:
+    """The last piece of a stream of a document: the one that an append changes."""
+    row = await tx.fetchrow(
+        """
+        SELECT entry, stream, start, start + size_bytes AS end, text, cues FROM entries
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND ref = $4 AND role = 'document' AND stream = $5
+        ORDER BY start DESC LIMIT 1
+        """,
+        book_of(book),
+        ref,
+        stream,
+    )
+    return _piece(row) if row else None
+
+
+def _piece(row: Row) -> Piece:
+    return Piece(*row.values())
+
+
+async def change(
+    tx: Tx, book: str, ref: str, stream: int, *, title: str, old: Sequence[Piece], new: Sequence[Chunk], now: datetime
+) -> bool:
+    """Put new pieces in the place of old ones; what is the same stays as it is, its vector included. Whether any
+    piece is new."""
+    kept: list[int] = []
+    wanted = {(chunk.start, chunk.text, _cues(title, chunk)): chunk for chunk in new}
+    gone: dict[int, str] = {}
+    for piece in old:
+        if wanted.pop((piece.start, piece.text, piece.cues), None) is None:
+            gone[piece.entry] = piece.indexed
+        elif piece.stream != stream:
+            kept.append(piece.entry)
+    if kept:
+        await tx.execute(
+            """
+            UPDATE entries SET stream = $4 WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($5::int4[])
+            """,
+            book_of(book),
+            stream,
+            kept,
+        )
+    await index.remove(tx, book_of(book), gone)
+    if wanted:
+        entries = [
+            NewEntry(
+                ref=ref,
+                text=chunk.text,
+                cues=cues,
+                said_at=now,
+                role=ROLE,
+                stream=stream,
+                start=chunk.start,
+                size_bytes=len(chunk.text.encode()),
+            )
+            for (_, _, cues), chunk in wanted.items()
+        ]
+        await index.add(tx, {book: entries}, segment_bits=SEGMENT_BITS)
+    return bool(wanted)
+
+
+async def retitle(tx: Tx, book: str, ref: str, stream: int, *, title: str, now: datetime) -> bool:
+    """Let a document be found by another title. Whether it has pieces."""
+    old = [piece for piece in await pieces(tx, book, ref, most=PIECES_MAX) if piece.stream == stream]
+    new = [Chunk(piece.start, piece.text, piece.context) for piece in old]
+    return await change(tx, book, ref, stream, title=title, old=old, new=new, now=now)
+
+
+async def remove(tx: Tx, book: str, gone: Sequence[Piece]) -> None:
+    """Take pieces out of the index for good."""
+    await index.remove(tx, book_of(book), {piece.entry: piece.indexed for piece in gone})
+
+
+def _cues(title: str, chunk: Chunk) -> str:
+    return f"{title}\n{chunk.context}" if chunk.context else title

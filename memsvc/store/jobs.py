@@ -1,0 +1,191 @@
+"""Jobs from the write that needs them to the end of their run: at most one waits for each subject, and one runs.
+
+A row of `job_refs` stands for each job that waits or was begun. What is waiting is claimed in a transaction of its own
+before anything is read, so that every write is either seen by the job that waited for it or queues another one.
+"""
+
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+import asyncpg
+
+from memsvc.core.errors import Code
+from memsvc.core.scope import Scope
+from memsvc.store.database import Database, Tx
+from memsvc.store.queue import LOG, QUEUE, statements
+
+SWEEP = "sweep:"
+"""Before the name of a job with `every_s`: the row of `job_refs` that keeps when it was last queued for a project."""
+
+_OF_SUBJECT = "tenant = $1 AND project = $2 AND name = $3 AND subject = $4"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A job of the queue: its number there, and what it does about what, for whom."""
+
+    job: int
+    name: str
+    scope: Scope
+    subject: str
+
+    @classmethod
+    def read(cls, job: int, name: str, headers: Mapping[str, object] | None) -> "Ref":
+        """From what the queue keeps of it."""
+        about = headers or {}
+        scope = Scope(bytes.fromhex(str(about["tenant"])), str(about["project"]))
+        return cls(job, name, scope, str(about["subject"]))
+
+
+class Claim(Enum):
+    """What a worker is to do with a job that it was given: run it, come back for it, or let it be."""
+
+    RUN = auto()
+    BUSY = auto()
+    NOTHING_LEFT = auto()
+
+
+async def enqueue(tx: Tx, name: str, subject: str, *, now: datetime, delay_s: float = 0.0) -> None:
+    """Have a job done after this transaction, and never if it is rolled back: one round trip when it already waits.
+
+    Of several writers one queues it; the others hold its row until they end, so that the job sees what they wrote.
+    Call it last in a transaction, and for several jobs in one order, for the same reason. The subject is an
+    identifier, never content. Where the job already waits, `delay_s` changes nothing.
+    """
+    ticket = -1 - secrets.randbits(62)  # the job has no number yet, and ours must be told from another writer's
+    waiting = await tx.fetchval(
+        """
+        INSERT INTO job_refs AS r (tenant, project, name, subject, started, job, queued_at)
+        VALUES ($1, $2, $3, $4, false, $5, $6)
+        ON CONFLICT (tenant, project, name, subject, started) DO UPDATE SET queued_at = r.queued_at
+        RETURNING job
+        """,
+        name,
+        subject,
+        ticket,
+        now,
+    )
+    if waiting == ticket:
+        about = {"tenant": tx.scope.tenant.hex(), "project": tx.scope.project, "subject": subject}
+        delay = timedelta(seconds=delay_s)
+        await tx.unbound(statements().build_enqueue_query(), [0], [name], [None], [delay], [None], [about])
+
+
+async def claim(database: Database, ref: Ref) -> Claim:
+    """Begin a job, in a transaction that is committed before the job reads anything.
+
+    BUSY while another job of its name and subject runs, on whichever worker. A job that was begun before goes on, and
+    one that failed for good or is gone makes room. NOTHING_LEFT when another job does or did what this one was for.
+    """
+    try:
+        async with database.begin(ref.scope) as tx:
+            return await _claim(tx, ref)
+    except asyncpg.UniqueViolationError:  # another one was begun between two of our statements
+        return Claim.BUSY
+
+
+async def _claim(tx: Tx, ref: Ref) -> Claim:
+    begun = await tx.fetchval(
+        f"SELECT job FROM job_refs WHERE {_OF_SUBJECT} AND started FOR UPDATE", ref.name, ref.subject
+    )
+    if begun == ref.job:
+        return Claim.RUN
+    status = None
+    if begun is not None:
+        rows = await tx.unbound(f"SELECT status::text AS status FROM {QUEUE} WHERE id = $1 FOR UPDATE", begun)
+        status = rows[0]["status"] if rows else None
+    if status == "picked":
+        waits = await tx.fetchval(
+            f"SELECT true FROM job_refs WHERE {_OF_SUBJECT} AND NOT started", ref.name, ref.subject
+        )
+        return Claim.BUSY if waits else Claim.NOTHING_LEFT
+    waited = await tx.fetchval(
+        f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND NOT started RETURNING queued_at", ref.name, ref.subject
+    )
+    if waited is None or status == "queued":  # the one that waits to be tried again will see what this one was for
+        return Claim.NOTHING_LEFT
+    if begun is not None:
+        await tx.execute(f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started", ref.name, ref.subject)
+        await tx.unbound(f"DELETE FROM {QUEUE} WHERE id = $1", begun)
+    await tx.execute(
+        "INSERT INTO job_refs (tenant, project, name, subject, started, job, queued_at)"
+        " VALUES ($1, $2, $3, $4, true, $5, $6)",
+        ref.name,
+        ref.subject,
+        ref.job,
+        waited,
+    )
+    return Claim.RUN
+
+
+async def finish(database: Database, ref: Ref) -> None:
+    """Make room for the next job of this name and subject."""
+    async with database.begin(ref.scope) as tx:
+        await tx.execute(
+            f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started AND job = $5", ref.name, ref.subject, ref.job
+        )
+
+
+async def failures(database: Database, ref: Ref) -> Counter[Code]:
+    """How often a job has failed since it was queued or tried again by somebody, by error code."""
+    rows = await database.registry(
+        f"""
+        SELECT traceback ->> 'exception_message' AS code, count(*) AS times FROM {LOG}
+        WHERE job_id = $1 AND traceback ->> 'exception_message' = ANY ($2)
+        AND id > coalesce((SELECT max(id) FROM {LOG} WHERE job_id = $1 AND status = 'failed'), 0)
+        GROUP BY 1
+        """,
+        ref.job,
+        list(Code),
+    )
+    return Counter({Code(row["code"]): row["times"] for row in rows})
+
+
+async def due_sweeps(tx: Tx, every_s: Mapping[str, int], now: datetime) -> Sequence[tuple[str, str]]:
+    """Which jobs, of those to be run regularly, are due in which projects of a tenant: (project, name).
+
+    Takes a transaction of the whole tenant. A project is there as soon as it has a file.
+    """
+    rows = await tx.fetch(
+        """
+        WITH RECURSIVE found (project) AS (
+            (SELECT project FROM files WHERE tenant = $1 ORDER BY project LIMIT 1)
+            UNION ALL
+            SELECT (SELECT project FROM files WHERE tenant = $1 AND project > found.project ORDER BY project LIMIT 1)
+            FROM found WHERE found.project IS NOT NULL
+        )
+        SELECT found.project, sweep.name FROM found
+        CROSS JOIN unnest($2::text[], $3::timestamptz[]) AS sweep (name, before)
+        LEFT JOIN job_refs AS r ON r.tenant = $1 AND r.project = found.project AND r.name = $4 || sweep.name
+            AND r.subject = '' AND NOT r.started
+        WHERE found.project IS NOT NULL AND (r.queued_at IS NULL OR r.queued_at <= sweep.before)
+        ORDER BY found.project, sweep.name
+        """,
+        list(every_s),
+        [now - timedelta(seconds=seconds) for seconds in every_s.values()],
+        SWEEP,
+    )
+    return [(row["project"], row["name"]) for row in rows]
+
+
+async def enqueue_sweep(tx: Tx, name: str, *, every_s: int, now: datetime) -> bool:
+    """Queue a regular job for a project and note when, if it is due: of several workers at once, one does."""
+    noted = await tx.fetchval(
+        """
+        INSERT INTO job_refs AS r (tenant, project, name, subject, started, job, queued_at)
+        VALUES ($1, $2, $3, '', false, 0, $4)
+        ON CONFLICT (tenant, project, name, subject, started) DO UPDATE SET queued_at = excluded.queued_at
+        WHERE r.queued_at <= $5
+        RETURNING true
+        """,
+        SWEEP + name,
+        now,
+        now - timedelta(seconds=every_s),
+    )
+    if noted:
+        await enqueue(tx, name, "", now=now)
+    return bool(noted)

@@ -1,0 +1,73 @@
+"""Files leave their path: deleted, softly, or moved with all that they were."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import below
+from memsvc.store.database import Tx
+from memsvc.store.files import PLACE, place, refuse_occupied
+
+
+async def delete(
+    tx: Tx, path: str, *, recursive: bool = True, now: datetime, keep_owned: bool, unindex_bytes: int = 0
+) -> tuple[int, int]:
+    """Soft-delete the file at a path, and with `recursive` all files inside it; how many, and how many bytes of
+    callers' files. The tree must be locked.
+
+    A file with no more than `unindex_bytes` in the index counts as taken out of it, which the caller then does.
+    PERMISSION_DENIED, and nothing deleted, when `keep_owned` and a file belongs to a style.
+    """
+    low, high = below(path) if recursive else ("", "")
+    rows = await tx.fetch(
+        """
+        UPDATE files SET deleted_at = $6, updated_at = $6, revision = revision + 1,
+                         indexed_bytes = CASE WHEN indexed_bytes <= $7 THEN 0 ELSE indexed_bytes END
+        WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND (path = $3 OR (path >= $4 AND path < $5))
+        RETURNING owner, size_bytes
+        """,
+        path,
+        low,
+        high,
+        now,
+        unindex_bytes,
+    )
+    if keep_owned and any(row["owner"] for row in rows):
+        raise MemsvcError(Code.PERMISSION_DENIED, "files of the memory itself cannot be deleted as files")
+    return len(rows), sum(row["size_bytes"] for row in rows if not row["owner"])
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a move moved: how many files, the longest of their new paths in bytes, and whether a style keeps any."""
+
+    files: int
+    path_bytes: int
+    any_owned: bool
+
+
+async def occupied(tx: Tx, path: str) -> None:
+    """Raise what stands in the way of something new at a path, as `files.create` does; the tree must be locked."""
+    refuse_occupied(await tx.fetchrow(PLACE, *place(path)))
+
+
+async def move(tx: Tx, source: str, destination: str) -> Moved:
+    """Let what is at and inside a path be at and inside another one, history and all; nothing may be there, and the
+    tree must be locked."""
+    row = await tx.fetchrow(
+        """
+        WITH moved AS (
+            UPDATE files SET path = $6 || substr(path, $7), revision = revision + 1
+            WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND (path = $3 OR (path >= $4 AND path < $5))
+            RETURNING octet_length(path) AS path_bytes, owner
+        )
+        SELECT count(*) AS files, coalesce(max(path_bytes), 0) AS path_bytes, coalesce(bool_or(owner <> ''), false)
+            AS any_owned FROM moved
+        """,
+        source,
+        *below(source),
+        destination,
+        len(source) + 1,
+    )
+    assert row is not None
+    return Moved(**row)

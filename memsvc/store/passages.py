@@ -1,0 +1,185 @@
+"""Passages: the pieces of live files that answer a question, across one project or several."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import isfinite
+from typing import NamedTuple
+
+from memsvc.core.paths import below
+from memsvc.core.ranking import LONG_LENGTH, SHORT_LENGTH
+from memsvc.store import vectors
+from memsvc.store.database import Tx
+from memsvc.store.index import book_of
+from memsvc.store.vectors import COARSE_FACTOR, COARSE_MIN, model_number
+
+SHORTCUT = 400
+"""Best pieces that are looked at first; only where too few of them are live, all others are."""
+
+
+class Place(NamedTuple):
+    """A piece by project and number."""
+
+    project: str
+    entry: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a file as a search shows it. `whole` tells that it is all there is in the file."""
+
+    path: str
+    start: int
+    end: int
+    text: str
+    whole: bool
+    stream: int
+    size_bytes: int
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What is searched: a book of documents in some projects, and there the files at and inside a path."""
+
+    book: str
+    projects: Sequence[str]
+    path: str
+
+    @property
+    def arguments(self) -> tuple[int, list[str], str, str, str]:
+        return book_of(self.book), list(self.projects), self.path, *below(self.path)
+
+
+async def search(tx: Tx, where: Where, asked: Sequence[str], *, best: int) -> dict[Place, float]:
+    """The best live pieces for some terms by exact BM25, over the statistics of all the projects together.
+
+    The transaction is one over all projects (`Database.begin_tenant`).
+    """
+    found: dict[Place, float] = {}
+    for most in (SHORTCUT, None):
+        rows = await tx.fetch(
+            _SEARCH, *where.arguments, list(asked), float(SHORT_LENGTH), float(LONG_LENGTH), most, best
+        )
+        found = {Place(row["project"], row["entry"]): row["total"] for row in rows if row["entry"] is not None}
+        if most is not None and (len(found) >= best or not rows or rows[0]["scored"] < most):
+            break
+    return found
+
+
+# $2 book, $3 projects, $4 path, $5 and $6 the range inside it. Live is what its file still is: neither deleted, nor
+# binary, nor of another stream, whatever the index still holds. Each OFFSET keeps a look-up by primary key what it is:
+# without statistics the planner would rather read all files of the project for each piece.
+_LIVE = """
+    SELECT f.path, f.size_bytes, f.stream, f.updated_at, e.start, e.size_bytes AS length_bytes, e.text
+    FROM (SELECT project, ref, stream, start, size_bytes, text, length FROM entries
+          WHERE tenant = $1 AND project = {place}.project AND book = $2 AND entry = {place}.entry OFFSET 0) AS e
+    CROSS JOIN LATERAL (
+        SELECT path, size_bytes, stream, updated_at, deleted_at, is_text FROM files
+        WHERE tenant = $1 AND project = e.project AND incarnation = e.ref::uuid OFFSET 0) AS f
+    WHERE e.length >= 0 AND f.deleted_at IS NULL AND f.is_text AND f.stream = e.stream
+        AND ($4 = '' OR f.path = $4 OR (f.path >= $5 AND f.path < $6))
+"""
+_SEARCH = f"""
+    WITH shelves AS MATERIALIZED (
+        SELECT project, entries, greatest(length, 1)::float8 AS length FROM books
+        WHERE tenant = $1 AND book = $2 AND project = ANY($3::text[])
+    ), whole AS MATERIALIZED (
+        SELECT entries, average, 0.4::float8 + 0.6 * least(1, greatest(0, (average - $8) / ($9 - $8::float8))) AS b
+        FROM (SELECT sum(entries)::float8 AS entries, sum(length) / greatest(sum(entries), 1)::float8 AS average
+              FROM shelves) AS sums
+    ), matched AS MATERIALIZED (
+        SELECT s.project, asked.number, m.held, m.hits
+        FROM shelves AS s CROSS JOIN unnest($7::text[]) WITH ORDINALITY AS asked (term, number)
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS held, array_agg(hit) AS hits FROM postings AS p CROSS JOIN LATERAL unnest(p.hits) AS hit
+            WHERE p.tenant = $1 AND p.project = s.project AND p.book = $2 AND p.term = asked.term COLLATE "C") AS m
+        WHERE m.held > 0
+    ), terms AS MATERIALIZED (
+        SELECT matched.project, matched.hits, weights.weight, 0.9 * (1 - whole.b) AS bare,
+               0.9 * whole.b / whole.average AS each
+        FROM whole CROSS JOIN matched JOIN (
+            SELECT number, ln(1 + (max(whole.entries) - sum(held) + 0.5::float8) / (sum(held) + 0.5::float8)) * 1.9
+                AS weight FROM matched CROSS JOIN whole GROUP BY number) AS weights USING (number)
+    ), heap AS MATERIALIZED (
+        SELECT t.project, (hit >> 32)::int4 AS entry, sum(
+            t.weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + t.bare + t.each * (hit & 65535))) AS total
+        FROM terms AS t CROSS JOIN LATERAL unnest(t.hits) AS hit
+        GROUP BY 1, 2 ORDER BY total DESC, entry DESC LIMIT $10
+    )
+    SELECT n.scored, found.* FROM (SELECT count(*) AS scored FROM heap) AS n LEFT JOIN (
+        SELECT h.project, h.entry, h.total
+        FROM (SELECT * FROM heap ORDER BY total DESC, entry DESC OFFSET 0) AS h
+        CROSS JOIN LATERAL ({_LIVE.format(place="h")} OFFSET 0) AS live LIMIT $11
+    ) AS found ON true
+"""
+
+
+async def alike(tx: Tx, where: Where, model: str, vector: Sequence[float], *, best: int) -> dict[Place, float]:
+    """The cosines of the best live pieces by their vectors, as `vectors.nearest` has them of one book; nothing where
+    this database keeps no vectors. Within a directory ten times as many are compared, as most may stand elsewhere."""
+    if not where.projects or not await vectors.available(tx):
+        return {}
+    coarse = max(COARSE_MIN, COARSE_FACTOR * best) * (10 if where.path else 1)
+    rows = await tx.fetch(_ALIKE, *where.arguments, model_number(model), list(vector), len(vector), coarse, best)
+    return {Place(row["project"], row["entry"]): 1 - row["distance"] for row in rows if isfinite(row["distance"])}
+
+
+_ALIKE = f"""
+    WITH asked AS MATERIALIZED (
+        SELECT $8::float4[]::halfvec AS vector, binary_quantize($8::float4[]::halfvec) AS signs
+    ), coarse AS MATERIALIZED (
+        SELECT p.project, one.entry FROM unnest($3::text[]) AS p (project) CROSS JOIN LATERAL (
+            SELECT entry FROM embeddings
+            WHERE tenant = $1 AND project = p.project AND book = $2 AND model = $7 AND length(signs) = $9
+            ORDER BY signs <~> (SELECT signs FROM asked), entry DESC LIMIT $10) AS one
+    )
+    SELECT coarse.project, coarse.entry, one.distance FROM coarse CROSS JOIN LATERAL (
+        SELECT vector <=> (SELECT vector FROM asked) AS distance FROM embeddings
+        WHERE tenant = $1 AND project = coarse.project AND book = $2 AND model = $7 AND entry = coarse.entry OFFSET 0
+    ) AS one CROSS JOIN LATERAL ({_LIVE.format(place="coarse")} OFFSET 0) AS live
+    ORDER BY one.distance, coarse.project, coarse.entry DESC LIMIT $11
+"""
+
+
+async def read(tx: Tx, where: Where, places: Sequence[Place]) -> Mapping[Place, Passage]:
+    """These pieces with their texts; those that are not live (any more), or outside of where, are left out."""
+    rows = await tx.fetch(
+        f"""
+        SELECT place.project, place.entry, live.* FROM unnest($7::text[], $8::int4[]) AS place (project, entry)
+        CROSS JOIN LATERAL ({_LIVE.format(place="place")} OFFSET 0) AS live WHERE place.project = ANY($3::text[])
+        """,
+        *where.arguments,
+        [place.project for place in places],
+        [place.entry for place in places],
+    )
+    return {
+        Place(row["project"], row["entry"]): Passage(
+            row["path"],
+            row["start"],
+            row["start"] + row["length_bytes"],
+            row["text"],
+            row["start"] == 0 and row["length_bytes"] == row["size_bytes"],
+            row["stream"],
+            row["size_bytes"],
+            row["updated_at"],
+        )
+        for row in rows
+    }
+
+
+async def heads(tx: Tx, streams: Sequence[tuple[str, int]], *, most_bytes: int) -> dict[tuple[str, int], bytes]:
+    """The beginnings of streams, each by its project and number."""
+    rows = await tx.fetch(
+        """
+        SELECT asked.project, asked.stream,
+               substring(string_agg(substring(b.content FOR $4), '' ORDER BY b.start) FOR $4) AS head
+        FROM unnest($2::text[], $3::int8[]) AS asked (project, stream) JOIN blocks AS b
+            ON b.tenant = $1 AND b.project = asked.project AND b.stream = asked.stream AND b.start < $4
+        GROUP BY 1, 2
+        """,
+        [project for project, _ in streams],
+        [stream for _, stream in streams],
+        most_bytes,
+    )
+    return {(row["project"], row["stream"]): row["head"] for row in rows}

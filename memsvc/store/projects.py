@@ -1,0 +1,39 @@
+"""The projects of a tenant: they exist because files are in them."""
+
+from collections.abc import Collection
+
+from memsvc.store.database import Tx
+
+
+async def names(tx: Tx, *, like: str, after: str, only: Collection[str] | None, most: int) -> list[str]:
+    """The projects that have live files, in byte order behind `after`, whose names have the characters of `like` in
+    this order, whatever is between them and whichever case they are in; only some projects, if these are given.
+
+    For a transaction over the whole tenant. A loose index scan: it costs a step a project, whatever the files.
+    """
+    if "\0" in like:  # which no text of the database can have
+        return []
+    rows = await tx.fetch(
+        """
+        WITH RECURSIVE walk AS (
+            (SELECT project FROM files WHERE tenant = $1 AND deleted_at IS NULL AND project > $2
+             ORDER BY project LIMIT 1)
+            UNION ALL
+            SELECT following.project FROM walk CROSS JOIN LATERAL (
+                SELECT project FROM files WHERE tenant = $1 AND deleted_at IS NULL AND project > walk.project
+                ORDER BY project LIMIT 1) AS following
+        )
+        SELECT project FROM walk
+        WHERE lower(project) LIKE $3 AND ($4::text[] IS NULL OR project = ANY($4)) LIMIT $5
+        """,
+        after,
+        _subsequence(like),
+        sorted(only) if only is not None else None,
+        most,
+    )
+    return [row["project"] for row in rows]
+
+
+def _subsequence(text: str) -> str:
+    """The pattern of LIKE for texts that have these characters in this order."""
+    return "%" + "".join(f"\\{character}%" if character in "\\%_" else f"{character}%" for character in text.lower())

@@ -1,0 +1,274 @@
+"""Taking away what is past its time: deleted files, and past states of files. Each function is one short step; what a
+killed step left is found and finished by the next one.
+
+What goes is hidden first, in one statement: its streams get a negative first revision and have no states from then on.
+Then their blocks go in batches. Nothing that can be read changes in between.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.store.database import Tx
+from memsvc.store.files import BLOCK_BYTES
+from memsvc.store.versions import REVISION_MAX, states_of
+
+SPARE_BLOCKS = 16
+"""A file may have so many small old blocks before they are worth a merge."""
+MERGE_BLOCKS = 1000
+MERGE_BYTES = 16 * BLOCK_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """What is kept: of every file what it was at `cutoff` and later, of callers' files the `newest` past states too.
+    Files that were deleted before `gone_before` go, and until then keep their last state."""
+
+    cutoff: datetime
+    newest: int
+    gone_before: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be done about a file: everything must go (`gone`), or some old states or blocks (`prune`).
+    `indexed`: entries of the index stand for it."""
+
+    incarnation: uuid.UUID
+    gone: bool
+    prune: bool
+    indexed: bool
+
+
+# The oldest revision of a file `f` that is kept, NULL or no row for all of them; $4 is Keep.cutoff, $5 Keep.newest. It
+# is the older one of what was in force at the cutoff (a deleted file has nothing after its end) and the last of the
+# newest.
+_KEPT_FROM = f"""
+    SELECT CASE WHEN f.deleted_at <= $4 THEN counted.revision
+                WHEN dated.revision < counted.revision THEN dated.revision
+                WHEN dated.revision IS NOT NULL THEN counted.revision END AS revision
+    FROM (
+        SELECT CASE WHEN f.deleted_at IS NULL THEN 1 + CASE f.owner WHEN '' THEN $5::int ELSE 0 END
+                    ELSE greatest(CASE f.owner WHEN '' THEN $5::int ELSE 0 END, 1) END AS most
+        WHERE f.revision > 1 AND f.created_at <= $4
+    ) AS newest LEFT JOIN LATERAL (
+        SELECT state.revision FROM (
+            SELECT stream, first_revision, created_at FROM streams
+            WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation AND first_revision > 0
+            ORDER BY first_revision DESC LIMIT newest.most
+        ) AS s CROSS JOIN LATERAL ({states_of(str(REVISION_MAX), "newest.most")}) AS state
+        ORDER BY state.revision DESC OFFSET newest.most - 1 LIMIT 1
+    ) AS counted ON true LEFT JOIN LATERAL (
+        SELECT greatest(s.first_revision, (
+            SELECT max(revision) FROM blocks
+            WHERE tenant = $1 AND project = $2 AND stream = s.stream AND created_at <= $4)) AS revision
+        FROM streams AS s
+        WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation AND first_revision > 0
+            AND coalesce(s.created_at, (
+                SELECT created_at FROM blocks
+                WHERE tenant = $1 AND project = $2 AND stream = s.stream AND start = 0), f.created_at) <= $4
+        ORDER BY first_revision DESC LIMIT 1
+    ) AS dated ON true
+"""
+
+
+async def due(tx: Tx, keep: Keep, *, after: uuid.UUID, most: int) -> list[Due]:
+    """The next files of the project behind `after`, in order of their incarnations, and what is to be done about each.
+
+    Fewer than `most` when there are no more behind them.
+    """
+    rows = await tx.fetch(
+        f"""
+        SELECT f.incarnation, coalesce(f.deleted_at < $6, false) AS gone, f.indexed_bytes > 0 AS indexed, (
+            EXISTS (SELECT FROM streams WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation
+                    AND first_revision < kept_from.revision)
+            OR EXISTS (SELECT FROM streams WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation
+                       AND first_revision < 0)
+            OR f.deleted_at IS NULL AND coalesce((
+                SELECT revision FROM blocks WHERE tenant = $1 AND project = $2 AND stream = f.stream
+                ORDER BY start OFFSET {SPARE_BLOCKS} + 2 * f.size_bytes / {BLOCK_BYTES} LIMIT 1) <= (
+                SELECT max(first_revision) FROM streams
+                WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation), false)) AS prune
+        FROM (SELECT * FROM files WHERE tenant = $1 AND project = $2 AND incarnation > $3
+              ORDER BY incarnation LIMIT $7) AS f
+        LEFT JOIN LATERAL ({_KEPT_FROM}) AS kept_from ON true
+        ORDER BY f.incarnation
+        """,
+        after,
+        keep.cutoff,
+        keep.newest,
+        keep.gone_before,
+        most,
+    )
+    return [Due(row["incarnation"], row["gone"], row["prune"], row["indexed"]) for row in rows]
+
+
+async def hold(tx: Tx, incarnation: uuid.UUID) -> bool:
+    """Hold a file, live or deleted, until the transaction ends; False when it is gone."""
+    held = await tx.fetchval(
+        "SELECT true FROM files WHERE tenant = $1 AND project = $2 AND incarnation = $3 FOR UPDATE", incarnation
+    )
+    return bool(held)
+
+
+async def hide_all(tx: Tx, incarnation: uuid.UUID) -> None:
+    """Leave a deleted file (held by `hold`) without states."""
+    await tx.execute(
+        """
+        UPDATE streams SET first_revision = -first_revision
+        WHERE tenant = $1 AND project = $2 AND incarnation = $3 AND first_revision > 0
+        """,
+        incarnation,
+    )
+
+
+async def hide_old(tx: Tx, incarnation: uuid.UUID, keep: Keep) -> None:
+    """Leave a file (held by `hold`) only the states that are kept."""
+    await tx.execute(
+        f"""
+        WITH kept AS (
+            SELECT s.first_revision, s.stream, kept_from.revision
+            FROM files AS f CROSS JOIN LATERAL ({_KEPT_FROM}) AS kept_from CROSS JOIN LATERAL (
+                SELECT first_revision, stream FROM streams
+                WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation
+                    AND first_revision BETWEEN 1 AND kept_from.revision
+                ORDER BY first_revision DESC LIMIT 1) AS s
+            WHERE f.tenant = $1 AND f.project = $2 AND f.incarnation = $3
+        ), shortened AS (
+            SELECT kept.*, (SELECT max(created_at) FROM blocks WHERE tenant = $1 AND project = $2
+                            AND stream = kept.stream AND blocks.revision = kept.revision) AS created_at
+            FROM kept WHERE kept.first_revision < kept.revision
+        ), begun AS (
+            UPDATE streams AS s SET first_revision = shortened.revision, created_at = shortened.created_at
+            FROM shortened WHERE s.tenant = $1 AND s.project = $2 AND s.incarnation = $3
+                AND s.first_revision = shortened.first_revision
+        )
+        UPDATE streams AS s SET first_revision = -s.first_revision FROM kept
+        WHERE s.tenant = $1 AND s.project = $2 AND s.incarnation = $3
+            AND s.first_revision > 0 AND s.first_revision < kept.first_revision
+        """,
+        incarnation,
+        keep.cutoff,
+        keep.newest,
+    )
+
+
+async def sweep(tx: Tx, incarnation: uuid.UUID, *, most: int) -> bool:
+    """Delete at most so many blocks of what is hidden of a file (held by `hold`), and then the empty streams; True when
+    all of it is gone."""
+    swept = await tx.execute(
+        """
+        WITH doomed AS (
+            SELECT b.stream, b.start FROM streams AS s JOIN blocks AS b
+                ON b.tenant = $1 AND b.project = $2 AND b.stream = s.stream
+            WHERE s.tenant = $1 AND s.project = $2 AND s.incarnation = $3 AND s.first_revision < 0 LIMIT $4
+        )
+        DELETE FROM blocks AS b USING doomed
+        WHERE b.tenant = $1 AND b.project = $2 AND b.stream = doomed.stream AND b.start = doomed.start
+        """,
+        incarnation,
+        most,
+    )
+    if swept == most:
+        return False
+    await tx.execute(
+        """
+        DELETE FROM streams AS s WHERE tenant = $1 AND project = $2 AND incarnation = $3 AND first_revision < 0
+            AND NOT EXISTS (SELECT FROM blocks WHERE tenant = $1 AND project = $2 AND stream = s.stream)
+        """,
+        incarnation,
+    )
+    return True
+
+
+async def forget(tx: Tx, incarnation: uuid.UUID) -> None:
+    """Delete the row of a file of which nothing else is left, and its summary if there is one."""
+    await tx.execute(
+        """
+        WITH gone AS (
+            DELETE FROM files AS f WHERE tenant = $1 AND project = $2 AND incarnation = $3 AND deleted_at IS NOT NULL
+                AND NOT EXISTS (SELECT FROM streams WHERE tenant = $1 AND project = $2 AND incarnation = $3)
+            RETURNING incarnation
+        )
+        DELETE FROM summaries AS s USING gone
+        WHERE s.tenant = $1 AND s.project = $2 AND s.incarnation = gone.incarnation
+        """,
+        incarnation,
+    )
+
+
+async def merge(tx: Tx, incarnation: uuid.UUID, *, after: int) -> int | None:
+    """Merge some old blocks of a live file (held by `hold`) from byte `after` of its present stream on, up to
+    BLOCK_BYTES each; the byte to go on at, None when no more are to be merged. No state changes: these blocks all
+    belong to the oldest one."""
+    blocks = await tx.fetch(
+        """
+        SELECT b.stream, b.start, b.size_bytes
+        FROM files AS f CROSS JOIN LATERAL (
+            SELECT max(first_revision) AS first_revision FROM streams
+            WHERE tenant = $1 AND project = $2 AND incarnation = $3) AS s CROSS JOIN LATERAL (
+            SELECT stream, start, revision, octet_length(content) AS size_bytes FROM blocks
+            WHERE tenant = $1 AND project = $2 AND stream = f.stream AND start >= $4 ORDER BY start LIMIT $5) AS b
+        WHERE f.tenant = $1 AND f.project = $2 AND f.incarnation = $3 AND f.deleted_at IS NULL
+            AND b.revision <= s.first_revision
+        ORDER BY b.start
+        """,
+        incarnation,
+        after,
+        MERGE_BLOCKS,
+    )
+    runs = _runs([(block["start"], block["size_bytes"]) for block in blocks])
+    merged, next_start = _first_merges(runs, full=len(blocks) == MERGE_BLOCKS)
+    if merged:
+        await _merge(tx, blocks[0]["stream"], merged)
+    return next_start
+
+
+Run = tuple[int, int, int]
+"""The first and the last start of adjacent blocks, and how many bytes they hold."""
+
+
+def _runs(blocks: Sequence[tuple[int, int]]) -> list[Run]:
+    """Adjacent blocks (start, size) that make one of at most BLOCK_BYTES, as long as may be."""
+    runs: list[Run] = []
+    for start, size_bytes in blocks:
+        if runs and runs[-1][2] + size_bytes <= BLOCK_BYTES:
+            runs[-1] = (runs[-1][0], start, runs[-1][2] + size_bytes)
+        else:
+            runs.append((start, start, size_bytes))
+    return runs
+
+
+def _first_merges(runs: Sequence[Run], *, full: bool) -> tuple[list[Run], int | None]:
+    """The first runs of several blocks, MERGE_BYTES of them at the most, and where to go on if there may be more."""
+    merged: list[Run] = []
+    for run in runs:
+        if run[0] == run[1]:
+            continue
+        if merged and sum(size_bytes for _, _, size_bytes in merged) + run[2] > MERGE_BYTES:
+            return merged, run[0]
+        merged.append(run)
+    return merged, runs[-1][0] if full else None
+
+
+async def _merge(tx: Tx, stream: int, runs: Sequence[Run]) -> None:
+    await tx.execute(
+        """
+        WITH run AS (SELECT * FROM unnest($4::int8[], $5::int8[]) AS run (low, high)), merged AS (
+            SELECT run.low, string_agg(b.content, ''::bytea ORDER BY b.start) AS content,
+                   max(b.revision) AS revision, max(b.created_at) AS created_at
+            FROM run JOIN blocks AS b ON b.tenant = $1 AND b.project = $2 AND b.stream = $3
+                AND b.start BETWEEN run.low AND run.high
+            GROUP BY run.low
+        ), gone AS (
+            DELETE FROM blocks AS b USING run WHERE b.tenant = $1 AND b.project = $2 AND b.stream = $3
+                AND b.start > run.low AND b.start <= run.high
+        )
+        UPDATE blocks AS b SET content = merged.content, revision = merged.revision, created_at = merged.created_at
+        FROM merged WHERE b.tenant = $1 AND b.project = $2 AND b.stream = $3 AND b.start = merged.low
+        """,
+        stream,
+        [low for low, _, _ in runs],
+        [high for _, high, _ in runs],
+    )

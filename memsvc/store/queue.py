@@ -1,0 +1,121 @@
+"""The job queue itself, which is PgQueuer's: what its tables are called here, how they come and go, and who reads it.
+
+Every name is given here: PgQueuer would take what is not given from variables of the environment, some of them as bare
+as CHANNEL. Its rows hold no content: the headers say whose job it is and about what, by identifiers alone.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import cache
+from typing import Any
+
+import asyncpg
+from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
+from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder, QuerySchedulerBuilder
+from pgqueuer.adapters.persistence.queries import Queries
+from pgqueuer.domain.settings import DBSettings, Durability
+from pgqueuer.domain.types import Channel
+
+from memsvc.core.errors import Code, MemsvcError
+
+QUEUE = "memsvc_queue"
+LOG = "memsvc_queue_log"
+STATISTICS = "memsvc_queue_statistics"
+SCHEDULES = "memsvc_queue_schedules"
+TABLES = (QUEUE, LOG, STATISTICS, SCHEDULES)
+BY_TENANT = "memsvc_queue_tenant"
+
+# What the application role may do: run and look after jobs. PgQueuer looks whether the statistics are there.
+PRIVILEGES = {QUEUE: "SELECT, INSERT, UPDATE, DELETE", LOG: "SELECT, INSERT, DELETE", STATISTICS: "SELECT"}
+SEQUENCE = f"{QUEUE}_id_seq"
+
+CONNECT_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = 35.0
+CLOSE_TIMEOUT_S = 2.0
+
+
+@cache
+def names() -> DBSettings:
+    """What PgQueuer calls its things in our database."""
+    return DBSettings(
+        prefix="memsvc_",
+        db_schema=None,
+        channel=Channel(QUEUE),
+        function="memsvc_queue_changed",
+        statistics_table=STATISTICS,
+        queue_status_type="memsvc_queue_status",
+        queue_table=QUEUE,
+        queue_table_log=LOG,
+        trigger="memsvc_queue_changed",
+        schedules_table=SCHEDULES,
+        durability=Durability.durable,
+        widen_id=True,
+    )
+
+
+@cache
+def statements() -> QueryQueueBuilder:
+    """PgQueuer's statements over our names."""
+    return QueryQueueBuilder(names())
+
+
+def _queries(driver: AsyncpgDriver) -> Queries:
+    return Queries(driver, QueryBuilderEnvironment(names()), statements(), QuerySchedulerBuilder(names()))
+
+
+async def converge(connection: Any) -> None:
+    """Make the queue's tables, or bring those of an older PgQueuer up to date, as the owner and outside a transaction.
+
+    Nothing is locked where there is nothing to do. One caller at a time: it runs under the migration lock.
+    """
+    queries = _queries(AsyncpgDriver(connection))
+    if not await queries.schema_is_installed():
+        await queries.install(create_schema=False)
+        await queries.optimize_autovacuum()
+    elif (await queries.plan_upgrade()).statements:
+        await queries.apply_upgrade()
+    if not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", BY_TENANT):
+        await connection.execute(
+            f"CREATE INDEX {BY_TENANT} ON {QUEUE} ((headers ->> 'tenant'), (headers ->> 'project'))"
+        )
+
+
+async def remove(connection: Any) -> None:
+    """Drop the queue with every job in it, as the owner."""
+    await _queries(AsyncpgDriver(connection)).uninstall()
+
+
+class _Driver(AsyncpgDriver):
+    """Tells of every answer of the database."""
+
+    def __init__(self, connection: asyncpg.Connection, heard: Callable[[], None]) -> None:
+        super().__init__(connection)
+        self._heard = heard
+
+    async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
+        rows = await super().fetch(query, *args)
+        self._heard()
+        return rows
+
+
+@asynccontextmanager
+async def connected(url: str, *, heard: Callable[[], None], lost: Callable[[], None]) -> AsyncIterator[Queries]:
+    """The queue over a connection of its own, which listens: it must not go through a pooler.
+
+    `heard` is called with every answer, `lost` when the connection ends. UNAVAILABLE when it cannot be made.
+    """
+    try:
+        connection = await asyncpg.connect(
+            url,
+            timeout=CONNECT_TIMEOUT_S,
+            command_timeout=ANSWER_TIMEOUT_S,
+            server_settings={"application_name": "memsvc worker"},
+        )
+    except (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
+        raise MemsvcError(Code.UNAVAILABLE, f"cannot connect to the queue: {type(error).__name__}") from error
+    connection.add_termination_listener(lambda _: lost())
+    try:
+        yield _queries(_Driver(connection, heard))
+    finally:
+        with suppress(TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.PostgresError):
+            await connection.close(timeout=CLOSE_TIMEOUT_S)

@@ -1,0 +1,44 @@
+"""What callers' files may hold: each project's bytes on its row, each tenant's on one row, both exact."""
+
+from datetime import datetime
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.store.database import Tx
+
+
+async def spend(tx: Tx, delta_bytes: int, *, project_bytes_max: int, tenant_bytes_max: int = 0, now: datetime) -> None:
+    """Count bytes of callers' files (fewer than 0: given back) against the project and the tenant, in one round trip.
+
+    QUOTA_EXCEEDED, after which the transaction must not be committed, when more bytes would not fit; `tenant_bytes_max`
+    0 is no limit. The rows are taken in this order by everyone and held until the transaction ends, so spend last.
+    """
+    row = await tx.fetchrow(
+        """
+        WITH here AS (
+            INSERT INTO projects AS p (tenant, project, size_bytes, created_at)
+            VALUES ($1, $2, greatest($3::int8, 0), $4)
+            ON CONFLICT (tenant, project) DO UPDATE SET size_bytes = greatest(p.size_bytes + $3::int8, 0)
+            RETURNING size_bytes
+        ), whole AS (
+            INSERT INTO usage AS u (tenant, size_bytes) SELECT $1, greatest($3::int8, 0) FROM here
+            ON CONFLICT (tenant) DO UPDATE SET size_bytes = greatest(u.size_bytes + $3::int8, 0)
+            RETURNING size_bytes
+        )
+        SELECT here.size_bytes AS project_bytes, whole.size_bytes AS tenant_bytes FROM here CROSS JOIN whole
+        """,
+        delta_bytes,
+        now,
+    )
+    assert row is not None
+    if delta_bytes <= 0:
+        return
+    for whose, held_bytes, most_bytes in (
+        ("project", row["project_bytes"], project_bytes_max),
+        ("tenant", row["tenant_bytes"], tenant_bytes_max or None),
+    ):
+        if most_bytes is not None and held_bytes > most_bytes:
+            raise MemsvcError(
+                Code.QUOTA_EXCEEDED,
+                f"the {whose}'s files may hold {most_bytes} bytes, and this write would make it {held_bytes}",
+                recovery="delete or shorten some files",
+            )

@@ -1,0 +1,110 @@
+"""Which revisions of the schema this package brings, and how a server gets to the newest of them.
+
+A server does not migrate by itself: alembic and SQLAlchemy would stay in its memory, 30 MB of them, for the one moment
+in which they are needed. It starts a process that does, and waits for it, unless the database says that the same memsvc
+has been there already.
+"""
+
+import asyncio
+import hashlib
+import re
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import asyncpg
+import orjson
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.resources import migrations_dir
+
+CONNECT_TIMEOUT_S = 10.0
+_REVISION = re.compile(r'^revision: str = "([^"]+)"$', re.MULTILINE)
+_BEFORE = re.compile(r'^down_revision: str \| None = (?:"([^"]+)"|None)$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """The revisions that this package brings."""
+
+    head: str
+    older: frozenset[str]
+
+    @classmethod
+    def shipped(cls) -> "Revisions":
+        """Reads them from the package."""
+        before: dict[str, str | None] = {}
+        for file in sorted((migrations_dir() / "versions").glob("*.py")):
+            text = file.read_text("utf-8")
+            revision, down = _REVISION.search(text), _BEFORE.search(text)
+            if revision is None or down is None:
+                raise ValueError(f"{file.name} names no revision")
+            before[revision[1]] = down[1]
+        (head,) = before.keys() - before.values()
+        return cls(head, frozenset(before) - {head})
+
+    def suffices(self, revision: str | None) -> bool:
+        """True for the newest one, and for one that is unknown here: a newer memsvc migrated before this one went."""
+        return revision is not None and revision not in self.older
+
+
+def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
+    """What a migration depends on, in one word: revisions, policies, queue, vectors, and for whom."""
+    here = Path(__file__).parent
+    files = [
+        *sorted((migrations_dir() / "versions").glob("*.py")),
+        *(here / name for name in ("schema.py", "schema_columns.py", "policies.py", "queue.py", "vector_table.py")),
+    ]
+    whole = hashlib.sha256()
+    for part in (*(file.read_bytes() for file in files), version("pgqueuer").encode()):
+        whole.update(hashlib.sha256(part).digest())
+    whole.update(f"{app_role} {statement_timeout_ms}".encode())
+    return whole.hexdigest()
+
+
+async def bears(url: str, mark: str) -> bool:
+    """Whether the last migration of a database left this fingerprint, as far as this role can see."""
+    try:
+        connection = await asyncpg.connect(url, timeout=CONNECT_TIMEOUT_S)
+    except (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.PostgresError):
+        return False  # whoever migrates says better what is wrong
+    try:
+        left: str | None = await connection.fetchval(
+            "SELECT obj_description(to_regclass('alembic_version'), 'pg_class')"
+        )
+        return left == mark
+    finally:
+        await connection.close()
+
+
+async def migrate_apart(
+    admin_url: str, app_role: str | None, *, app_password: str | None, statement_timeout_ms: int
+) -> tuple[str, ...]:
+    """As `migrate.migrate`, in a process of its own; with its results and its errors."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "memsvc.store.migrate_apart",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    # through a pipe, where no list of processes shows the passwords
+    asked = {
+        "admin_url": admin_url,
+        "app_role": app_role,
+        "app_password": app_password,
+        "statement_timeout_ms": statement_timeout_ms,
+    }
+    answer, _ = await process.communicate(orjson.dumps(asked))
+    if process.returncode != 0 or not answer:
+        raise MemsvcError(Code.INTERNAL_ERROR, "the database could not be migrated", recovery="see the log above")
+    told = orjson.loads(answer)
+    if "code" in told:
+        raise MemsvcError(
+            Code(told["code"]),
+            told["message"],
+            recovery=told.get("recovery"),
+            retry_after_s=told.get("retry_after_s"),
+        )
+    return tuple(told["applied"])

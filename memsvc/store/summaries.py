@@ -1,0 +1,113 @@
+"""What models say files are about. A summary stands for one content: a stream and how many bytes it had."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.store.database import Row, Tx
+from memsvc.store.files import File
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The text, and a hash of all that it depends on."""
+
+    generation: bytes
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is known of a file's content: its summary or, where it has none, how it begins."""
+
+    size_bytes: int
+    is_text: bool
+    summary: str | None
+    head: bytes
+
+
+async def find(tx: Tx, incarnation: uuid.UUID) -> Summary | None:
+    """The summary of a file as it is or was."""
+    row = await tx.fetchrow(
+        "SELECT generation, text FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = $3", incarnation
+    )
+    return Summary(**row) if row else None
+
+
+async def put(tx: Tx, file: File, summary: Summary, *, words: int, model: str, now: datetime) -> None:
+    """Let this be the summary of the content that a file has, which is held until the transaction ends."""
+    await tx.execute(
+        """
+        INSERT INTO summaries AS s
+            (tenant, project, incarnation, stream, size_bytes, generation, words, text, model, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        ON CONFLICT (tenant, project, incarnation) DO UPDATE
+        SET stream = $4, size_bytes = $5, generation = $6, words = $7, text = $8, model = $9, updated_at = $10
+        """,
+        file.incarnation,
+        file.stream,
+        file.size_bytes,
+        summary.generation,
+        words,
+        summary.text,
+        model,
+        now,
+    )
+
+
+async def remove(tx: Tx, incarnation: uuid.UUID) -> None:
+    """Take the summary of a file away, if it has one."""
+    await tx.execute("DELETE FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = $3", incarnation)
+
+
+# What stands for contents `c`: tenant, project, stream, size_bytes. The OFFSETs keep look-ups by key what they are.
+_TOLD = """
+    LEFT JOIN LATERAL (
+        SELECT text FROM summaries WHERE tenant = $1 AND project = c.project AND stream = c.stream
+            AND size_bytes = c.size_bytes OFFSET 0) AS s ON true
+    LEFT JOIN LATERAL (
+        SELECT substring(string_agg(substring(content FOR {most}), '' ORDER BY start) FOR {most}) AS head FROM blocks
+        WHERE tenant = $1 AND project = c.project AND stream = c.stream AND start < {most} AND s.text IS NULL
+        OFFSET 0) AS b ON true
+"""
+
+
+async def told_of(
+    tx: Tx, contents: Sequence[tuple[str, int, int]], *, head_bytes: int
+) -> dict[tuple[str, int, int], Told]:
+    """What is known of contents of text files, each by its project, stream and size in bytes.
+
+    Takes a transaction of the whole tenant (`Database.begin_tenant`).
+    """
+    rows = await tx.fetch(
+        f"""
+        SELECT c.project, c.stream, c.size_bytes, true AS is_text, s.text, b.head
+        FROM unnest($2::text[], $3::int8[], $4::int8[]) AS c (project, stream, size_bytes) {_TOLD.format(most="$5")}
+        """,
+        [project for project, _, _ in contents],
+        [stream for _, stream, _ in contents],
+        [size_bytes for _, _, size_bytes in contents],
+        head_bytes,
+    )
+    return {(row["project"], row["stream"], row["size_bytes"]): _told(row) for row in rows}
+
+
+async def told_at(tx: Tx, paths: Sequence[str], *, head_bytes: int) -> dict[str, Told]:
+    """What is known of the files at some paths; those that do not exist are left out."""
+    rows = await tx.fetch(
+        f"""
+        SELECT c.path, c.size_bytes, c.is_text, s.text, b.head
+        FROM unnest($3::text[]) AS asked (path) CROSS JOIN LATERAL (
+            SELECT project, path, stream, size_bytes, is_text FROM files
+            WHERE tenant = $1 AND project = $2 AND path = asked.path AND deleted_at IS NULL OFFSET 0) AS c
+        {_TOLD.format(most="$4")}
+        """,
+        list(paths),
+        head_bytes,
+    )
+    return {row["path"]: _told(row) for row in rows}
+
+
+def _told(row: Row) -> Told:
+    return Told(row["size_bytes"], row["is_text"], row["text"], row["head"] or b"")

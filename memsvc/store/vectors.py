@@ -1,0 +1,225 @@
+"""What entries mean, as vectors: there where PostgreSQL has pgvector, and missed by nobody where it has not.
+
+The table (`vector_table.py`) is derived from the entries: dropping it loses nothing but time.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Final
+
+from memsvc.store.database import Database, Tx
+
+COARSE_FACTOR: Final = 10
+"""Vectors compared exactly for each that is asked for: those whose signs agree best with the question's."""
+COARSE_MIN: Final = 400
+
+_USABLE: Final = (
+    "SELECT coalesce(has_table_privilege(to_regclass('embeddings'), 'SELECT, INSERT, UPDATE, DELETE'), false)"
+)
+
+
+async def ready(database: Database) -> bool:
+    """Whether this role can keep vectors here: what a server asks once when it starts."""
+    (row,) = await database.registry(_USABLE)
+    return bool(row["coalesce"])
+
+
+async def available(tx: Tx) -> bool:
+    """As `ready`, within a transaction. Every other function here needs it to be so."""
+    (row,) = await tx.unbound(_USABLE)
+    return bool(row["coalesce"])
+
+
+def model_number(model: str) -> int:
+    """The number under which the vectors of a model are kept."""
+    return int.from_bytes(hashlib.blake2b(model.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many entries can be found, and how many vectors of the model there are."""
+
+    entries: int
+    vectors: int
+
+
+async def missing(tx: Tx, book: int, model: str, *, after: int, limit: int) -> dict[int, str]:
+    """The first entries beyond `after` that have words and no vector of the model: by number, what finds them."""
+    rows = await tx.fetch(
+        """
+        SELECT e.entry, CASE e.cues WHEN '' THEN e.text ELSE e.text || E'\\n' || e.cues END AS text FROM entries AS e
+        WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry > $5 AND e.length > 0 AND NOT EXISTS (
+            SELECT FROM embeddings AS v
+            WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND v.model = $4 AND v.entry = e.entry)
+        ORDER BY e.entry LIMIT $6
+        """,
+        book,
+        model_number(model),
+        after,
+        limit,
+    )
+    return {row["entry"]: row["text"] for row in rows}
+
+
+async def latest(tx: Tx, book: int, model: str) -> int:
+    """The last entry with a vector of the model, or -1."""
+    number: int = await tx.fetchval(
+        """
+        SELECT coalesce(max(entry), -1) FROM embeddings
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4
+        """,
+        book,
+        model_number(model),
+    )
+    return number
+
+
+async def put(tx: Tx, book: int, model: str, vectors: Mapping[int, Sequence[float]]) -> int:
+    """Keep vectors of one length by entry; how many were new. Entries that were hidden or removed meanwhile stay out.
+
+    Holds the book's row against whoever changes the book until the transaction ends.
+    """
+    if not vectors:
+        return 0
+    # a statement of its own: the next one sees what was committed while this one waited
+    await tx.execute(
+        "SELECT FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR SHARE",
+        book,
+    )
+    return await tx.execute(
+        """
+        INSERT INTO embeddings (tenant, project, book, model, entry, signs, vector)
+        SELECT $1, $2, $3, $4, e.entry, binary_quantize(cut.vector), cut.vector
+        FROM unnest($5::int4[]) WITH ORDINALITY AS n (entry, at)
+        JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = n.entry AND e.length > 0
+        CROSS JOIN LATERAL (SELECT ($6::float4[])[(n.at - 1) * $7 + 1 : n.at * $7]::halfvec AS vector) AS cut
+        ON CONFLICT (tenant, project, book, model, entry) DO NOTHING
+        """,
+        book,
+        model_number(model),
+        list(vectors),
+        [number for vector in vectors.values() for number in vector],
+        len(next(iter(vectors.values()))),
+    )
+
+
+async def nearest(tx: Tx, book: int, model: str, vector: Sequence[float], best: int) -> dict[int, float]:
+    """The cosines of the best so many entries of a book that can be found, nearest first.
+
+    Two passes in one statement: by how many signs differ (in the index alone), then exactly over ten times as many as
+    are asked for. Vectors of another length than the question's are left out.
+    """
+    rows = await tx.fetch(
+        _NEAREST,
+        book,
+        model_number(model),
+        list(vector),
+        len(vector),
+        max(COARSE_MIN, COARSE_FACTOR * best),
+        best,
+    )
+    return {row["entry"]: 1 - row["distance"] for row in rows if isfinite(row["distance"])}
+
+
+# Shaped as the search is, so that the plan does not hang on estimates: what is asked is cast once, the first pass is
+# one scan of the primary key, and each row of the second one index look-up.
+_NEAREST: Final = """
+    WITH asked AS MATERIALIZED (
+        SELECT $5::float4[]::halfvec AS vector, binary_quantize($5::float4[]::halfvec) AS signs
+    ), coarse AS MATERIALIZED (
+        SELECT entry FROM embeddings
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4 AND length(signs) = $6
+        ORDER BY signs <~> (SELECT signs FROM asked), entry DESC LIMIT $7
+    ), near AS MATERIALIZED (
+        SELECT coarse.entry, one.distance FROM coarse CROSS JOIN LATERAL (
+            SELECT vector <=> (SELECT vector FROM asked) AS distance FROM embeddings
+            WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4 AND entry = coarse.entry OFFSET 0
+        ) AS one
+        ORDER BY one.distance, coarse.entry DESC LIMIT $8
+    )
+    SELECT near.entry, near.distance FROM near CROSS JOIN LATERAL (
+        SELECT FROM entries AS e
+        WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = near.entry AND e.length >= 0 OFFSET 0
+    ) AS live ORDER BY near.distance, near.entry DESC
+"""
+
+
+async def forget(tx: Tx, book: int, entries: Sequence[int]) -> None:
+    """Remove the vectors of entries, of every model: to be called after they were hidden or removed."""
+    await tx.execute(
+        """
+        DELETE FROM embeddings AS v USING (
+            SELECT DISTINCT model FROM embeddings WHERE tenant = $1 AND project = $2 AND book = $3
+        ) AS kept
+        WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND v.model = kept.model AND v.entry = ANY($4::int4[])
+        """,
+        book,
+        list(entries),
+    )
+
+
+async def prune(tx: Tx, book: int) -> int:
+    """Remove the vectors of entries that can no longer be found; how many."""
+    return await tx.execute(
+        """
+        DELETE FROM embeddings AS v WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND NOT EXISTS (
+            SELECT FROM entries AS e
+            WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = v.entry AND e.length > 0)
+        """,
+        book,
+    )
+
+
+async def drop_other_models(tx: Tx, book: int, model: str) -> int:
+    """Remove the vectors that other models gave to a book; how many. Cheap when there are none."""
+    dropped: int = await tx.fetchval(
+        """
+        WITH below AS (
+            DELETE FROM embeddings WHERE tenant = $1 AND project = $2 AND book = $3 AND model < $4 RETURNING 1
+        ), above AS (
+            DELETE FROM embeddings WHERE tenant = $1 AND project = $2 AND book = $3 AND model > $4 RETURNING 1
+        )
+        SELECT (SELECT count(*) FROM below) + (SELECT count(*) FROM above)
+        """,
+        book,
+        model_number(model),
+    )
+    return dropped
+
+
+async def progress(tx: Tx, model: str, books: Sequence[int] | None = None) -> dict[int, Progress]:
+    """How far the model is with each book of the project, or with some of them; empty books are left out."""
+    rows = await tx.fetch(
+        f"""
+        SELECT b.book, b.entries, {_VECTORS_OF_BOOK} AS vectors FROM books AS b
+        WHERE b.tenant = $1 AND b.project = $2 AND b.entries > 0 {"" if books is None else "AND b.book = ANY($4)"}
+        """,
+        model_number(model),
+        *([] if books is None else [list(books)]),
+    )
+    return {row["book"]: Progress(row["entries"], row["vectors"]) for row in rows}
+
+
+async def unfinished(tx: Tx, model: str, *, limit: int) -> list[int]:
+    """Books whose vectors are not exactly those of their entries by this model, in order of their numbers."""
+    rows = await tx.fetch(
+        f"""
+        SELECT b.book FROM books AS b WHERE b.tenant = $1 AND b.project = $2 AND (
+            b.entries <> {_VECTORS_OF_BOOK}
+            OR EXISTS (SELECT FROM embeddings AS v
+                       WHERE v.tenant = $1 AND v.project = $2 AND v.book = b.book AND v.model < $3)
+            OR EXISTS (SELECT FROM embeddings AS v
+                       WHERE v.tenant = $1 AND v.project = $2 AND v.book = b.book AND v.model > $3))
+        ORDER BY b.book LIMIT $4
+        """,
+        model_number(model),
+        limit,
+    )
+    return [row["book"] for row in rows]
+
+
+_VECTORS_OF_BOOK: Final = """(
+    SELECT count(*) FROM embeddings AS v
+    WHERE v.tenant = $1 AND v.project = $2 AND v.book = b.book AND v.model = $3)"""

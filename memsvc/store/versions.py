@@ -1,0 +1,201 @@
+"""What files were: every revision that changed a file's content is a state of it, the blocks of a stream up to there.
+
+A stream's first revision is the oldest that can still be read of it: whatever blocks are older belong to that state. It
+may have none, which is empty content. A stream with a negative first revision is on its way out and has no states.
+"""
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.store.database import Row, Tx
+
+REVISION_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A moment of a file: one of its revisions."""
+
+    incarnation: uuid.UUID
+    revision: int
+
+    @classmethod
+    def parse(cls, version: str) -> "Position | None":
+        """The position that a version token names; None when no file can have been there."""
+        incarnation, _, revision = version.partition(":")
+        number = int(revision)
+        return cls(uuid.UUID(hex=incarnation), number) if number <= REVISION_MAX else None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a file was from `created_at` on: the first `size_bytes` bytes of a stream."""
+
+    incarnation: uuid.UUID
+    revision: int
+    stream: int
+    size_bytes: int
+    created_at: datetime
+
+    @property
+    def version(self) -> str:
+        """The token that the file had then: `incarnation:revision`."""
+        return f"{self.incarnation.hex}:{self.revision}"
+
+
+def states_of(ceiling: str, most: str) -> str:
+    """SQL of the newest states of a stream `s` of a file `f`, of blocks that start at `ceiling` or before; `most` of
+    them and the empty one. A step a state, and nothing of what the blocks hold is read: their lengths are enough."""
+    last = """
+        SELECT start, greatest(revision, s.first_revision) AS revision, start + octet_length(content) AS size_bytes,
+               created_at
+        FROM blocks WHERE tenant = $1 AND project = $2 AND stream = s.stream
+    """
+    return f"""
+        (WITH RECURSIVE walk AS (
+            ({last} AND start <= {ceiling} ORDER BY start DESC LIMIT 1)
+            UNION ALL
+            SELECT earlier.* FROM walk CROSS JOIN LATERAL (
+                {last} AND start < walk.start AND revision < walk.revision ORDER BY start DESC LIMIT 1) AS earlier
+            WHERE walk.revision > s.first_revision
+        ) SELECT revision, size_bytes, created_at FROM walk LIMIT {most})
+        UNION ALL
+        SELECT s.first_revision, 0, coalesce(s.created_at, f.created_at) WHERE NOT EXISTS (
+            SELECT FROM blocks
+            WHERE tenant = $1 AND project = $2 AND stream = s.stream AND start = 0 AND revision <= s.first_revision)
+    """
+
+
+async def is_known(tx: Tx, path: str) -> bool:
+    """Whether a file stands at a path, or stood there and has not been purged."""
+    known: bool = await tx.fetchval(
+        """
+        SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NULL)
+            OR EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NOT NULL)
+        """,
+        path,
+    )
+    return known
+
+
+async def history(tx: Tx, path: str, *, before: Position | None, limit: int) -> list[State] | None:
+    """Past states of the files that live at a path or were deleted there, newest first, from `before` on if given.
+
+    What the live file is now is no past state of it. None when no file of that path was ever at `before`.
+    """
+    here = None
+    if before is not None:
+        here = await _locate(tx, path, Position(before.incarnation, before.revision - 1))
+        if here is None:
+            return None
+    rows = await tx.fetch(
+        f"""
+        SELECT s.incarnation, state.revision, s.stream, state.size_bytes, state.created_at
+        FROM (
+            SELECT f.incarnation, f.created_at AS file_created_at, f.gone_at, f.present, f.present_bytes,
+                   s.stream, s.first_revision, s.created_at
+            FROM (
+                (SELECT incarnation, created_at, 'infinity'::timestamptz AS gone_at, stream AS present,
+                        size_bytes AS present_bytes
+                 FROM files
+                 WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NULL AND $4::timestamptz IS NULL)
+                UNION ALL
+                (SELECT incarnation, created_at, deleted_at, NULL, NULL FROM files
+                 WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NOT NULL
+                   AND deleted_at <= coalesce($4, 'infinity')
+                   AND (deleted_at, incarnation) <= (coalesce($4, 'infinity'), $5::uuid)
+                 ORDER BY deleted_at DESC, incarnation DESC LIMIT $9)
+            ) AS f CROSS JOIN LATERAL (
+                SELECT stream, first_revision, created_at FROM streams
+                WHERE tenant = $1 AND project = $2 AND incarnation = f.incarnation AND first_revision BETWEEN 1
+                    AND CASE WHEN f.incarnation = $5 THEN $6 ELSE {REVISION_MAX} END
+                ORDER BY first_revision DESC LIMIT $9
+            ) AS s
+            ORDER BY f.gone_at DESC, f.incarnation DESC, s.first_revision DESC LIMIT $9
+        ) AS s CROSS JOIN LATERAL (SELECT s.file_created_at AS created_at) AS f CROSS JOIN LATERAL (
+            {states_of(f"CASE WHEN s.stream = $7 THEN $8 ELSE {REVISION_MAX} END", "$9")}
+        ) AS state
+        WHERE s.stream IS DISTINCT FROM s.present OR state.size_bytes <> s.present_bytes
+        ORDER BY s.gone_at DESC, s.incarnation DESC, state.revision DESC LIMIT $10
+        """,
+        path,
+        here["deleted_at"] if here else None,
+        before.incarnation if before else None,
+        before.revision - 1 if before else 0,
+        here["stream"] if here else None,
+        # where no block of the stream is as old as that, only its empty state can be
+        None if here is None else -1 if here["start"] is None else here["start"],
+        limit + 1,
+        limit,
+    )
+    return [State(**row) for row in rows]
+
+
+async def state(tx: Tx, path: str, at: Position) -> State | None:
+    """What a file of this path, live or deleted, was at a revision; None when it never was there, or no longer can be
+    read there."""
+    row = await _locate(tx, path, at)
+    if row is None or row["stream"] is None or at.revision > row["latest"]:
+        return None
+    if row["start"] is None:
+        return State(at.incarnation, row["first_revision"], row["stream"], 0, row["begun_at"])
+    return State(
+        at.incarnation,
+        max(row["revision"], row["first_revision"]),
+        row["stream"],
+        row["size_bytes"],
+        row["created_at"],
+    )
+
+
+async def content(tx: Tx, of: State) -> bytes:
+    """The whole content of a state."""
+    rows = await tx.fetch(
+        """
+        SELECT content FROM blocks WHERE tenant = $1 AND project = $2 AND stream = $3 AND start < $4 ORDER BY start
+        """,
+        of.stream,
+        of.size_bytes,
+    )
+    return b"".join(row["content"] for row in rows)[: of.size_bytes]
+
+
+async def _locate(tx: Tx, path: str, at: Position) -> Row | None:
+    """The file of a path that a position speaks of, the stream that it had then, and that stream's last block of then.
+
+    Bisects the stream, whose revisions rise with its bytes: no index of them is needed.
+    """
+    return await tx.fetchrow(
+        """
+        WITH RECURSIVE place AS (
+            SELECT f.deleted_at, f.revision - (f.deleted_at IS NOT NULL)::int AS latest, s.stream, s.first_revision,
+                   coalesce(s.created_at, f.created_at) AS begun_at
+            FROM files AS f LEFT JOIN LATERAL (
+                SELECT stream, first_revision, created_at FROM streams
+                WHERE tenant = $1 AND project = $2 AND incarnation = $4 AND first_revision BETWEEN 1 AND $5
+                ORDER BY first_revision DESC LIMIT 1) AS s ON true
+            WHERE f.tenant = $1 AND f.project = $2 AND f.incarnation = $4 AND f.path = $3
+        ), halves (stream, low, high) AS (
+            SELECT stream, 0::int8, (
+                SELECT max(start) FROM blocks WHERE tenant = $1 AND project = $2 AND stream = place.stream)
+            FROM place
+            UNION ALL
+            SELECT halves.stream, CASE WHEN probe.revision <= $5 THEN middle ELSE low END,
+                   CASE WHEN probe.revision <= $5 THEN high ELSE probe.start - 1 END
+            FROM halves CROSS JOIN LATERAL (SELECT (low + high + 1) / 2 AS middle) AS half CROSS JOIN LATERAL (
+                SELECT start, revision FROM blocks
+                WHERE tenant = $1 AND project = $2 AND stream = halves.stream AND start <= middle
+                ORDER BY start DESC LIMIT 1) AS probe
+            WHERE low < high
+        )
+        SELECT place.*, last.start, last.revision, last.size_bytes, last.created_at
+        FROM place LEFT JOIN (halves CROSS JOIN LATERAL (
+            SELECT start, revision, start + octet_length(content) AS size_bytes, created_at FROM blocks
+            WHERE tenant = $1 AND project = $2 AND stream = halves.stream AND start <= low
+            ORDER BY start DESC LIMIT 1) AS last) ON low >= high AND last.revision <= $5
+        """,
+        path,
+        at.incarnation,
+        at.revision,
+    )

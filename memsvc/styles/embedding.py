@@ -1,0 +1,147 @@
+"""The part that gives meaning to entries: vectors for what is stored, by jobs, and for what is asked, in time or not.
+
+No style by itself: styles are handed it, queue EMBED_JOB for a book that they wrote to, and rank by the vector of
+`Embedding.question`.
+"""
+
+from collections import OrderedDict
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from time import perf_counter
+from typing import Final
+
+import structlog
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Clock, Embedder, Meter
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Job
+from memsvc.store import jobs, vectors
+from memsvc.store.database import Database
+from memsvc.store.vectors import Progress
+
+log = structlog.get_logger("memsvc.embedding")
+
+EMBED_JOB: Final = "index.embed"
+SWEEP_JOB: Final = "index.embed_missing"
+SWEEP_S: Final = 900
+BATCH_ENTRIES: Final = 64
+"""Entries between two transactions: what is lost at the most when a job is stopped."""
+BOOKS_A_SWEEP: Final = 1000
+QUESTIONS_KEPT: Final = 512
+PAUSE_S: Final = 5.0
+"""How long nobody waits for the embedder after it was out of reach for a question."""
+
+
+class Embedding:
+    """Keeps the vectors of books up to date with their entries, and turns questions into vectors.
+
+    `jobs` are to be run by the worker. A change of model takes its time in the background: until a book is done, its
+    entries are found by words, and by meaning as far as the new model has come.
+    """
+
+    def __init__(self, database: Database, embedder: Embedder, clock: Clock, meter: Meter) -> None:
+        self._database = database
+        self._embedder = embedder
+        self._clock = clock
+        self._meter = meter
+        self._questions: OrderedDict[bytes, list[float]] = OrderedDict()
+        self._paused_until: datetime | None = None
+        self.job = Job(name=EMBED_JOB, run=self.embed)
+        self.sweep = Job(name=SWEEP_JOB, run=self.queue_unfinished, every_s=SWEEP_S)
+        self.jobs = (self.job, self.sweep)
+
+    @property
+    def model(self) -> str:
+        """What the vectors of `question` can be compared with."""
+        return self._embedder.model
+
+    async def embed(self, scope: Scope, subject: str) -> None:
+        """Give every entry of a book (the subject is its number) its vector, and take away all others.
+
+        Errors of the embedder go through; what was done until then stays.
+        """
+        book, model = int(subject), self.model
+        async with self._database.begin(scope, read_only=True) as tx:
+            if not await vectors.available(tx):
+                return
+            after = await vectors.latest(tx, book, model)
+        # entries become visible in the order of their numbers, so that new ones are behind the last that has a vector
+        await self._fill(scope, book, after)
+        async with self._database.begin(scope) as tx:
+            done = (await vectors.progress(tx, model, [book])).get(book, Progress(0, 0))
+            if done.entries != done.vectors:
+                await vectors.prune(tx, book)
+        if done.entries != done.vectors:
+            await self._fill(scope, book, -1)
+        async with self._database.begin(scope) as tx:
+            dropped = await vectors.drop_other_models(tx, book, model)
+        if dropped:
+            log.info("vectors of another model were dropped", vectors=dropped)
+
+    async def _fill(self, scope: Scope, book: int, after: int) -> None:
+        while True:
+            async with self._database.begin(scope, read_only=True) as tx:
+                texts = await vectors.missing(tx, book, self.model, after=after, limit=BATCH_ENTRIES)
+            if not texts:
+                return
+            made = await self._vectors(list(texts.values()))
+            async with self._database.begin(scope) as tx:
+                await vectors.put(tx, book, self.model, dict(zip(texts, made, strict=True)))
+            after = max(texts)
+
+    async def _vectors(self, texts: list[str]) -> list[list[float]]:
+        started = perf_counter()
+        try:
+            made = await self._embedder.embed(texts)
+        except MemsvcError as error:
+            self._failed("document", error)
+            raise
+        self._succeeded("document", started)
+        self._meter.add("memsvc_embedding_texts_total", len(texts))
+        return made
+
+    async def queue_unfinished(self, scope: Scope, _: str) -> None:
+        """Queue EMBED_JOB for the books of a project that lack vectors of this model or hold others.
+
+        After a change of model, or when an embedder is there for the first time, these are all books.
+        """
+        async with self._database.begin(scope) as tx:
+            if await vectors.available(tx):
+                for book in await vectors.unfinished(tx, self.model, limit=BOOKS_A_SWEEP):
+                    await jobs.enqueue(tx, EMBED_JOB, str(book), now=self._clock.now())
+
+    async def question(self, text: str) -> list[float] | None:
+        """The vector of a question, or None where the embedder cannot give it in time: search then goes by words.
+
+        A vector is shared by all who ask the same text, and tells them nothing that the text does not.
+        """
+        key = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+        if (kept := self._questions.get(key)) is not None:
+            self._questions.move_to_end(key)
+            self._meter.add("memsvc_embedding_cached_total")
+            return kept
+        if not text.strip() or (self._paused_until is not None and self._clock.now() < self._paused_until):
+            return None
+        started = perf_counter()
+        try:
+            vector = await self._embedder.embed_question(text)
+        except MemsvcError as error:
+            self._failed("question", error)
+            if error.code is Code.UNAVAILABLE:
+                self._paused_until = self._clock.now() + timedelta(seconds=PAUSE_S)
+            log.warning("search goes on without vectors", code=error.code.value, reason=error.message)
+            return None
+        self._succeeded("question", started)
+        self._questions[key] = vector
+        if len(self._questions) > QUESTIONS_KEPT:
+            self._questions.popitem(last=False)
+        return vector
+
+    def _succeeded(self, kind: str, started: float) -> None:
+        self._meter.add("memsvc_embedding_calls_total", kind=kind, status="success")
+        self._meter.add("memsvc_embedding_duration_ms", (perf_counter() - started) * 1000, kind=kind)
+
+    def _failed(self, kind: str, error: MemsvcError) -> None:
+        self._meter.add("memsvc_embedding_calls_total", kind=kind, status="error")
+        self._meter.add("memsvc_embedding_failures_total", code=error.code.value)

@@ -1,0 +1,36 @@
+"""What all file tools share: paths, versions, and what the call log may keep."""
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from memsvc.core.paths import check_path
+from memsvc.core.tools import Arguments
+
+FilePath = Annotated[
+    str, AfterValidator(check_path), Field(description="absolute path such as /notes/todo.md; empty for the root")
+]
+Version = Annotated[str, Field(pattern=r"^[0-9a-f]{32}:[1-9][0-9]{0,18}$", max_length=64)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
+INTEGER_MAX: Final = 2**53
+LOGGED: Final = frozenset(
+    {
+        "project",
+        "path",
+        "from_path",
+        "to_path",
+        "path_prefix",
+        "mode",
+        "content_encoding",
+        "cursor",
+        "expected_version",
+        "expected_destination_version",
+        "content_sha256",
+    }
+)
+
+
+class FileArguments(Arguments):
+    """What every file tool takes."""
+
+    project: str = Field(description="the project that the file is in")

@@ -1,0 +1,249 @@
+"""The directory /memories as the memory tool of Claude models sees it: six commands that answer in fixed sentences.
+
+What they answer follows the local file system tool of the `anthropic` package (MIT), so that a model meets the words it
+was trained on.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import random
+from typing import Final
+from unicodedata import category
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import PATH_BYTES_MAX, check_path, encode_segment
+from memsvc.core.scope import Scope
+from memsvc.styles.files.files import Files
+from memsvc.styles.files.listing import Entry
+from memsvc.styles.files.memory_view import LEVELS_SHOWN, LINES_MAX, Directory, lines_of, numbered, size, told
+from memsvc.styles.files.preconditions import Precondition
+from memsvc.styles.files.writing import Mode, Writing
+
+ROOT: Final = "/memories"
+ATTEMPTS_MAX: Final = 40
+"""How often an edit is made anew because somebody else changed the file meanwhile."""
+WAIT_S_MAX: Final = 0.2
+
+_DEPTH_MAX: Final = PATH_BYTES_MAX // 2
+_PAGE_ENTRIES: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What an edit makes of a file, and what is said about it."""
+
+    content: str
+    answer: str
+
+
+class Memories:
+    """The commands of the memory tool over the file store. Paths are given and told as the caller writes them, in any
+    script; in the store each of their segments is encoded.
+
+    Every error carries its sentence as the message. Edits are made of what was read and of nothing newer, so that of
+    concurrent ones none is lost.
+    """
+
+    def __init__(self, files: Files, writing: Writing) -> None:
+        self._files = files
+        self._writing = writing
+
+    async def view(self, scope: Scope, path: str, view_range: Sequence[int] | None = None) -> str:
+        """The lines of a file with their numbers, those of `view_range` (first and last, -1 for the end) where it has
+        two members; or what is in a directory, to LEVELS_SHOWN levels. NOT_FOUND; INVALID_CONTENT for a file that is
+        not text or has more than LINES_MAX lines."""
+        stored = _stored(path)
+        here = await self._stat(scope, stored)
+        if here is None:
+            raise MemsvcError(Code.NOT_FOUND, _missing(path))
+        if here.type == "DIRECTORY":
+            return await self._view_directory(scope, path, stored)
+        with _saying({Code.NOT_FOUND: _gone(path)}):
+            content, _ = await self._read(scope, path, stored)
+        lines = content.split("\n")
+        if len(lines) > LINES_MAX:
+            raise MemsvcError(Code.INVALID_CONTENT, f"File {path} exceeds maximum line limit of 999,999 lines.")
+        first = 0
+        if view_range and len(view_range) == 2:
+            first = max(1, view_range[0]) - 1
+            lines = lines[first : len(lines) if view_range[1] == -1 else view_range[1]]
+        return f"Here's the content of {path} with line numbers:\n" + numbered(lines, first + 1)
+
+    async def create(self, scope: Scope, path: str, file_text: str) -> str:
+        """Make a file. ALREADY_EXISTS, NOT_DIRECTORY, and what a write may fail with."""
+        stored = _stored(path)
+        exists = f"File {path} already exists"
+        if await self._stat(scope, stored) is not None:
+            raise MemsvcError(Code.ALREADY_EXISTS, exists)
+        with _saying({Code.ALREADY_EXISTS: exists, Code.IS_DIRECTORY: exists}):
+            absent = Precondition(must_not_exist=True)
+            await self._writing.write(scope, stored, file_text.encode(), mode="TRUNCATE", when=absent)
+        return f"File created successfully at: {path}"
+
+    async def str_replace(self, scope: Scope, path: str, old_str: str, new_str: str = "") -> str:
+        """Replace a text that occurs exactly once; the answer shows the lines around it. NOT_FOUND, IS_DIRECTORY,
+        INVALID_ARGUMENT where the text does not occur or not just once, RESOURCE_BUSY."""
+
+        def edit(content: str) -> Edit:
+            occurrences = content.count(old_str)
+            if occurrences == 0:
+                raise MemsvcError(
+                    Code.INVALID_ARGUMENT,
+                    f"No replacement was performed, old_str `{told(old_str)}` did not appear verbatim in {path}.",
+                )
+            if occurrences > 1:
+                lines = ", ".join(map(str, lines_of(content, old_str)))
+                raise MemsvcError(
+                    Code.INVALID_ARGUMENT,
+                    f"No replacement was performed. Multiple occurrences of old_str `{told(old_str)}` in lines: "
+                    f"{lines}. Please ensure it is unique",
+                )
+            at = content.find(old_str)
+            changed = content[:at] + new_str + content[at + len(old_str) :]
+            line = content.count("\n", 0, at)
+            first = max(0, line - 2)
+            shown = numbered(changed.split("\n")[first : line + 3], first + 1)
+            return Edit(
+                changed,
+                "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
+                + shown,
+            )
+
+        return await self._edit(scope, path, edit)
+
+    async def insert(self, scope: Scope, path: str, insert_line: int, insert_text: str) -> str:
+        """Put text behind a line, 0 for the beginning. NOT_FOUND, IS_DIRECTORY, INVALID_ARGUMENT where there is no such
+        line, RESOURCE_BUSY."""
+
+        def edit(content: str) -> Edit:
+            # only a line feed parts lines, so that a carriage return stays where it is
+            lines = content.removesuffix("\n").split("\n") if content else []
+            if not 0 <= insert_line <= len(lines):
+                raise MemsvcError(
+                    Code.INVALID_ARGUMENT,
+                    f"Invalid `insert_line` parameter: {insert_line}. It should be within the range [0, {len(lines)}].",
+                )
+            lines.insert(insert_line, insert_text.rstrip("\n"))
+            changed = "\n".join(lines)
+            return Edit(changed if changed.endswith("\n") else changed + "\n", f"The file {path} has been edited.")
+
+        return await self._edit(scope, path, edit)
+
+    async def delete(self, scope: Scope, path: str) -> str:
+        """Delete a file, or a directory with all that is in it. NOT_FOUND, PERMISSION_DENIED for /memories itself."""
+        stored = _stored(path)
+        if stored == ROOT:
+            raise MemsvcError(Code.PERMISSION_DENIED, "Cannot delete the /memories directory itself")
+        with _saying({Code.NOT_FOUND: f"The path {path} does not exist"}):
+            await self._writing.delete(scope, stored, recursive=True)
+        return f"Successfully deleted {path}"
+
+    async def rename(self, scope: Scope, old_path: str, new_path: str) -> str:
+        """Move a file or a directory. NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED for /memories itself, INVALID_PATH
+        for a directory into itself."""
+        source, destination = _stored(old_path), _stored(new_path)
+        if source == ROOT:
+            raise MemsvcError(Code.PERMISSION_DENIED, "Cannot rename the /memories directory itself")
+        exists = f"The destination {new_path} already exists"
+        if await self._stat(scope, destination) is not None:
+            raise MemsvcError(Code.ALREADY_EXISTS, exists)
+        missing = f"The path {old_path} does not exist"
+        with _saying({Code.ALREADY_EXISTS: exists, Code.NOT_FOUND: missing}):
+            await self._writing.rename(scope, source, destination)
+        return f"Successfully renamed {old_path} to {new_path}"
+
+    async def _stat(self, scope: Scope, stored: str) -> Entry | None:
+        here = await self._files.stat(scope, stored)
+        # directories exist because files are inside; this one always does
+        return await self._files.stat(scope, "") if here is None and stored == ROOT else here
+
+    async def _read(self, scope: Scope, path: str, stored: str) -> tuple[str, str | None]:
+        read = await self._files.read(scope, stored, offset=0, length=-1)
+        if read.encoding != "utf-8":
+            raise MemsvcError(Code.INVALID_CONTENT, f"Unsupported file type for {path}")
+        return read.content, read.version
+
+    async def _edit(self, scope: Scope, path: str, edit: Callable[[str], Edit]) -> str:
+        stored = _stored(path)
+        no_file = f"The path {path} is not a file."
+        if stored == ROOT:
+            raise MemsvcError(Code.IS_DIRECTORY, no_file)
+        missing = _missing(path)
+        for attempt in range(ATTEMPTS_MAX):
+            with _saying({Code.NOT_FOUND: missing, Code.IS_DIRECTORY: no_file}):
+                content, version = await self._read(scope, path, stored)
+            missing = _gone(path)
+            edited = edit(content)
+            whole = edited.content.encode()
+            # A TRUNCATE to what somebody else has made of the file meanwhile would count as done, though their edit was
+            # another one than this. Only one that takes something away comes to the same.
+            mode: Mode = "TRUNCATE" if len(whole) < len(content.encode()) else "OVERWRITE"
+            try:
+                await self._writing.write(scope, stored, whole, mode=mode, when=Precondition(expected_version=version))
+            except MemsvcError as error:
+                if error.code is not Code.VERSION_CONFLICT:
+                    raise
+                await asyncio.sleep(min(WAIT_S_MAX, 0.005 * 2**attempt) * random())  # noqa: S311 - no secret
+                continue
+            return edited.answer
+        raise MemsvcError(Code.RESOURCE_BUSY, "others keep changing this file", retry_after_s=1.0)
+
+    async def _view_directory(self, scope: Scope, path: str, stored: str) -> str:
+        root = Directory()
+        after, more = "", True
+        while more:
+            try:
+                entries, more = await self._files.listing(
+                    scope, stored, depth=_DEPTH_MAX, limit=_PAGE_ENTRIES, after=after
+                )
+            except MemsvcError as error:
+                # nothing left behind the last page, or nothing in /memories yet
+                if error.code is not Code.NOT_FOUND:
+                    raise
+                break
+            for entry in entries:
+                after = entry.path
+                if entry.type == "FILE":
+                    root.put(entry.path[len(stored) + 1 :].split("/"), entry.size_bytes)
+        shown = [f"{size(root.size_bytes)}\t{path}"]
+        shown += [f"{size(size_bytes)}\t{path}/{name}" for name, size_bytes in root.shown(LEVELS_SHOWN)]
+        return (
+            f"Here're the files and directories up to {LEVELS_SHOWN} levels deep in {path}, excluding hidden items:\n"
+            + "\n".join(shown)
+        )
+
+
+def _stored(path: str) -> str:
+    """The path in the file store. INVALID_PATH for one that is not in /memories, leads out of it or is too long."""
+    if len(path.encode()) > PATH_BYTES_MAX:
+        raise MemsvcError(Code.INVALID_PATH, f"path is longer than {PATH_BYTES_MAX} bytes")
+    inside = path.removeprefix(ROOT)
+    if not path.startswith(ROOT) or (inside and not inside.startswith("/")):
+        raise MemsvcError(Code.INVALID_PATH, f"Path must start with /memories, got: {path}")
+    segments = inside.rstrip("/").split("/")[1:]
+    if any(segment in {"", ".", ".."} for segment in segments):
+        raise MemsvcError(Code.INVALID_PATH, f"Path {path} would escape /memories directory")
+    if any(category(character) == "Cc" for character in inside):
+        raise MemsvcError(Code.INVALID_PATH, "path must not hold control characters")
+    return check_path("/".join((ROOT, *map(encode_segment, segments))))
+
+
+def _missing(path: str) -> str:
+    return f"The path {path} does not exist. Please provide a valid path."
+
+
+def _gone(path: str) -> str:
+    return f"The file {path} no longer exists (may have been deleted or renamed concurrently)."
+
+
+@contextmanager
+def _saying(sentences: Mapping[Code, str]) -> Iterator[None]:
+    """Errors of some codes come out in the words of the tool."""
+    try:
+        yield
+    except MemsvcError as error:
+        if error.code not in sentences:
+            raise
+        raise MemsvcError(error.code, sentences[error.code]) from error

@@ -1,0 +1,103 @@
+"""The tool `memory`: what Claude models call to keep files of their own, in the shape that they know."""
+
+from typing import Literal, assert_never
+
+from pydantic import Field
+
+from memsvc.core.errors import invalid
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tools import Arguments, Result, Tool
+from memsvc.styles.files.memories import Memories
+
+INTEGER_MAX = 2**53
+VIEW_RANGE_ITEMS_MAX = 16
+
+Command = Literal["view", "create", "str_replace", "insert", "delete", "rename"]
+
+
+class MemoryArguments(Arguments):
+    """A command and what it takes; what only other commands take is ignored."""
+
+    command: Command = Field(description="what to do: view, create, str_replace, insert, delete or rename")
+    path: str | None = Field(None, description="a file or directory in /memories; for all commands but rename")
+    view_range: list[int] | None = Field(
+        None,
+        max_length=VIEW_RANGE_ITEMS_MAX,
+        description="view: the first and the last line to show, counted from 1; -1 for the end",
+    )
+    file_text: str | None = Field(None, description="create: the content of the new file")
+    old_str: str | None = Field(None, description="str_replace: a text that occurs in the file exactly once")
+    new_str: str = Field("", description="str_replace: what to put in its place; nothing if not given")
+    insert_line: int | None = Field(
+        None, le=INTEGER_MAX, ge=-INTEGER_MAX, description="insert: the line to insert behind; 0 for the beginning"
+    )
+    insert_text: str | None = Field(None, description="insert: the text to insert")
+    old_path: str | None = Field(None, description="rename: what to rename")
+    new_path: str | None = Field(None, description="rename: its new path")
+
+    def needed(self, name: str) -> str:
+        """A text that the command cannot do without; INVALID_ARGUMENT when it is not given."""
+        value = getattr(self, name)
+        if not isinstance(value, str):
+            raise invalid(f"{name}: the command {self.command} needs it")
+        return value
+
+
+class MemoryResult(Result):
+    text: str = Field(description="the answer, as a sentence or as numbered lines")
+
+
+class MemoryTool:
+    """The function behind the tool."""
+
+    def __init__(self, memories: Memories) -> None:
+        self._memories = memories
+
+    async def run(self, scope: Scope, asked: MemoryArguments) -> MemoryResult:
+        return MemoryResult(text=await self._answer(scope, asked))
+
+    async def _answer(self, scope: Scope, asked: MemoryArguments) -> str:
+        match asked.command:
+            case "view":
+                return await self._memories.view(scope, asked.needed("path"), asked.view_range)
+            case "create":
+                return await self._memories.create(scope, asked.needed("path"), asked.needed("file_text"))
+            case "str_replace":
+                return await self._memories.str_replace(
+                    scope, asked.needed("path"), asked.needed("old_str"), asked.new_str
+                )
+            case "insert":
+                if asked.insert_line is None:
+                    raise invalid("insert_line: the command insert needs it")
+                return await self._memories.insert(
+                    scope, asked.needed("path"), asked.insert_line, asked.needed("insert_text")
+                )
+            case "delete":
+                return await self._memories.delete(scope, asked.needed("path"))
+            case "rename":
+                return await self._memories.rename(scope, asked.needed("old_path"), asked.needed("new_path"))
+            case _:
+                assert_never(asked.command)
+
+
+def memory_tools(memories: Memories) -> list[Tool]:
+    """The tool, whose text content is its answer and nothing else."""
+    return [
+        Tool(
+            name="memory",
+            title="Memory directory",
+            description=(
+                "Keep files in /memories from one conversation to the next: view a directory or a file, create a file, "
+                "str_replace or insert text in it, delete or rename. Look into /memories before starting on a task."
+            ),
+            arguments=MemoryArguments,
+            result=MemoryResult,
+            run=MemoryTool(memories).run,
+            permission=Permission.WRITE,
+            read_only=False,
+            idempotent=False,
+            destructive=True,
+            logged=frozenset({"project", "command", "path", "old_path", "new_path"}),
+            plain_text=True,
+        )
+    ]

@@ -1,0 +1,79 @@
+"""How the memory tool shows things: numbered lines, sizes, and a directory of two levels."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from memsvc.core.paths import decode_segment
+
+LINES_MAX: Final = 999_999
+LEVELS_SHOWN: Final = 2
+CHARACTERS_TOLD_MAX: Final = 1000
+"""Of a text that was not found, in the error that says so."""
+LINES_TOLD_MAX: Final = 200
+"""Of the places where a text was found that should be unique, in the error that says so."""
+
+_NUMBER_WIDTH: Final = len(str(LINES_MAX))
+_UNITS: Final = ("B", "K", "M", "G")
+
+
+def told(text: str) -> str:
+    """A text that a caller gave, short enough to be told back."""
+    return text if len(text) <= CHARACTERS_TOLD_MAX else text[:CHARACTERS_TOLD_MAX] + "…"
+
+
+def lines_of(content: str, text: str) -> list[int]:
+    """The numbers of the first lines in which a text begins, once for each time, overlaps counted."""
+
+    def numbers() -> Iterator[int]:
+        line, counted, at = 1, 0, content.find(text)
+        while at != -1:
+            line += content.count("\n", counted, at)
+            counted = at
+            yield line
+            at = content.find(text, at + 1)
+
+    return list(islice(numbers(), LINES_TOLD_MAX))
+
+
+def numbered(lines: Sequence[str], first: int) -> str:
+    """The lines with their numbers, of which the first one is given, right-aligned and parted from them by a tab."""
+    return "\n".join(f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(lines, first))
+
+
+def size(size_bytes: int) -> str:
+    """A size in units of 1024, with one decimal unless it is whole: 0B, 512B, 1.5K, 2M."""
+    unit = min(max(size_bytes.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
+    amount = size_bytes / 1024**unit
+    return f"{int(amount)}{_UNITS[unit]}" if amount == int(amount) else f"{amount:.1f}{_UNITS[unit]}"
+
+
+@dataclass(slots=True)
+class Directory:
+    """A directory, or a file, with the bytes of all that is below it."""
+
+    size_bytes: int = 0
+    inside: dict[str, "Directory"] = field(default_factory=dict)
+
+    def put(self, segments: Sequence[str], size_bytes: int) -> None:
+        """Count a file below this directory."""
+        node = self
+        node.size_bytes += size_bytes
+        for segment in segments[:LEVELS_SHOWN]:
+            name = decode_segment(segment)
+            node = node.inside.setdefault(segment if name is None else name, Directory())
+            node.size_bytes += size_bytes
+        if len(segments) > LEVELS_SHOWN:
+            node.inside[""] = Directory()
+
+    def shown(self, levels: int) -> list[tuple[str, int]]:
+        """What is in this directory, by name, each directory before what is in it; hidden things are left out."""
+        found: list[tuple[str, int]] = []
+        for name, node in sorted(self.inside.items()):
+            if name.startswith(".") or not name:
+                continue
+            found.append((f"{name}/" if node.inside else name, node.size_bytes))
+            if levels > 1:
+                found += [(f"{name}/{below}", size_bytes) for below, size_bytes in node.shown(levels - 1)]
+        return found

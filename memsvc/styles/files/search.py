@@ -1,0 +1,150 @@
+"""Search in callers' files: by words and, where an embedder is configured, by meaning; reordered if asked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from memsvc.core.analysis import query_terms
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.fusion import fuse
+from memsvc.core.ports import Meter, Reranker
+from memsvc.core.scope import ALL_PROJECTS, Scope
+from memsvc.store import passages, projects, summaries
+from memsvc.store.database import Database, Tx
+from memsvc.store.passages import Passage, Place, Where
+from memsvc.styles.embedding import Embedding
+from memsvc.styles.files.indexing import BOOK
+from memsvc.styles.files.options import SearchOptions
+from memsvc.styles.files.summary_text import by_rules
+
+log = structlog.get_logger("memsvc.search")
+
+QUERY_BYTES_MAX: Final = 16_384
+PROJECTS_MAX: Final = 10_000
+HEAD_BYTES: Final = 8192
+"""What a file's summary is made from, where there is none by a model."""
+
+Content = tuple[str, int, int]
+"""What a file holds: its project, its stream, and how many bytes that has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage that answers, with the file's summary. `project` is None unless several were searched."""
+
+    project: str | None
+    passage: Passage
+    score: float
+    summary: str
+
+
+class Search:
+    """Finds passages. What was written is found by the next call; what was deleted, by none."""
+
+    def __init__(
+        self,
+        database: Database,
+        meter: Meter,
+        options: SearchOptions,
+        *,
+        embedding: Embedding | None = None,
+        reranker: Reranker | None = None,
+    ) -> None:
+        self._database = database
+        self._meter = meter
+        self._options = options
+        self._embedding = embedding
+        self._reranker = reranker
+
+    async def find(self, scope: Scope, query: str, *, path: str, limit: int | None) -> list[Hit]:
+        """The best passages for a question, best first, in the files at and inside a path, of one project or, where the
+        scope's project is `*`, of all that the caller may touch. INVALID_QUERY for a blank or overlong query."""
+        query = query.strip()
+        if not query or len(query.encode()) > QUERY_BYTES_MAX:
+            raise MemsvcError(Code.INVALID_QUERY, f"a query has 1 to {QUERY_BYTES_MAX} bytes that are not blank")
+        most = self._options.limit_default if limit is None else min(limit, self._options.limit_max)
+        if most < 1:
+            raise MemsvcError(Code.INVALID_ARGUMENT, "limit must be > 0")
+        vector = await self._embedding.question(query) if self._embedding is not None else None
+        kept = most if self._reranker is None else max(most, self._options.reranked)
+        async with self._database.begin_tenant(scope, read_only=True) as tx:
+            where = Where(BOOK, await _projects(tx, scope), path)
+            scores = await self._scores(tx, where, query, vector, kept)
+            best = sorted(scores, key=lambda place: (-scores[place], place))[:kept]
+            found = await passages.read(tx, where, best)
+            self._meter.add("memsvc_recall_candidates", len(scores))
+            ordered = [(place, scores[place]) for place in best if place in found]
+            if self._reranker is None:
+                return _hits(scope, ordered, found, await _summaries(tx, ordered, found))
+        ordered = (await self._reranked(query, ordered, found))[:most]
+        async with self._database.begin_tenant(scope, read_only=True) as tx:
+            told = await _summaries(tx, ordered, found)
+        return _hits(scope, ordered, found, told)
+
+    async def _scores(
+        self, tx: Tx, where: Where, query: str, vector: Sequence[float] | None, kept: int
+    ) -> Mapping[Place, float]:
+        asked = query_terms(query)
+        best = kept if vector is None else self._options.candidates
+        matched = await passages.search(tx, where, asked, best=best) if asked and where.projects else {}
+        if vector is None or self._embedding is None:
+            return matched
+        alike = await passages.alike(tx, where, self._embedding.model, vector, best=best)
+        return fuse(matched, alike, cosine_weight=self._options.semantic_weight)
+
+    async def _reranked(
+        self, query: str, ordered: list[tuple[Place, float]], found: Mapping[Place, Passage]
+    ) -> list[tuple[Place, float]]:
+        """The same places in the order of the reranker; unchanged where it fails or is too slow."""
+        assert self._reranker is not None
+        if not ordered:
+            return ordered
+        try:
+            scores = await self._reranker(query, [found[place].text for place, _ in ordered])
+        except MemsvcError as error:
+            log.warning("search goes on without the reranker", code=error.code.value)
+            return ordered
+        again = [(place, score) for (place, _), score in zip(ordered, scores, strict=True)]
+        return sorted(again, key=lambda pair: -pair[1])
+
+
+async def _projects(tx: Tx, scope: Scope) -> list[str]:
+    if scope.project != ALL_PROJECTS:
+        return [scope.project]
+    return await projects.names(tx, like="", after="", only=scope.confined_to, most=PROJECTS_MAX)
+
+
+async def _summaries(
+    tx: Tx, ordered: Sequence[tuple[Place, float]], found: Mapping[Place, Passage]
+) -> dict[Content, str]:
+    """What the model said of each file as it is, else what its beginning tells."""
+    contents = list({_content(place, found[place]) for place, _ in ordered})
+    told = await summaries.told_of(tx, contents, head_bytes=HEAD_BYTES) if contents else {}
+    return {
+        content: of.summary or by_rules(of.head, size_bytes=of.size_bytes, is_text=of.is_text)
+        for content, of in told.items()
+    }
+
+
+def _content(place: Place, passage: Passage) -> Content:
+    return place.project, passage.stream, passage.size_bytes
+
+
+def _hits(
+    scope: Scope,
+    ordered: Sequence[tuple[Place, float]],
+    found: Mapping[Place, Passage],
+    told: Mapping[Content, str],
+) -> list[Hit]:
+    several = scope.project == ALL_PROJECTS
+    return [
+        Hit(
+            place.project if several else None,
+            found[place],
+            score,
+            told[_content(place, found[place])],
+        )
+        for place, score in ordered
+    ]

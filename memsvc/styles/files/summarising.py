@@ -1,0 +1,147 @@
+"""Summaries of files by a model, made by a job behind the writes: whoever asks never waits for one."""
+
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime, time, timedelta
+from hashlib import sha256
+from time import perf_counter
+from typing import Final
+
+import structlog
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Clock, Llm, Meter
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Job
+from memsvc.store import allowances, files, jobs, summaries
+from memsvc.store.database import Database, Tx
+from memsvc.store.files import File
+from memsvc.store.summaries import Summary
+from memsvc.styles.files.options import SummaryOptions
+from memsvc.styles.files.summary_text import (
+    FILE_OUTPUT_TOKENS_MAX,
+    WORDS_WANTED,
+    Prompts,
+    count_words,
+    kept,
+    windows,
+    wrapped,
+)
+
+log = structlog.get_logger("memsvc.summaries")
+
+SUMMARISE_JOB: Final = "files.summarise"
+SETTLE_S: Final = 30.0
+"""How long after a write its file is summarised: a burst of appends makes one summary."""
+SUMMARISED_BYTES_MIN: Final = 1000
+"""A shorter file is told by its beginning."""
+PURPOSE: Final = "summary"
+SPREAD_S: Final = 3600
+"""What waits for the next day does not begin at once then, but within so long."""
+
+
+class Summarising:
+    """Keeps a summary for the content that a file has now. It is the same whether the job runs once or twice, and the
+    model is not asked again for what is there. A model that fails changes nothing."""
+
+    def __init__(self, database: Database, llm: Llm, clock: Clock, meter: Meter, options: SummaryOptions) -> None:
+        self._database = database
+        self._llm = llm
+        self._clock = clock
+        self._meter = meter
+        self._options = options
+        self._prompts = Prompts.shipped()
+        # a model that answers nonsense is paid for each time
+        self.job = Job(name=SUMMARISE_JOB, run=self.summarise, attempts_max=2)
+
+    async def summarise(self, scope: Scope, subject: str) -> None:
+        """Job: summarise the file of this incarnation, unless that is done; errors of the model go through.
+
+        No transaction is open while the model works. What it said of a content that is there no longer is dropped:
+        whoever changed the file queued the next job.
+        """
+        async with self._database.begin(scope) as tx:
+            found = await self._unsummarised(tx, uuid.UUID(subject))
+        if found is None or not await self._take(scope, subject):
+            return
+        file, parts = found
+        try:
+            text = await self._think(parts)
+        except MemsvcError as error:
+            log.warning("a file stays without a summary by the model", code=error.code.value, reason=error.message)
+            if error.code is Code.UNAVAILABLE:
+                await self._give_back(scope)
+            raise
+        async with self._database.begin(scope) as tx:
+            now = await files.find_incarnation(tx, file.incarnation)
+            if now is not None and (now.stream, now.size_bytes) == (file.stream, file.size_bytes):
+                await self._put(tx, file, Summary(self._generation(file), text))
+
+    async def _unsummarised(self, tx: Tx, incarnation: uuid.UUID) -> tuple[File, list[str]] | None:
+        """The file and what of it is to be read; None when there is nothing to do about it."""
+        file = await files.find_incarnation(tx, incarnation)
+        if file is None or not file.is_text or file.size_bytes < SUMMARISED_BYTES_MIN:
+            await summaries.remove(tx, incarnation)
+            return None
+        stored = await summaries.find(tx, incarnation)
+        if stored is not None and stored.generation == self._generation(file):
+            await self._put(tx, file, stored)  # the same content may have come again in a new stream
+            return None
+        parts = [await files.read(tx, file, start, stop) for start, stop in windows(file.size_bytes)]
+        return file, [part.decode("utf-8", "ignore") for part in parts]
+
+    def _generation(self, file: File) -> bytes:
+        """What a summary depends on: the content by its hash or, where that is not known, its place; the model, the
+        prompts and the limits."""
+        content = file.sha256 or f"{file.stream}:{file.size_bytes}".encode()
+        return sha256(b"\0".join((content.hex().encode(), self._llm.model.encode(), self._prompts.version))).digest()
+
+    async def _put(self, tx: Tx, file: File, summary: Summary) -> None:
+        await summaries.put(
+            tx, file, summary, words=count_words(summary.text), model=self._llm.model, now=self._clock.now()
+        )
+
+    async def _think(self, parts: Sequence[str]) -> str:
+        """One call, or one for each part and one for the notes on them."""
+        if len(parts) == 1:
+            return await self._ask(self._prompts.whole, wrapped(parts[0]), FILE_OUTPUT_TOKENS_MAX)
+        most = FILE_OUTPUT_TOKENS_MAX // (len(parts) + 1)
+        notes = [
+            await self._ask(self._prompts.part, wrapped(part), most, part=at, parts=len(parts))
+            for at, part in enumerate(parts, 1)
+        ]
+        return await self._ask(self._prompts.notes, "\n\n".join(map(wrapped, notes)), most, parts=len(parts))
+
+    async def _ask(self, prompt: str, text: str, output_tokens_max: int, **numbers: int) -> str:
+        instructions = prompt.format(words=WORDS_WANTED, **numbers)
+        started = perf_counter()
+        try:
+            answer = kept(await self._llm.complete(instructions, text, output_tokens_max=output_tokens_max))
+            if not answer:
+                raise MemsvcError(Code.INTERNAL_ERROR, "the model answered nothing that can be shown as a summary")
+        except MemsvcError:
+            self._meter.add("memsvc_model_calls_total", purpose=PURPOSE, status="error")
+            raise
+        self._meter.add("memsvc_model_calls_total", purpose=PURPOSE, status="success")
+        self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=PURPOSE)
+        return answer
+
+    async def _take(self, scope: Scope, subject: str) -> bool:
+        """Count a summary against the tenant's day; where the day has had all that it may, try again on the next."""
+        most, now = self._options.a_day, self._clock.now()
+        if not most:
+            return True
+        async with self._database.begin_tenant(scope) as tx:
+            if await allowances.take(tx, PURPOSE, now.date(), most=most):
+                return True
+        tomorrow = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
+        wait_s = (tomorrow - now).total_seconds() + uuid.UUID(subject).int % SPREAD_S
+        async with self._database.begin(scope) as tx:
+            await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=now, delay_s=wait_s)
+        log.info("a file is to be summarised tomorrow: this day has had all that it may", project=scope.project)
+        return False
+
+    async def _give_back(self, scope: Scope) -> None:
+        if self._options.a_day:
+            async with self._database.begin_tenant(scope) as tx:
+                await allowances.give_back(tx, PURPOSE, self._clock.now().date())

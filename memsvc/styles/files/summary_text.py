@@ -1,0 +1,110 @@
+"""What a model is asked to summarise a file, which parts of it are read, and what of its answer is kept."""
+
+from dataclasses import astuple, dataclass
+from hashlib import sha256
+from importlib.resources import files as resources
+from itertools import pairwise
+from typing import Final, Self
+
+import regex
+
+from memsvc.core.summaries import SUMMARY_BYTES_MAX, SUMMARY_WORDS_MAX, summary
+
+WORDS_WANTED: Final = 160
+CALLS_MAX: Final = 8
+CALL_INPUT_TOKENS_MAX: Final = 16_000
+FILE_INPUT_TOKENS_MAX: Final = 64_000
+FILE_OUTPUT_TOKENS_MAX: Final = 4096
+PROMPT_TOKENS_MAX: Final = 500
+PART_TOKENS: Final = 14_000
+PARTS_MAX: Final = 4
+"""So many parts, and the notes on them, are within what one file may cost."""
+WHOLE_BYTES_MAX: Final = 4 * (CALL_INPUT_TOKENS_MAX - PROMPT_TOKENS_MAX - 1)
+"""What one call reads of a file that needs no parts."""
+PART_BYTES: Final = 4 * (PART_TOKENS - 1)
+
+_WRAPPER: Final = "untrusted_document"
+_WRAPPERS: Final = regex.compile(rf"<(?=[\s/]*{_WRAPPER})", regex.IGNORECASE)
+_NO_TEXT: Final = regex.compile(r"[\p{Cc}--[\n\t]]", regex.V1)
+_FENCE: Final = regex.compile(r"(?:`{3,}|~{3,})[^\S\n]*[\w+-]*")
+_LINK: Final = regex.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
+_TAG: Final = regex.compile(r"<[^<>]*>")
+_ANGLES: Final = str.maketrans("<>", "‹›")
+_UNSEEN: Final = regex.compile(r"[\p{Cf}\p{Cs}\p{Co}\p{Cn}]")
+_SEGMENTS: Final = regex.compile(r"\b", regex.WORD | regex.V1)
+_SAYS: Final = regex.compile(r"[\p{L}\p{N}]")
+_SENTENCE_END: Final = regex.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)|[。！？][」』”）]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """What the model is told about a whole file, about a part of one, and about the notes on all parts."""
+
+    whole: str
+    part: str
+    notes: str
+
+    @classmethod
+    def shipped(cls) -> Self:
+        """As they are in this version."""
+        folder = resources("memsvc.styles.files")
+        return cls(*(folder.joinpath(f"summarise_{name}.md").read_text("utf-8") for name in ("file", "part", "notes")))
+
+    @property
+    def version(self) -> bytes:
+        """Changes with the prompts and the limits: a hash of all of them."""
+        limits = (WORDS_WANTED, WHOLE_BYTES_MAX, PART_BYTES, PARTS_MAX, FILE_OUTPUT_TOKENS_MAX)
+        return sha256(repr((astuple(self), limits)).encode()).digest()
+
+
+def windows(size_bytes: int) -> list[tuple[int, int]]:
+    """The byte ranges of a text that are read: all of it in one, or parts of about the same size; where those would
+    be more than PARTS_MAX, as many parts at the same distances, the beginning and the end among them."""
+    if size_bytes <= WHOLE_BYTES_MAX:
+        return [(0, size_bytes)]
+    parts = min(-(-size_bytes // PART_BYTES), PARTS_MAX)
+    if size_bytes > parts * PART_BYTES:
+        starts = [at * (size_bytes - PART_BYTES) // (parts - 1) for at in range(parts)]
+        return [(start, start + PART_BYTES) for start in starts]
+    ends = [at * size_bytes // parts for at in range(parts + 1)]
+    return list(pairwise(ends))
+
+
+def by_rules(head: bytes, *, size_bytes: int, is_text: bool) -> str:
+    """What a file's beginning, which may be cut within a character, tells of it without a model."""
+    return summary(head.decode("utf-8", "ignore"), size_bytes=size_bytes, is_text=is_text)
+
+
+def wrapped(text: str) -> str:
+    """A text as untrusted data, which cannot end before it is over: nothing in it reads as the end of its wrapper."""
+    return f"<{_WRAPPER}>\n{_WRAPPERS.sub('‹', _NO_TEXT.sub(' ', text))}\n</{_WRAPPER}>"
+
+
+def count_words(text: str) -> int:
+    """Words as Unicode has them (UAX #29): its segments that have a letter or a number."""
+    return sum(1 for segment in _SEGMENTS.split(text) if segment and _SAYS.search(segment))
+
+
+def kept(answer: str) -> str:
+    """What of an answer can be shown as a summary: one paragraph of at most SUMMARY_WORDS_MAX words and
+    SUMMARY_BYTES_MAX bytes that ends with a sentence where it has one, without fences, links, HTML and what cannot be
+    seen. Empty when nothing is left that says anything."""
+    plain = _UNSEEN.sub("", _NO_TEXT.sub(" ", answer))
+    plain = _LINK.sub(r"\1", _FENCE.sub(" ", plain))
+    text = " ".join(_TAG.sub(" ", plain).translate(_ANGLES).split())
+    text = _first_words(text).encode()[:SUMMARY_BYTES_MAX].decode("utf-8", "ignore").strip()
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    if ends:
+        text = text[: ends[-1]]
+    return text if _SAYS.search(text) else ""
+
+
+def _first_words(text: str) -> str:
+    words = 0
+    first: list[str] = []
+    for segment in _SEGMENTS.split(text):
+        words += bool(segment and _SAYS.search(segment))
+        if words > SUMMARY_WORDS_MAX:
+            break
+        first.append(segment)
+    return "".join(first)

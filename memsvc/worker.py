@@ -1,0 +1,250 @@
+"""The worker: runs the jobs of the queue, tries again what fails, and keeps aside what fails for good."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from functools import partial
+from time import perf_counter
+
+import structlog
+from pgqueuer.adapters.persistence.queries import Queries
+from pgqueuer.core.qm import QueueManager
+from pgqueuer.domain.errors import RetryRequested
+from pgqueuer.domain.models import Job as Picked
+from pydantic import BaseModel, ConfigDict, Field
+
+from memsvc.core.errors import RETRYABLE, Code, MemsvcError
+from memsvc.core.ports import Clock, Meter
+from memsvc.core.scope import ALL_PROJECTS, Scope
+from memsvc.core.tools import Job
+from memsvc.store import jobs, queue
+from memsvc.store.backlog import Backlog, prune_log, read_backlog
+from memsvc.store.database import Database
+from memsvc.store.jobs import Claim, Ref
+
+log = structlog.get_logger("memsvc.worker")
+
+BEAT_S_MAX = 60.0
+BUSY_RETRY_S = 1.0
+BEGIN_AGAIN_S_MAX = 30.0
+PRUNE_EVERY_S = 3600.0
+BUSY, HANDED_BACK = "busy", "handed back"
+
+
+class WorkerOptions(BaseModel):
+    """How jobs are run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(True, description="whether `memsvc serve` runs jobs too; else run `memsvc worker` beside it")
+    concurrency: int = Field(4, ge=2, le=100, description="jobs that one worker runs at once")
+    lease_s: float = Field(25.0, ge=1, le=3600, description="after how long a dead worker's job goes to another one")
+    poll_s: float = Field(5.0, gt=0, le=300, description="how often the queue is looked at when it says nothing")
+    retry_s_max: float = Field(60.0, gt=0, le=3600, description="longest wait between two attempts of a job")
+    sample_s: float = Field(15.0, gt=0, le=3600, description="how often the backlog is counted for the metrics")
+    sweep_s: float = Field(60.0, gt=0, le=86400, description="how often projects are looked through for regular jobs")
+    keep_log_days: float = Field(7.0, gt=0, le=3650, description="how long the queue notes what became of its jobs")
+
+
+class JobFailedError(Exception):
+    """What the queue is told of a job that failed for good: the error code and nothing else."""
+
+    def __init__(self, code: Code) -> None:
+        super().__init__(code.value)
+
+
+class Worker:
+    """Runs jobs until it is told to stop, over a connection of its own that it opens again whenever it is lost.
+
+    A job runs at least once, and not beside another of its name and subject. A retryable error is tried again for
+    ever, any other one until `attempts_max`; then the job stays in the queue as failed. Neither the queue nor the log
+    gets anything of an error but its code. A regular job is queued when its last time, which the database keeps, is
+    long enough ago: neither restarts nor several workers change its pace.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        database: Database,
+        published: Sequence[Job],
+        clock: Clock,
+        meter: Meter,
+        options: WorkerOptions,
+        *,
+        grace_s: float = 25.0,
+    ) -> None:
+        self._url = url
+        self._database = database
+        self._jobs = published
+        self._clock = clock
+        self._meter = meter
+        self._options = options
+        self._grace_s = grace_s
+        self._heard_at = clock.now()
+        self._running = False
+        self._stopping = asyncio.Event()
+        self._manager: QueueManager | None = None
+        self._attempts: set[asyncio.Task[Claim]] = set()
+        self._handed_back: set[asyncio.Task[Claim]] = set()
+        self.backlog = Backlog()
+
+    async def alive(self) -> bool:
+        """Whether it is at work and has heard from the queue within the last minute."""
+        return self._running and self._clock.now() - self._heard_at < timedelta(seconds=BEAT_S_MAX)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run in the background; at the end, stop and wait for what is under way."""
+        task = asyncio.create_task(self.run())
+        try:
+            yield
+        finally:
+            self.stop()
+            await task
+
+    def stop(self) -> None:
+        """Take no more jobs; those under way may end within the grace and are handed back after it."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            asyncio.get_running_loop().call_later(self._grace_s, self._hand_back)
+            if self._manager is not None:
+                self._manager.shutdown.set()
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        self._running, self._heard_at = True, self._clock.now()
+        chores = [asyncio.create_task(self._regularly(self._options.sample_s, self._sample))]
+        if any(job.every_s for job in self._jobs):
+            chores.append(asyncio.create_task(self._regularly(self._options.sweep_s, self._sweep)))
+        chores.append(asyncio.create_task(self._regularly(PRUNE_EVERY_S, self._prune)))
+        try:
+            await self._keep_working()
+        finally:
+            self._running = False
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(*chores, return_exceptions=True)
+
+    async def _keep_working(self) -> None:
+        pause_s = 0.5
+        while not self._stopping.is_set():
+            began_at = self._heard_at
+            try:
+                async with queue.connected(self._url, heard=self._hear, lost=self._hand_back) as queries:
+                    await self._work(queries)
+            except Exception as error:  # noqa: BLE001 - whatever ended the work, it begins again
+                log.warning("the worker lost the queue", error=type(error).__name__)
+            pause_s = 0.5 if self._heard_at != began_at else min(pause_s * 2, BEGIN_AGAIN_S_MAX)
+            await self._pause(pause_s)
+
+    async def _work(self, queries: Queries) -> None:
+        options = self._options
+        manager = QueueManager(queries, channel=queue.names().channel)
+        for job in self._jobs:
+            manager.entrypoint(job.name, accepts_context=False, on_failure="hold")(partial(self._perform, job))
+        self._manager = manager
+        if self._stopping.is_set():
+            return
+        await manager.run(
+            dequeue_timeout=timedelta(seconds=options.poll_s),
+            batch_size=options.concurrency // 2,
+            max_concurrent_tasks=options.concurrency,
+            shutdown_on_listener_failure=True,
+            heartbeat_timeout=timedelta(seconds=options.lease_s),
+            log_aggregation_interval=timedelta(0),
+        )
+
+    def _hear(self) -> None:
+        self._heard_at = self._clock.now()
+
+    def _hand_back(self) -> None:
+        for attempt in self._attempts:
+            self._handed_back.add(attempt)
+            attempt.cancel()
+
+    async def _perform(self, job: Job, picked: Picked) -> None:
+        """One attempt, in a task of its own, so that only what this raises reaches the queue."""
+        ref = Ref.read(picked.id, job.name, picked.headers)
+        attempt = asyncio.create_task(self._attempt(job, ref))
+        self._attempts.add(attempt)
+        try:
+            await asyncio.wait({attempt})
+        except asyncio.CancelledError:  # the process is told to end at once; the queue would take it for a job's end
+            raise RetryRequested(timedelta(0), HANDED_BACK) from None
+        finally:
+            attempt.cancel()
+            handed_back = attempt in self._handed_back
+            self._attempts.discard(attempt)
+            self._handed_back.discard(attempt)
+        if attempt.cancelled() and handed_back:
+            raise RetryRequested(timedelta(0), HANDED_BACK)
+        error = asyncio.CancelledError() if attempt.cancelled() else attempt.exception()
+        if error is not None:
+            raise await self._outcome(job, ref, picked.attempts, error)
+        if attempt.result() is Claim.BUSY:
+            raise RetryRequested(timedelta(seconds=BUSY_RETRY_S), BUSY)
+
+    async def _attempt(self, job: Job, ref: Ref) -> Claim:
+        claimed = await jobs.claim(self._database, ref)
+        if claimed is Claim.RUN:
+            started = perf_counter()
+            try:
+                await job.run(ref.scope, ref.subject)
+            finally:
+                self._meter.add("memsvc_job_duration_ms", (perf_counter() - started) * 1000, job=job.name)
+            await jobs.finish(self._database, ref)
+            self._meter.add("memsvc_job_runs_total", job=job.name, status="success")
+        return claimed
+
+    async def _outcome(
+        self, job: Job, ref: Ref, attempts: int, error: BaseException
+    ) -> RetryRequested | JobFailedError:
+        """What the queue is told of a failed attempt: to try again and when, or that it failed for good."""
+        code = error.code if isinstance(error, MemsvcError) else Code.INTERNAL_ERROR
+        try:
+            before = await jobs.failures(self._database, ref)
+        except MemsvcError:  # the database is away, and so is what it knows of earlier attempts
+            before = Counter({Code.UNAVAILABLE: attempts})
+        lasting = 1 + sum(times for earlier, times in before.items() if earlier not in RETRYABLE)
+        told = {"job": job.name, "project": ref.scope.project, "code": code.value}
+        if code not in RETRYABLE and lasting >= job.attempts_max:
+            log.error("a job failed for good", **told, exc_info=error)
+            self._meter.add("memsvc_job_runs_total", job=job.name, status="failed")
+            return JobFailedError(code)
+        log.warning("a job will be tried again", **told, exc_info=error)
+        self._meter.add("memsvc_job_runs_total", job=job.name, status="retried")
+        wait_s = min(2.0 ** min(before.total(), 30), self._options.retry_s_max)
+        return RetryRequested(timedelta(seconds=wait_s * random.uniform(0.75, 1.0)), code.value)  # noqa: S311
+
+    async def _regularly(self, every_s: float, do: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await do()
+            except MemsvcError as error:
+                log.warning("the worker could not look after the queue", code=error.code.value)
+            except Exception as error:  # a fault in one round must not end all later ones
+                log.error("the worker could not look after the queue", exc_info=error)
+            await asyncio.sleep(every_s)
+
+    async def _sample(self) -> None:
+        self.backlog = await read_backlog(self._database, self._clock.now())
+
+    async def _prune(self) -> None:
+        await prune_log(self._database, self._clock.now() - timedelta(days=self._options.keep_log_days))
+
+    async def _sweep(self) -> None:
+        every_s = {job.name: job.every_s for job in self._jobs if job.every_s}
+        for row in await self._database.registry("SELECT tenant FROM tenants"):
+            async with self._database.begin_tenant(Scope(row["tenant"], ALL_PROJECTS), read_only=True) as tx:
+                due = await jobs.due_sweeps(tx, every_s, self._clock.now())
+            for project, name in due:
+                async with self._database.begin(Scope(row["tenant"], project)) as tx:
+                    await jobs.enqueue_sweep(tx, name, every_s=every_s[name], now=self._clock.now())
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()

@@ -1,0 +1,35 @@
+"""`memsvc` with jobs of its own to run: what they did stands in the folder of JOBS_FOLDER, a file each.
+
+A job waits there for a file `release`, if the subject says so.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+from memsvc import app, cli
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Job
+
+FOLDER = Path(os.environ["JOBS_FOLDER"])
+
+
+async def note(_: Scope, subject: str) -> None:
+    """Note the beginning, wait where that is asked for, and note the end."""
+    attempt = sum(name.startswith(f"{subject}.begun.") for name in os.listdir(FOLDER)) + 1  # noqa: PTH208
+    (FOLDER / f"{subject}.begun.{attempt}").touch()
+    while subject.startswith("slow") and not (FOLDER / "release").exists():  # noqa: ASYNC110 - another process's doing
+        await asyncio.sleep(0.02)
+    if subject.startswith("bad"):
+        raise RuntimeError
+    (FOLDER / f"{subject}.ended.{attempt}").touch()
+
+
+def jobs(*_: Any) -> list[Job]:
+    return [Job(name="note", run=note, attempts_max=1)]
+
+
+if __name__ == "__main__":
+    app.jobs = jobs
+    cli.main()

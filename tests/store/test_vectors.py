@@ -1,0 +1,338 @@
+"""Vectors are kept for entries that can be found, found by how alike they are, and stay with their tenant."""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import Any
+
+import asyncpg
+import orjson
+import pytest
+
+from memsvc.core.scope import Scope
+from memsvc.store import index, vector_table, vectors
+from memsvc.store.database import Database
+from memsvc.store.index import NewEntry, book_of
+from memsvc.store.policies import TENANT_IS_CURRENT
+from tests.fakes import FakeClock
+from tests.servers import DatabaseUrls, TestServer
+from tests.store.vectors import as_sqlalchemy, make_ready
+
+pytestmark = pytest.mark.anyio
+NAME = "turns/s1"
+BOOK = book_of(NAME)
+MODEL = "openai/m"
+LEFT, UP, BACK = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]
+
+
+@pytest.fixture
+async def ready(database_urls: DatabaseUrls) -> None:
+    await make_ready(database_urls)
+
+
+@pytest.fixture
+def add(database: Database, scope: Scope, clock: FakeClock):
+    async def add(*texts: str, where: Scope = scope, name: str = NAME, cues: str = "") -> int:
+        new = [NewEntry(ref=f"r{at}", text=text, said_at=clock.now(), cues=cues) for at, text in enumerate(texts)]
+        async with database.begin(where) as tx:
+            return (await index.add(tx, {name: new}))[name]
+
+    return add
+
+
+async def put(database: Database, scope: Scope, given: Mapping[int, Sequence[float]], model: str = MODEL) -> int:
+    async with database.begin(scope) as tx:
+        return await vectors.put(tx, BOOK, model, given)
+
+
+async def nearest(
+    database: Database, scope: Scope, vector: Sequence[float], best: int = 10, model: str = MODEL
+) -> dict[int, float]:
+    async with database.begin(scope, read_only=True) as tx:
+        return await vectors.nearest(tx, BOOK, model, vector, best)
+
+
+async def missing(database: Database, scope: Scope, model: str = MODEL, after: int = -1, limit: int = 100):
+    async with database.begin(scope, read_only=True) as tx:
+        return await vectors.missing(tx, BOOK, model, after=after, limit=limit)
+
+
+async def test_the_nearest_entries_come_with_their_cosines(ready: None, database: Database, scope: Scope, add) -> None:
+    await add("one", "two", "three")
+    assert await put(database, scope, {0: LEFT, 1: [2.0, 2.0, 0.0], 2: BACK}) == 3
+    found = await nearest(database, scope, LEFT)
+    assert found == pytest.approx({0: 1.0, 1: sqrt(0.5), 2: -1.0}, abs=1e-3)
+    assert list(found) == [0, 1, 2]
+    assert list(await nearest(database, scope, UP, best=1)) == [1]
+    assert await nearest(database, scope, LEFT, model="openai/other") == {}
+
+
+async def test_what_has_words_and_no_vector_is_missing_with_its_cues(
+    ready: None, database: Database, scope: Scope, add
+) -> None:
+    await add("one", "the", "", "two")
+    await add("three", cues="drei")
+    assert await missing(database, scope) == {0: "one", 3: "two", 4: "three\ndrei"}
+    assert await missing(database, scope, limit=1) == {0: "one"}
+    assert await missing(database, scope, after=0, limit=1) == {3: "two"}
+    await put(database, scope, {0: LEFT, 3: UP})
+    assert await missing(database, scope) == {4: "three\ndrei"}
+    assert list(await missing(database, scope, "openai/other")) == [0, 3, 4]
+
+
+async def test_a_vector_that_is_there_already_stays(ready: None, database: Database, scope: Scope, add) -> None:
+    await add("one")
+    assert await put(database, scope, {0: LEFT}) == 1
+    assert await put(database, scope, {0: UP}) == 0
+    assert await put(database, scope, {}) == 0
+    assert await nearest(database, scope, LEFT) == pytest.approx({0: 1.0})
+
+
+@pytest.mark.parametrize("take_out", [index.hide, index.remove])
+async def test_entries_that_went_are_neither_found_nor_given_vectors(
+    ready: None, database: Database, scope: Scope, add, admin: asyncpg.Connection, take_out
+) -> None:
+    await add("one", "two", "three")
+    await put(database, scope, {0: LEFT})
+    async with database.begin(scope) as tx:
+        await take_out(tx, BOOK, {0: "one", 1: "two"})
+    assert await put(database, scope, {1: LEFT, 2: UP, 7: UP}) == 1
+    assert list(await nearest(database, scope, LEFT)) == [2]
+    async with database.begin(scope) as tx:
+        await vectors.forget(tx, BOOK, [0])
+    assert await admin.fetchval("SELECT array_agg(entry) FROM embeddings") == [2]
+
+
+async def test_a_vector_that_comes_while_its_entry_is_removed_is_not_kept(
+    ready: None, database: Database, scope: Scope, add, admin: asyncpg.Connection
+) -> None:
+    await add("one", "two")
+    async with database.begin(scope) as tx:
+        await index.remove(tx, BOOK, {0: "one"})
+        late = asyncio.create_task(put(database, scope, {0: LEFT, 1: UP}))
+        while not await admin.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        ):
+            assert not late.done()
+    assert await late == 1
+
+
+async def test_forgetting_takes_the_vectors_of_every_model(
+    ready: None, database: Database, scope: Scope, add, admin: asyncpg.Connection
+) -> None:
+    await add("one", "two")
+    for model in ("a", "b"):
+        await put(database, scope, {0: LEFT, 1: UP}, model)
+    async with database.begin(scope) as tx:
+        await vectors.forget(tx, BOOK, [0, 9])
+        await vectors.forget(tx, BOOK, [])
+    assert await admin.fetchval("SELECT array_agg(entry) FROM embeddings") == [1, 1]
+
+
+async def test_pruning_takes_what_nobody_forgot(ready: None, database: Database, scope: Scope, add) -> None:
+    await add("one", "two", "three")
+    await put(database, scope, {0: LEFT, 1: UP, 2: BACK})
+    async with database.begin(scope) as tx:
+        await index.hide(tx, BOOK, {0: "one"})
+        await index.remove(tx, BOOK, {1: "two"})
+        assert await vectors.prune(tx, BOOK) == 2
+        assert await vectors.prune(tx, BOOK) == 0
+
+
+async def test_the_vectors_of_other_models_can_be_dropped(ready: None, database: Database, scope: Scope, add) -> None:
+    await add("one")
+    for model in ("a", "b", "c", "d"):
+        await put(database, scope, {0: LEFT}, model)
+    async with database.begin(scope) as tx:
+        assert await vectors.drop_other_models(tx, BOOK, "b") == 3
+        assert await vectors.drop_other_models(tx, BOOK, "b") == 0
+    assert await nearest(database, scope, LEFT, model="b") == pytest.approx({0: 1.0})
+
+
+async def test_progress_and_what_is_unfinished(ready: None, database: Database, scope: Scope, add) -> None:
+    await add("one", "two", "the")
+    await add("kumquat", name="turns/s2")
+    await add("", name="turns/s3")
+    await put(database, scope, {0: LEFT})
+    async with database.begin(scope) as tx:
+        assert await vectors.progress(tx, MODEL) == {
+            BOOK: vectors.Progress(2, 1),
+            book_of("turns/s2"): vectors.Progress(1, 0),
+        }
+        assert await vectors.progress(tx, MODEL, [BOOK]) == {BOOK: vectors.Progress(2, 1)}
+        assert sorted(await vectors.unfinished(tx, MODEL, limit=9)) == sorted([BOOK, book_of("turns/s2")])
+        assert len(await vectors.unfinished(tx, MODEL, limit=1)) == 1
+        assert await vectors.latest(tx, BOOK, MODEL) == 0
+        assert await vectors.latest(tx, BOOK, "openai/other") == -1
+    await put(database, scope, {1: UP})
+    async with database.begin(scope) as tx:
+        assert await vectors.unfinished(tx, MODEL, limit=9) == [book_of("turns/s2")]
+    await put(database, scope, {1: UP}, "openai/older")
+    async with database.begin(scope) as tx:
+        assert BOOK in await vectors.unfinished(tx, MODEL, limit=9)
+
+
+async def test_a_vector_of_another_length_is_left_out(ready: None, database: Database, scope: Scope, add) -> None:
+    await add("one", "two")
+    await put(database, scope, {0: LEFT})
+    await put(database, scope, {1: [1.0, 0.0]})
+    assert list(await nearest(database, scope, LEFT)) == [0]
+    assert list(await nearest(database, scope, [1.0, 0.0])) == [1]
+
+
+async def test_a_vector_of_nothing_is_near_to_nothing(ready: None, database: Database, scope: Scope, add) -> None:
+    await add("one", "two")
+    await put(database, scope, {0: LEFT, 1: [0.0, 0.0, 0.0]})
+    assert list(await nearest(database, scope, LEFT)) == [0]
+    assert await nearest(database, scope, [0.0, 0.0, 0.0]) == {}
+
+
+@pytest.mark.parametrize(("dimensions", "inline"), [(1536, True), (3072, True), (8192, False)])
+async def test_a_long_vector_stays_in_its_row_while_a_page_has_room(
+    ready: None, database: Database, scope: Scope, add, admin: asyncpg.Connection, dimensions: int, inline: bool
+) -> None:
+    dice = random.Random(dimensions)
+    given = {number: [dice.gauss(0, 1) for _ in range(dimensions)] for number in range(3)}
+    await add("one", "two", "three")
+    await put(database, scope, given)
+    assert await nearest(database, scope, given[1], best=1) == pytest.approx({1: 1.0}, abs=1e-3)
+    outside = await admin.fetchval(
+        "SELECT pg_relation_size(reltoastrelid) FROM pg_class WHERE oid = 'embeddings'::regclass"
+    )
+    assert (outside == 0) is inline
+
+
+async def test_the_vectors_of_a_tenant_and_of_a_project_are_theirs(
+    ready: None, database: Database, scope: Scope, other_scope: Scope, add, server: TestServer, admin: Any
+) -> None:
+    for where in (scope, other_scope, Scope(scope.tenant, "elsewhere")):
+        await add("one", where=where)
+    await put(database, scope, {0: LEFT})
+    for where in (other_scope, Scope(scope.tenant, "elsewhere")):
+        assert await nearest(database, where, LEFT) == {}
+        assert list(await missing(database, where)) == [0]
+        async with database.begin(where) as tx:
+            await vectors.forget(tx, BOOK, [0])
+            assert await vectors.drop_other_models(tx, BOOK, "other") == 0
+    assert list(await nearest(database, scope, LEFT)) == [0]
+    async with database.begin(other_scope) as tx:  # the second wall: rows of others are not there, whatever is asked
+        assert await tx.unbound("SELECT * FROM embeddings") == []
+    walled = await admin.fetchrow(
+        """
+        SELECT c.relrowsecurity, c.relforcerowsecurity, p.polname, pg_get_expr(p.polqual, c.oid) AS seen,
+               pg_get_expr(p.polwithcheck, c.oid) AS written, p.polcmd
+        FROM pg_class c JOIN pg_policy p ON p.polrelid = c.oid WHERE c.relname = 'embeddings'
+        """
+    )
+    like = await admin.fetchval(
+        "SELECT pg_get_expr(polqual, polrelid) FROM pg_policy WHERE polrelid = 'entries'::regclass"
+    )
+    assert tuple(walled) == (True, True, "tenant_only", like, like, b"*")
+    assert "memsvc.tenant" in TENANT_IS_CURRENT
+    for privilege, has in {"SELECT": True, "INSERT": True, "UPDATE": True, "DELETE": True, "TRUNCATE": False}.items():
+        assert await admin.fetchval("SELECT has_table_privilege($1, 'embeddings', $2)", server.app, privilege) is has
+
+
+async def test_making_the_table_again_changes_nothing_and_dropping_it_leaves_nothing(
+    ready: None, database: Database, database_urls: DatabaseUrls, scope: Scope, add
+) -> None:
+    await add("one")
+    await put(database, scope, {0: LEFT})
+    async with database.begin(scope, read_only=True) as tx:  # holds a lock that any change of the table would wait for
+        await vectors.nearest(tx, BOOK, MODEL, LEFT, 1)
+        assert await asyncio.wait_for(as_sqlalchemy(database_urls.admin, vector_table.ensure), 5)
+    assert list(await nearest(database, scope, LEFT)) == [0]
+    assert await vectors.ready(database)
+    for _ in range(2):
+        await as_sqlalchemy(database_urls.admin, vector_table.drop)
+    assert not await vectors.ready(database)
+    async with database.begin(scope) as tx:
+        assert not await vectors.available(tx)
+
+
+async def test_an_owner_who_may_not_make_the_extension_gets_on_without(
+    database: Database, database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    await admin.execute("DROP EXTENSION IF EXISTS vector CASCADE; DROP TABLE IF EXISTS embeddings")
+    trusted = await admin.fetchval(
+        "SELECT coalesce(bool_or(trusted), false) FROM pg_available_extension_versions WHERE name = 'vector'"
+    )
+    assert await as_sqlalchemy(database_urls.admin, vector_table.ensure) is trusted
+    assert await vectors.ready(database) is trusted
+
+
+async def test_a_pgvector_that_is_too_old_is_not_used(
+    ready: None, database_urls: DatabaseUrls, admin: asyncpg.Connection, database: Database
+) -> None:
+    await as_sqlalchemy(database_urls.admin, vector_table.drop)
+    await admin.execute("UPDATE pg_extension SET extversion = '0.6.2' WHERE extname = 'vector'")
+    assert await as_sqlalchemy(database_urls.admin, vector_table.ensure) is False
+    assert not await vectors.ready(database)
+
+
+async def test_the_first_pass_hardly_ever_misses_what_is_near(
+    ready: None, database: Database, scope: Scope, add
+) -> None:
+    dice = random.Random(11)
+    size, dimensions, clusters = 3000, 96, 60
+    centres = [[dice.gauss(0, 1) for _ in range(dimensions)] for _ in range(clusters)]
+    given = {
+        number: unit([one + dice.gauss(0, 0.8) for one in centres[dice.randrange(clusters)]]) for number in range(size)
+    }
+    await add(*["word"] * size)
+    await put(database, scope, given)
+    hits = asked = 0
+    for _ in range(20):
+        question = unit([one + dice.gauss(0, 0.8) for one in centres[dice.randrange(clusters)]])
+        exact = sorted(given, key=lambda number: -sum(a * b for a, b in zip(given[number], question, strict=True)))
+        found = await nearest(database, scope, question, best=40)
+        assert len(found) == 40
+        hits += len(found.keys() & set(exact[:40]))
+        asked += 40
+    assert hits / asked > 0.97
+
+
+def unit(vector: Sequence[float]) -> list[float]:
+    length = sqrt(sum(number * number for number in vector))
+    return [number / length for number in vector]
+
+
+async def test_the_nearest_are_read_by_indexes_that_begin_with_the_tenant(
+    ready: None, database: Database, database_urls: DatabaseUrls, scope: Scope, add, admin: asyncpg.Connection
+) -> None:
+    dice = random.Random(3)
+    await add(*["word"] * 600)
+    await put(database, scope, {number: [dice.gauss(0, 1) for _ in range(32)] for number in range(600)})
+    await admin.execute(
+        """
+        INSERT INTO embeddings SELECT sha256(n::text::bytea), project, book, model, entry, signs, vector
+        FROM embeddings, generate_series(1, 10) AS n
+        """
+    )
+    await admin.execute("VACUUM ANALYZE embeddings")
+    connection = await asyncpg.connect(database_urls.app)
+    try:
+        for mode in ("force_custom_plan", "force_generic_plan"):
+            async with connection.transaction():
+                await connection.execute(f"SET LOCAL memsvc.tenant = '\\x{scope.tenant.hex()}'")
+                for kind in ("seqscan", "bitmapscan"):  # which a small table is cheaper to read by
+                    await connection.execute(f"SET LOCAL enable_{kind} = off")
+                await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+                raw = await connection.fetchval(
+                    f"EXPLAIN (FORMAT JSON) {vectors._NEAREST}",
+                    *(scope.tenant, scope.project, BOOK, vectors.model_number(MODEL), [1.0] * 32, 32, 400, 10),
+                )
+            read = list(scans(orjson.loads(raw)[0]["Plan"]))
+            assert all("tenant =" in condition for _, _, condition in read), read
+            assert ("embeddings", "Index Only Scan") in [(table, kind) for table, kind, _ in read], read
+    finally:
+        await connection.close()
+
+
+def scans(plan: dict[str, Any]):
+    """The table, the kind and the index condition of every node that reads a table."""
+    if "Relation Name" in plan:
+        yield plan["Relation Name"], plan["Node Type"], plan.get("Index Cond", "")
+    for below in plan.get("Plans", []):
+        yield from scans(below)

@@ -1,0 +1,182 @@
+"""The states of a file are found by index and without reading what it holds, however long its history is."""
+
+import uuid
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any
+
+import asyncpg
+import orjson
+import pytest
+
+from memsvc.core.scope import Scope
+from memsvc.store import files, projects, purge, quotas, versions
+from memsvc.store.database import Database, Tx
+from memsvc.store.versions import Position, State
+from tests.fakes import FakeClock
+from tests.servers import DatabaseUrls
+
+pytestmark = pytest.mark.anyio
+APPENDS = 10_000
+LINE_BYTES = 100
+OTHER_TENANTS = 20
+PATH = "/log"
+
+Statement = tuple[str, tuple[Any, ...]]
+
+
+@pytest.fixture
+async def log(database: Database, scope: Scope, clock: FakeClock, admin: asyncpg.Connection) -> files.File:
+    """A file of 10,000 appends a second apart, beside those of other tenants."""
+    now = clock.now()
+    async with database.begin(scope) as tx:
+        file = await files.create(tx, PATH, b"", is_text=True, owner="", now=now)
+    await admin.execute(
+        """INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
+        SELECT $1, $2, $3, (n - 1) * $4::int, n + 1, $5::timestamptz + make_interval(secs => n),
+               convert_to(lpad(n::text, $4::int, '.'), 'UTF8') FROM generate_series(1, $6::int) AS n""",
+        scope.tenant, scope.project, file.stream, LINE_BYTES, now, APPENDS,
+    )  # fmt: skip
+    await admin.execute("UPDATE files SET revision = $1, size_bytes = $2", APPENDS + 1, APPENDS * LINE_BYTES)
+    for table in ("files", "streams", "blocks"):
+        columns = await admin.fetchval(
+            """SELECT string_agg(attname, ', ') FROM pg_attribute
+            WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'tenant'""",
+            table,
+        )
+        few = "WHERE start < 50000" if table == "blocks" else ""
+        await admin.execute(
+            f"""INSERT INTO {table} (tenant, {columns})
+            SELECT sha256(n::text::bytea), {columns} FROM {table}, generate_series(1, {OTHER_TENANTS}) AS n {few}"""
+        )
+    for table in ("files", "streams", "blocks", "projects", "usage"):
+        await admin.execute(f"VACUUM ANALYZE {table}")
+    return file
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
+    """Every statement that transactions run, with its arguments."""
+    seen: list[Statement] = []
+    for name in ("fetch", "fetchrow", "fetchval", "execute"):
+        run = getattr(Tx, name)
+
+        async def recorded(tx: Tx, sql: str, *arguments: Any, run: Any = run) -> Any:
+            seen.append((sql, (*tx._bound, *arguments)))
+            return await run(tx, sql, *arguments)
+
+        monkeypatch.setattr(Tx, name, recorded)
+    return seen
+
+
+async def plans(urls: DatabaseUrls, tenant: bytes, statements: list[Statement]) -> list[tuple[str, dict[str, Any]]]:
+    """How statements were run as the application role, with what each step read."""
+    connection = await asyncpg.connect(urls.app)
+    found = []
+    try:
+        for sql, arguments in statements:
+            transaction = connection.transaction()
+            await transaction.start()
+            await connection.execute(f"SET LOCAL memsvc.tenant = '\\x{tenant.hex()}'")
+            await connection.execute("SET LOCAL enable_seqscan = off")  # else a table of one page is read at once
+            plan = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", *arguments)
+            found.append((sql, orjson.loads(plan)[0]["Plan"]))
+            await transaction.rollback()
+    finally:
+        await connection.close()
+    return found
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A step and every one below it."""
+    yield plan
+    for below in plan.get("Plans", []):
+        yield from nodes(below)
+
+
+async def page(database: Database, scope: Scope, before: Position | None = None, limit: int = 50) -> list[State]:
+    async with database.begin(scope, read_only=True) as tx:
+        found = await versions.history(tx, PATH, before=before, limit=limit)
+        assert found is not None
+        return found
+
+
+async def test_every_state_of_ten_thousand_appends_is_found(
+    database: Database, scope: Scope, log: files.File, clock: FakeClock
+) -> None:
+    newest = await page(database, scope)
+    assert [state.revision for state in newest] == list(range(APPENDS, APPENDS - 50, -1))
+    assert [state.size_bytes for state in newest[:2]] == [(APPENDS - 1) * LINE_BYTES, (APPENDS - 2) * LINE_BYTES]
+    for revision in (APPENDS + 1, 5000, 4999, 17, 3):
+        states = await page(database, scope, Position(log.incarnation, revision), limit=3)
+        assert [state.revision for state in states] == [
+            number for number in range(revision - 1, revision - 4, -1) if number > 0
+        ]
+    async with database.begin(scope, read_only=True) as tx:
+        for revision in (1, 2, 3, 4096, 4097, APPENDS, APPENDS + 1):
+            state = await versions.state(tx, PATH, Position(log.incarnation, revision))
+            assert state is not None
+            assert (state.revision, state.size_bytes) == (revision, (revision - 1) * LINE_BYTES)
+            assert (state.created_at - clock.now()).total_seconds() == revision - 1
+            content = await versions.content(tx, state)
+            assert len(content) == state.size_bytes
+            assert not content or content.endswith(f".{revision - 1}".encode())
+        assert await versions.state(tx, PATH, Position(log.incarnation, APPENDS + 2)) is None
+        assert await versions.state(tx, PATH, Position(uuid.uuid4(), 1)) is None
+        assert await versions.state(tx, "/other", Position(log.incarnation, 1)) is None
+
+
+async def test_a_page_of_history_reads_no_more_blocks_than_it_shows(
+    database: Database, scope: Scope, log: files.File, statements: list[Statement], database_urls: DatabaseUrls
+) -> None:
+    for before in (None, Position(log.incarnation, 5000)):
+        statements.clear()
+        await page(database, scope, before)
+        assert len(statements) == (1 if before is None else 2)
+        for _, plan in await plans(database_urls, scope.tenant, list(statements)):
+            read = [node for node in nodes(plan) if node.get("Relation Name") == "blocks"]
+            assert read
+            assert sum(node["Actual Rows"] * node["Actual Loops"] for node in read) < 120
+
+
+async def test_no_statement_of_history_quotas_and_purge_reads_a_table_but_by_the_index_of_the_tenant(
+    database: Database, scope: Scope, log: files.File, clock: FakeClock, statements: list[Statement],
+    database_urls: DatabaseUrls,
+) -> None:  # fmt: skip
+    clock.advance(days=8)
+    keep = purge.Keep(cutoff=clock.now(), newest=3, gone_before=clock.now())
+    async with database.begin(scope) as tx:
+        await versions.history(tx, PATH, before=None, limit=10)
+        await versions.history(tx, PATH, before=Position(log.incarnation, 77), limit=10)
+        state = await versions.state(tx, PATH, Position(log.incarnation, 50))
+        assert state is not None
+        await versions.content(tx, state)
+        assert await versions.is_known(tx, PATH)
+        await quotas.spend(tx, 1, project_bytes_max=10, tenant_bytes_max=10, now=clock.now())
+        assert [due.prune for due in await purge.due(tx, keep, after=uuid.UUID(int=0), most=10)] == [True]
+        assert await purge.hold(tx, log.incarnation)
+        await purge.hide_old(tx, log.incarnation, keep)
+        assert await purge.merge(tx, log.incarnation, after=0) is not None
+        await purge.hide_all(tx, log.incarnation)
+        assert not await purge.sweep(tx, log.incarnation, most=5)
+        await purge.sweep(tx, log.incarnation, most=APPENDS)
+        await purge.forget(tx, log.incarnation)
+    async with database.begin_tenant(scope) as tx:
+        await projects.names(tx, like="a", after="", only=None, most=10)
+    assert len(statements) > 16
+    for sql, plan in await plans(database_urls, scope.tenant, list(statements)):
+        for node in nodes(plan):
+            if "Relation Name" not in node or node["Node Type"] == "ModifyTable":
+                continue
+            within = [below.get("Index Cond", "") for below in nodes(node)]
+            assert node["Node Type"] != "Seq Scan", sql
+            assert any("tenant =" in condition for condition in within), sql
+
+
+async def test_a_page_of_a_long_history_takes_milliseconds(database: Database, scope: Scope, log: files.File) -> None:
+    took_ms = []
+    for revision in range(APPENDS, 0, -500):
+        started = perf_counter()
+        await page(database, scope, Position(log.incarnation, revision))
+        took_ms.append((perf_counter() - started) * 1000)
+    assert sorted(took_ms)[len(took_ms) // 2] < 50

@@ -1,0 +1,99 @@
+"""The file tools with history and upkeep, and what tests look up below them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+
+from memsvc.core.scope import Caller, Scope
+from memsvc.gateway.audit import AuditOptions, CallLog
+from memsvc.gateway.dispatch import Catalogue, Dispatch
+from memsvc.store.database import Database
+from memsvc.styles.files.files import Files
+from memsvc.styles.files.history import History
+from memsvc.styles.files.history_tools import history_tools
+from memsvc.styles.files.indexing import Indexing
+from memsvc.styles.files.options import FilesOptions
+from memsvc.styles.files.projects import Projects, project_tools
+from memsvc.styles.files.reading_tools import reading_tools
+from memsvc.styles.files.upkeep import Upkeep
+from memsvc.styles.files.writing import Writing
+from memsvc.styles.files.writing_tools import writing_tools
+from tests.door import Door
+from tests.fakes import FakeClock, RecordingMeter
+from tests.styles.files.conftest import FileDoor
+
+
+@dataclass
+class Past:
+    """The file tools of one caller in one project, history among them, and the purge of that project."""
+
+    files: FileDoor
+    scope: Scope
+    upkeep: Upkeep
+    history: History
+    writing: Writing
+    versions: dict[str, str] = field(default_factory=dict)
+
+    async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        return await self.files(tool, **arguments)
+
+    async def refuses(self, code: str, tool: str, **arguments: Any) -> dict[str, Any]:
+        return await self.files.refuses(code, tool, **arguments)
+
+    async def write(self, path: str, *contents: str, mode: str = "TRUNCATE") -> list[str]:
+        """The versions that these contents led to, one after the other."""
+        return [await self.files.write(path, content, mode=mode) for content in contents]
+
+    async def listed(self, path: str, **arguments: Any) -> list[str]:
+        """The ids of a page of a path's history."""
+        return [one["id"] for one in (await self("list_versions", path=path, **arguments))["versions"]]
+
+    async def contents(self, path: str) -> list[str]:
+        """What each version of a path's history holds, newest first."""
+        held = []
+        for version in await self.listed(path):
+            read = await self("read_version", path=path, history_id=version)
+            assert read["history_id"] == version
+            held.append(read["content"])
+        return held
+
+    async def purge(self) -> None:
+        await self.upkeep.run(self.scope)
+
+    def elsewhere(self, scope: Scope, projects: frozenset[str] | None = None) -> "Past":
+        """The same service for another tenant or project, or with a key that is confined to some projects."""
+        door = Door(self.files.call.dispatch, Caller(scope.tenant, "test", projects=projects))
+        return Past(FileDoor(door, scope.project), scope, self.upkeep, self.history, self.writing)
+
+
+def open_past(database: Database, clock: FakeClock, meter: RecordingMeter, scope: Scope, **limits: Any) -> Past:
+    """The tools over a database, with limits other than the defaults."""
+    options = FilesOptions(**limits)
+    indexing = Indexing(database, clock, embeds=False)
+    writing = Writing(database, clock, options, indexing)
+    # what was stored once can be stored again, whatever one payload may hold
+    restoring = options.model_copy(update={"payload_bytes_max": options.file_bytes_max})
+    history = History(database, Writing(database, clock, restoring, indexing))
+    tools = [
+        *reading_tools(Files(database, clock, options, [])),
+        *writing_tools(writing),
+        *history_tools(history),
+        *project_tools(Projects(database)),
+    ]
+    dispatch = Dispatch(Catalogue(tools), CallLog(database, meter, clock, AuditOptions()), meter, clock)
+    files = FileDoor(Door(dispatch, Caller(scope.tenant, "test")), scope.project)
+    return Past(files, scope, Upkeep(database, clock, options), history, writing)
+
+
+async def orphans(admin: asyncpg.Connection) -> tuple[int, int]:
+    """Rows that should not exist: streams of no file, and blocks of no stream."""
+    streams = await admin.fetchval(
+        """SELECT count(*) FROM streams AS s WHERE NOT EXISTS (SELECT FROM files AS f WHERE f.tenant = s.tenant
+        AND f.project = s.project AND f.incarnation = s.incarnation)"""
+    )
+    blocks = await admin.fetchval(
+        """SELECT count(*) FROM blocks AS b WHERE NOT EXISTS (SELECT FROM streams AS s WHERE s.tenant = b.tenant
+        AND s.project = b.project AND s.stream = b.stream)"""
+    )
+    return streams, blocks
