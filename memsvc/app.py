@@ -14,11 +14,12 @@ from starlette.applications import Starlette
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.embedder import embedder
+from memsvc.adapters.llm import llm
 from memsvc.adapters.postgres import EmbeddedPostgres
 from memsvc.adapters.rerank import reranker
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.ports import Clock, Meter, Reranker, TokenCounter
+from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
 from memsvc.core.tools import Job, Published
 from memsvc.gateway import files as file_routes
 from memsvc.gateway import jobs as job_routes
@@ -105,6 +106,7 @@ class Models:
 
     embedding: Embedding | None = None
     reranker: Reranker | None = None
+    llm: Llm | None = None
 
 
 def published(
@@ -114,7 +116,14 @@ def published(
     options: McpOptions = settings.settings.mcp
     views = [TurnViews(database, clock, options.memory)]
     files = file_tools.published(
-        database, clock, meter, settings.files, views, embedding=models.embedding, reranker=models.reranker
+        database,
+        clock,
+        meter,
+        settings.files,
+        views,
+        embedding=models.embedding,
+        reranker=models.reranker,
+        llm=models.llm,
     )
     tools = files.tools if options.tools.file_io.enabled else []
     if options.tools.memory.enabled:
@@ -127,12 +136,16 @@ def published(
 
 @asynccontextmanager
 async def _models(settings: Settings, database: Database, clock: Clock, meter: Meter) -> AsyncIterator[Models]:
-    async with embedder(settings.embeddings) as embeds, reranker(settings.rerank) as reranks:
+    async with (
+        embedder(settings.embeddings) as embeds,
+        reranker(settings.rerank) as reranks,
+        llm(settings.model, meter) as model,
+    ):
         embedding = Embedding(database, embeds, clock, meter) if embeds else None
         if embedding is not None and not await vectors.ready(database):
             log.warning("this database keeps no vectors: it has no pgvector 0.7, or was not migrated since it has")
             embedding = None
-        yield Models(embedding, reranks)
+        yield Models(embedding, reranks, model)
 
 
 def described_tools() -> Catalogue:

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from memsvc.adapters.embeddings import EmbeddingOptions
+from memsvc.adapters.llm import ModelOptions
 from memsvc.adapters.rerank import RerankOptions
 from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
@@ -78,6 +79,7 @@ class Settings(BaseModel):
     worker: WorkerOptions = Field(WorkerOptions(), description="jobs that run in the background")
     files: FilesOptions = Field(FilesOptions(), description="the file store")
     embeddings: EmbeddingOptions = Field(EmbeddingOptions(), description="search by meaning", repr=False)
+    model: ModelOptions = Field(ModelOptions(), description="a model that reads and writes", repr=False)
     rerank: RerankOptions = Field(RerankOptions(), description="a model that reorders what was found", repr=False)
     settings: ToolSettings = Field(ToolSettings(), description="tools and turn memory")
 

@@ -166,20 +166,3 @@ async def read(tx: Tx, where: Where, places: Sequence[Place]) -> Mapping[Place, 
         )
         for row in rows
     }
-
-
-async def heads(tx: Tx, streams: Sequence[tuple[str, int]], *, most_bytes: int) -> dict[tuple[str, int], bytes]:
-    """The beginnings of streams, each by its project and number."""
-    rows = await tx.fetch(
-        """
-        SELECT asked.project, asked.stream,
-               substring(string_agg(substring(b.content FOR $4), '' ORDER BY b.start) FOR $4) AS head
-        FROM unnest($2::text[], $3::int8[]) AS asked (project, stream) JOIN blocks AS b
-            ON b.tenant = $1 AND b.project = asked.project AND b.stream = asked.stream AND b.start < $4
-        GROUP BY 1, 2
-        """,
-        [project for project, _ in streams],
-        [stream for _, stream in streams],
-        most_bytes,
-    )
-    return {(row["project"], row["stream"]): row["head"] for row in rows}

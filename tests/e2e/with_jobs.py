@@ -10,7 +10,7 @@ from typing import Any
 
 from memsvc import app, cli
 from memsvc.core.scope import Scope
-from memsvc.core.tools import Job
+from memsvc.core.tools import Job, Published
 
 FOLDER = Path(os.environ["JOBS_FOLDER"])
 
@@ -26,10 +26,10 @@ async def note(_: Scope, subject: str) -> None:
     (FOLDER / f"{subject}.ended.{attempt}").touch()
 
 
-def jobs(*_: Any) -> list[Job]:
-    return [Job(name="note", run=note, attempts_max=1)]
+def published(*_: Any) -> Published:
+    return Published(tools=[], jobs=[Job(name="note", run=note, attempts_max=1)])
 
 
 if __name__ == "__main__":
-    app.jobs = jobs
+    app.published = published
     cli.main()
