@@ -2,7 +2,7 @@
 
 Each conversation is a project. Scored are the messages that a question cites as its evidence, by whether they lie in
 the first passages, and their sessions, by whether a passage of them is among those. With `--embeddings URL` the service
-that is started has an embedder at that OpenAI-compatible address as well.
+that is started has an embedder at that OpenAI-compatible address as well, with `--model-folder` one that runs in it.
 """
 
 import argparse
@@ -94,6 +94,11 @@ async def run(arguments: argparse.Namespace) -> None:
             "MEMSVC_EMBEDDINGS__BASE_URL": arguments.embeddings,
             "MEMSVC_EMBEDDINGS__MODEL": arguments.model,
         }
+    if arguments.model_folder:
+        os.environ |= {
+            "MEMSVC_EMBEDDINGS__PROVIDER": "local",
+            "MEMSVC_EMBEDDINGS__FOLDER": str(arguments.model_folder.resolve()),
+        }
     scores = Scores()
     started = perf_counter()
     async with service(arguments) as running, running.client() as client:
@@ -114,6 +119,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="LoCoMo as JSON")
     parser.add_argument("--embeddings", help="base URL of an OpenAI-compatible endpoint")
     parser.add_argument("--model", default="embedder", help="model to ask there")
+    parser.add_argument("--model-folder", type=Path, help="folder of a local model, instead of an endpoint")
     parser.add_argument("--rest", type=float, default=0.0, help="seconds between storing and asking, for the vectors")
     add_arguments(parser)
     asyncio.run(run(parser.parse_args()))

@@ -36,9 +36,6 @@ from memsvc.store.revisions import Revisions, bears, fingerprint, migrate_apart
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files import tools as file_tools
 from memsvc.styles.turns import tools as turn_tools
-from memsvc.styles.turns.listing import Listing
-from memsvc.styles.turns.maintenance import Maintenance
-from memsvc.styles.turns.turns import TurnMemory
 from memsvc.styles.turns.views import TurnViews
 from memsvc.worker import Worker
 
@@ -126,11 +123,12 @@ def published(
         llm=models.llm,
     )
     tools = files.tools if options.tools.file_io.enabled else []
-    if options.tools.memory.enabled:
-        memory = TurnMemory(database, clock, tokens, meter, options.memory)
-        maintenance = Maintenance(database, clock, options.memory)
-        tools = [*tools, *turn_tools.tools(memory, maintenance, Listing(database), clock, options.memory)]
     jobs = [*files.jobs, *(models.embedding.jobs if models.embedding else ())]
+    if options.tools.memory.enabled:
+        turns = turn_tools.published(
+            database, clock, tokens, meter, options.memory, embedding=models.embedding, llm=models.llm
+        )
+        tools, jobs = [*tools, *turns.tools], [*jobs, *turns.jobs]
     return Published(tools, jobs, files.content if options.tools.file_io.enabled else None)
 
 

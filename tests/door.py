@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from memsvc.core.errors import Code
-from memsvc.core.ports import Embedder, Reranker
+from memsvc.core.ports import Embedder, Llm, Reranker
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import Job, Published
 from memsvc.gateway.audit import AuditOptions, CallLog
@@ -14,10 +14,7 @@ from memsvc.styles.embedding import Embedding
 from memsvc.styles.files import tools as file_tools
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.turns import tools as turn_tools
-from memsvc.styles.turns.listing import Listing
-from memsvc.styles.turns.maintenance import Maintenance
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.turns import TurnMemory
 from memsvc.styles.turns.views import TurnViews
 from tests.fakes import FakeClock, RecordingMeter
 
@@ -90,19 +87,19 @@ def catalogue(
     files: FilesOptions | None = None,
     embedder: Embedder | None = None,
     reranker: Reranker | None = None,
+    llm: Llm | None = None,
 ) -> Published:
     """All tools of the service, and all its jobs."""
     turns = turns or TurnOptions()
-    memory = TurnMemory(database, clock, tokens, meter, turns)
     views = TurnViews(database, clock, turns)
-    maintenance = Maintenance(database, clock, turns)
     embedding = Embedding(database, embedder, clock, meter) if embedder else None
     store = file_tools.published(
         database, clock, meter, files or FilesOptions(), [views], embedding=embedding, reranker=reranker
     )
+    memory = turn_tools.published(database, clock, tokens, meter, turns, embedding=embedding, llm=llm)
     return Published(
-        tools=[*turn_tools.tools(memory, maintenance, Listing(database), clock, turns), *store.tools],
-        jobs=[*store.jobs, *(embedding.jobs if embedding else ())],
+        tools=[*memory.tools, *store.tools],
+        jobs=[*memory.jobs, *store.jobs, *(embedding.jobs if embedding else ())],
     )
 
 

@@ -54,7 +54,17 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
     here = Path(__file__).parent
     files = [
         *sorted((migrations_dir() / "versions").glob("*.py")),
-        *(here / name for name in ("schema.py", "schema_columns.py", "policies.py", "queue.py", "vector_table.py")),
+        *(
+            here / name
+            for name in (
+                "schema.py",
+                "schema_columns.py",
+                "schema_turns.py",
+                "policies.py",
+                "queue.py",
+                "vector_table.py",
+            )
+        ),
     ]
     whole = hashlib.sha256()
     for part in (*(file.read_bytes() for file in files), version("pgqueuer").encode()):

@@ -1,4 +1,7 @@
-"""The tables: the one truth that alembic migrates to. Every tenant table leads with the tenant in each of its keys."""
+"""The tables: the one truth that alembic migrates to. Every tenant table leads with the tenant in each of its keys.
+
+Those of turn memory stand in `schema_turns`.
+"""
 
 from sqlalchemy import (
     ARRAY,
@@ -18,9 +21,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, REAL, UUID
 
+from memsvc.store import schema_turns
 from memsvc.store.schema_columns import Name, metadata, moment, tenant_table, words
 
-__all__ = ["TENANT_TABLES", "metadata"]
+__all__ = ["TENANT_TABLES", "metadata", "schema_turns"]
 
 # The registry of tenants and keys: no content, no tenant policy; only hashes of keys.
 tenants = Table(
@@ -191,65 +195,6 @@ postings = tenant_table(
     Column("segment", Integer, nullable=False),
     Column("hits", ARRAY(BigInteger), nullable=False),
     key=("book", "term", "segment"),
-)
-
-# What is held to be true: one row a statement, active or past, each an entry of its book too.
-facts = tenant_table(
-    "facts",
-    Column("book", BigInteger, nullable=False),
-    Column("entry", Integer, nullable=False),
-    Column("record", Text, nullable=False),
-    Column("fact_id", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("slot", Text, nullable=False),
-    Column("value", Text, nullable=False),
-    Column("cues", Text, nullable=False),
-    Column("tier", String(2), nullable=False),
-    Column("confidence", REAL, nullable=False),
-    Column("state", String(16), nullable=False),
-    moment("valid_from"),
-    moment("valid_to", nullable=True),
-    moment("expires_at", nullable=True),
-    Column("superseded_by", Text, nullable=True),
-    Column("evidence", JSONB, nullable=False),
-    Index(
-        *("facts_active", "tenant", "project", "book", "fact_id", "key", "slot"),
-        unique=True,
-        postgresql_where=text("state = 'active'"),
-    ),
-    Index(
-        *("facts_expiry", "tenant", "project", "book", "expires_at"), postgresql_where=text("expires_at IS NOT NULL")
-    ),
-    key=("book", "entry"),
-)
-
-# The turn guard: who is at work on a turn, and what a finished one answered.
-guards = tenant_table(
-    "guards",
-    Column("session", Name, nullable=False),
-    Column("turn", Name, nullable=False),
-    Column("done", Boolean, nullable=False),
-    Column("token", UUID(as_uuid=True), nullable=False),
-    Column("fingerprint", LargeBinary, nullable=False),
-    Column("first_entry", Integer, nullable=False),
-    Column("result", JSONB, nullable=True),
-    moment("claimed_at"),
-    key=("session", "turn"),
-)
-
-# A session's counters and watermarks; its files are the truth that they are counted from.
-sessions = tenant_table(
-    "sessions",
-    Column("session", Name, nullable=False),
-    Column("user_id", Text, nullable=False),
-    Column("latest_turn", Text, nullable=False),
-    Column("turns", Integer, nullable=False),
-    Column("context_start", Integer, nullable=False),
-    Column("counters", JSONB, nullable=False),
-    moment("created_at"),
-    moment("updated_at"),
-    moment("last_maintenance_at", nullable=True),
-    key=("session",),
 )
 
 # The jobs of a tenant that wait in the queue (`started` false) or were begun, by what they are about: two jobs of one

@@ -17,8 +17,10 @@ from memsvc.store.facts import Dated
 from memsvc.store.journals import append
 from memsvc.store.locks import book_lock, session_lock
 from memsvc.store.sessions import TurnDone
+from memsvc.styles.embedding import Embedding
 from memsvc.styles.turns import block, books, budget, history, layout
 from memsvc.styles.turns.extraction import extract, states_anything
+from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.history import Conversation
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.prompt import Parts, Prepared, Prompts
@@ -30,13 +32,23 @@ class TurnMemory:
     """The two halves of a turn. Before: read only. After: one short transaction, all or nothing."""
 
     def __init__(
-        self, database: Database, clock: Clock, tokens: TokenCounter, meter: Meter, options: TurnOptions
+        self,
+        database: Database,
+        clock: Clock,
+        tokens: TokenCounter,
+        meter: Meter,
+        options: TurnOptions,
+        *,
+        follow_up: FollowUp,
+        embedding: Embedding | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
         self._costs = budget.Costs(tokens, options.media_tok)
         self._meter = meter
         self._options = options
+        self._follow_up = follow_up
+        self._embedding = embedding
         self._recall = Recall(meter, options)
         self._prompts = Prompts(self._costs, options.recall_tok_max)
 
@@ -166,6 +178,9 @@ class TurnMemory:
         result = {"turn_id": turn.turn, "stored_items": len(entries), "fact_ids": changed}
         done = TurnDone(turn.session, turn.turn, turn.user, mark, firsts[shelf.name], result)
         await sessions.advance(tx, done, counters={"items": len(entries), "facts": len(changed)}, now=now)
+        first = firsts[shelf.name]
+        written = [books.named(name).number for name in additions]
+        await self._follow_up.queue(tx, turn.session, first=first, items=len(entries), books=written)
         return result, merge
 
     async def _merged(self, tx: Tx, book: int, turn: Turn, now: datetime) -> fact_rules.Merge:

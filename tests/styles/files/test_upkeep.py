@@ -18,10 +18,7 @@ from memsvc.store import purge
 from memsvc.store.database import Database, Tx
 from memsvc.styles.files import upkeep
 from memsvc.styles.turns import tools as turn_tools
-from memsvc.styles.turns.listing import Listing
-from memsvc.styles.turns.maintenance import Maintenance
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.turns import TurnMemory
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.files.past import Past, open_past, orphans
@@ -413,10 +410,7 @@ async def test_the_value_of_a_fact_that_expired_leaves_its_tier_files(
     scope: Scope,
     admin: asyncpg.Connection,
 ) -> None:
-    options = TurnOptions()
-    memory = TurnMemory(database, clock, tokens, meter, options)
-    maintenance = Maintenance(database, clock, options)
-    tools = turn_tools.tools(memory, maintenance, Listing(database), clock, options)
+    tools = turn_tools.published(database, clock, tokens, meter, TurnOptions()).tools
     door = Door(
         Dispatch(Catalogue(tools), CallLog(database, meter, clock, AuditOptions()), meter, clock),
         Caller(scope.tenant, "test"),

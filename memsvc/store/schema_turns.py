@@ -1,0 +1,99 @@
+"""The tables of turn memory: facts, turns that were stored, sessions, insights."""
+
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, String, Table, Text, text
+from sqlalchemy.dialects.postgresql import JSONB, REAL, UUID
+
+from memsvc.store.schema_columns import Name, metadata, moment, tenant_table
+
+# What is held to be true: one row a statement, active or past, each an entry of its book too.
+facts = tenant_table(
+    "facts",
+    Column("book", BigInteger, nullable=False),
+    Column("entry", Integer, nullable=False),
+    Column("record", Text, nullable=False),
+    Column("fact_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("slot", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("cues", Text, nullable=False),
+    Column("tier", String(2), nullable=False),
+    Column("confidence", REAL, nullable=False),
+    Column("state", String(16), nullable=False),
+    moment("valid_from"),
+    moment("valid_to", nullable=True),
+    moment("expires_at", nullable=True),
+    Column("superseded_by", Text, nullable=True),
+    Column("evidence", JSONB, nullable=False),
+    Index(
+        *("facts_active", "tenant", "project", "book", "fact_id", "key", "slot"),
+        unique=True,
+        postgresql_where=text("state = 'active'"),
+    ),
+    Index(
+        *("facts_expiry", "tenant", "project", "book", "expires_at"), postgresql_where=text("expires_at IS NOT NULL")
+    ),
+    key=("book", "entry"),
+)
+
+# The turn guard: who is at work on a turn, and what a finished one answered.
+guards = tenant_table(
+    "guards",
+    Column("session", Name, nullable=False),
+    Column("turn", Name, nullable=False),
+    Column("done", Boolean, nullable=False),
+    Column("token", UUID(as_uuid=True), nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("first_entry", Integer, nullable=False),
+    Column("result", JSONB, nullable=True),
+    moment("claimed_at"),
+    key=("session", "turn"),
+)
+
+# A session's counters and watermarks; its files are the truth that they are counted from. Entries of its book before
+# `consolidated_entry` are in insights, those before `digested_entry` in the digests by which the user's other sessions
+# find it, and those before `extracted_entry` were read by a model. `policy` is what differs from the options.
+sessions = tenant_table(
+    "sessions",
+    Column("session", Name, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("latest_turn", Text, nullable=False),
+    Column("turns", Integer, nullable=False),
+    Column("context_start", Integer, nullable=False),
+    Column("counters", JSONB, nullable=False),
+    moment("created_at"),
+    moment("updated_at"),
+    moment("last_maintenance_at", nullable=True),
+    Column("policy", JSONB, nullable=True),
+    moment("compacted_at", nullable=True),
+    moment("consolidated_at", nullable=True),
+    Column("consolidated_entry", Integer, nullable=False, server_default=text("0")),
+    Column("digested_entry", Integer, nullable=False, server_default=text("0")),
+    Column("extracted_entry", Integer, nullable=False, server_default=text("0")),
+    Index("sessions_user", "tenant", "project", "user_id", postgresql_where=text("user_id <> ''")),
+    key=("session",),
+)
+
+# What several facts come to: each is an entry of its book too. `insight` is a hash of what it says of which facts, so
+# that it is never made twice; `evidence` names the session, the facts and the turns.
+insights = tenant_table(
+    "insights",
+    Column("book", BigInteger, nullable=False),
+    Column("entry", Integer, nullable=False),
+    Column("insight", Name, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("summary", Text, nullable=False),
+    Column("confidence", REAL, nullable=False),
+    Column("evidence", JSONB, nullable=False),
+    moment("made_at"),
+    Index("insights_once", "tenant", "project", "book", "insight", unique=True),
+    key=("book", "entry"),
+)
+
+# What the servers of one database share to sign what they hand out; made by whichever of them needs it first.
+server_secrets = Table(
+    "server_secrets",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("secret", LargeBinary, nullable=False),
+    moment("created_at"),
+)

@@ -1,0 +1,206 @@
+"""The turn memory tools: from arguments to memory and back."""
+
+import secrets
+from typing import Any
+
+from memsvc.core.errors import invalid
+from memsvc.core.items import Item, longest_text, normalise_item, user_message
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tools import Tool
+from memsvc.styles.turns.contract import (
+    AfterTurnArguments,
+    AfterTurnResult,
+    BeforeTurnArguments,
+    BeforeTurnResult,
+    DirectorySummary,
+    ListDirArguments,
+    ListDirResult,
+    MaintenanceResult,
+    SessionArguments,
+)
+from memsvc.styles.turns.history import Conversation, cut
+from memsvc.styles.turns.listing import Listing
+from memsvc.styles.turns.maintenance import Maintenance
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.turns import TurnMemory
+
+NOT_IDEMPOTENT = "no turn_id was given, so one was made: sending this call again would store the turn a second time"
+
+
+class TurnTools:
+    """The functions behind the turn memory tools."""
+
+    def __init__(
+        self, memory: TurnMemory, maintenance: Maintenance, listing: Listing, clock: Clock, options: TurnOptions
+    ) -> None:
+        self._memory = memory
+        self._maintenance = maintenance
+        self._listing = listing
+        self._clock = clock
+        self._options = options
+
+    async def before_turn(self, scope: Scope, asked: BeforeTurnArguments) -> BeforeTurnResult:
+        conversation = self._conversation(asked)
+        prepared = await self._memory.before_turn(
+            scope,
+            session=asked.session_id,
+            turn=asked.turn_id,
+            user=asked.user_id,
+            conversation=conversation,
+            instructions=asked.base_instructions,
+            max_input_tok=asked.max_input_tok if asked.max_input_tok > 0 else self._options.max_input_tok,
+            explain=asked.explain,
+        )
+        return BeforeTurnResult(
+            turn_id=asked.turn_id or self._new_turn_id(),
+            input_items=prepared.input_items,
+            recall_fact_ids=prepared.fact_ids,
+            recall_insight_ids=[],
+            context_token_count=prepared.tokens,
+            explanation=prepared.explanation,
+        )
+
+    async def after_turn(self, scope: Scope, asked: AfterTurnArguments) -> AfterTurnResult:
+        outputs = self._items(asked.output_items, "output_items")
+        inputs = self._items(asked.input_items, "input_items")
+        whole = self._items(asked.conversation_items, "conversation_items")
+        current = cut(whole, asked.current_input_start, asked.current_input_count).current if whole else None
+        if not (inputs or outputs or current):
+            raise invalid("a turn needs input_items, conversation_items or output_items")
+        stored = await self._memory.after_turn(
+            scope,
+            session=asked.session_id,
+            turn=asked.turn_id or self._new_turn_id(),
+            user=asked.user_id,
+            given=inputs if current is None else current,
+            exact=current is not None,
+            outputs=outputs,
+        )
+        return AfterTurnResult(ok=True, note=None if asked.turn_id else NOT_IDEMPOTENT, **stored)
+
+    async def run_maintenance(self, scope: Scope, asked: SessionArguments) -> MaintenanceResult:
+        done = await self._maintenance.run(scope, asked.session_id)
+        return MaintenanceResult(ok=True, expired_facts=done.expired_facts, summaries_written=done.summaries_written)
+
+    async def list_dir(self, scope: Scope, asked: ListDirArguments) -> ListDirResult:
+        found = await self._listing.directories(
+            scope,
+            asked.session_id,
+            asked.path,
+            depth=asked.depth if asked.depth > 0 else 8,
+            limit=asked.limit if asked.limit > 0 else 200,
+        )
+        return ListDirResult(
+            summaries=[
+                DirectorySummary(
+                    path=one.path, abstract=one.abstract, updated_at=one.updated_at, has_overview=one.has_overview
+                )
+                for one in found
+            ]
+        )
+
+    def _conversation(self, asked: BeforeTurnArguments) -> Conversation:
+        whole = self._items(asked.conversation_items, "conversation_items")
+        if whole:
+            conversation = cut(whole, asked.current_input_start, asked.current_input_count)
+            if not conversation.current:
+                raise invalid("current_input_start leaves no current input in conversation_items")
+            return conversation
+        given = asked.current_input
+        if isinstance(given, str):
+            given = [user_message(given)] if given.strip() else []
+        elif isinstance(given, dict):
+            given = [given]
+        elif not isinstance(given, list):
+            raise invalid("current_input must be an array of response items or a string")
+        if not given and asked.current_input_text.strip():
+            given = [user_message(asked.current_input_text)]
+        if not given:
+            raise invalid("current_input is required when conversation_items is empty")
+        return Conversation([], self._items(given, "current_input"))
+
+    def _items(self, given: list[Any], name: str) -> list[Item]:
+        if len(given) > self._options.items_max:
+            raise invalid(f"{name} may hold {self._options.items_max} items at the most, not {len(given)}")
+        items = [normalise_item(item, f"{name}[{index}]") for index, item in enumerate(given)]
+        most = self._options.text_chars_max
+        for index, item in enumerate(items):
+            if longest_text(item) > most:
+                raise invalid(f"{name}[{index}] holds a text of {longest_text(item)} characters; {most} at the most")
+        return items
+
+    def _new_turn_id(self) -> str:
+        return f"turn-{int(self._clock.now().timestamp() * 1000)}-{secrets.token_hex(3)}"
+
+
+def turn_tools(
+    memory: TurnMemory, maintenance: Maintenance, listing: Listing, clock: Clock, options: TurnOptions
+) -> list[Tool]:
+    """The tools of a turn and of a session."""
+    functions = TurnTools(memory, maintenance, listing, clock, options)
+    logged = frozenset({"project", "session_id", "turn_id", "user_id", "path"})
+    return [
+        Tool(
+            name="memory_before_turn",
+            title="Recall before a turn",
+            description=(
+                "Call before asking the model. Give the user's new input; get back input_items to send to the model: "
+                "what memory recalls, recent context and the input itself, within max_input_tok. Writes no memory. If "
+                "it fails, go on without memory."
+            ),
+            arguments=BeforeTurnArguments,
+            result=BeforeTurnResult,
+            run=functions.before_turn,
+            permission=Permission.READ,
+            read_only=True,
+            idempotent=True,
+            logged=logged,
+            counter="mcp_memory_before_turn_total",
+        ),
+        Tool(
+            name="memory_after_turn",
+            title="Store a turn",
+            description=(
+                "Call after the model has answered, with the same turn_id as before_turn. Stores what was said and "
+                "the facts in it, once, however often it is retried. Retry with the same turn_id when retryable."
+            ),
+            arguments=AfterTurnArguments,
+            result=AfterTurnResult,
+            run=functions.after_turn,
+            permission=Permission.WRITE,
+            read_only=False,
+            idempotent=True,
+            logged=logged,
+            counter="mcp_memory_after_turn_total",
+            duration_ms="mcp_memory_after_turn_duration_ms",
+        ),
+        Tool(
+            name="memory_run_maintenance",
+            title="Maintain a session",
+            description=(
+                "Remove facts that are past their day and refresh the summaries of a session's directories. Call it "
+                "about daily, or when the agent is idle."
+            ),
+            arguments=SessionArguments,
+            result=MaintenanceResult,
+            run=functions.run_maintenance,
+            permission=Permission.WRITE,
+            read_only=False,
+            idempotent=True,
+            logged=logged,
+            counter="mcp_memory_maintenance_total",
+        ),
+        Tool(
+            name="memory_list_dir_with_abstract",
+            title="Look into memory",
+            description="List the directories of a session's memory with an abstract of what each holds.",
+            arguments=ListDirArguments,
+            result=ListDirResult,
+            run=functions.list_dir,
+            permission=Permission.READ,
+            read_only=True,
+            idempotent=True,
+            logged=logged,
+        ),
+    ]
