@@ -1,4 +1,8 @@
-"""The one index of everything that can be recalled: exact BM25 over postings that lead with their tenant."""
+"""The one index of everything that can be recalled: exact BM25 over postings that lead with their tenant.
+
+The terms of a book's newest entries stand in a row for each entry first, which is cheap to write and to take back;
+every FRESH_MAX entries they are put into the postings, a row for each term. A search reads both.
+"""
 
 import hashlib
 from collections import Counter
@@ -11,6 +15,8 @@ from memsvc.core.analysis import ANALYSER_VERSION, asks, terms
 from memsvc.store.database import Tx
 
 LENGTH_MAX = 32767
+FRESH_MAX = 32
+"""Entries of a book whose terms may wait for the postings. More make writes cheaper and searches dearer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,8 @@ async def add(tx: Tx, additions: Mapping[str, Sequence[NewEntry]], *, segment_bi
     """Put entries at the end of books, which are made when missing; the number of the first by book, the others follow.
 
     A book made here spans 2 ** `segment_bits` entries with each of its postings: few for long texts, whose many terms
-    would each rewrite a long row. One round trip. The books' rows are held until the transaction ends, so the numbers
-    of a book have no gaps.
+    would each rewrite a long row. One round trip, and another for each book that has FRESH_MAX fresh entries by now.
+    The books' rows are held until the transaction ends, so the numbers of a book have no gaps.
     """
     placed = [(book_of(name), at, entry) for name, entries in additions.items() for at, entry in enumerate(entries)]
     counted = [Counter(terms(f"{one.text}\n{one.cues}" if one.cues else one.text)) for _, _, one in placed]
@@ -80,6 +86,9 @@ async def add(tx: Tx, additions: Mapping[str, Sequence[NewEntry]], *, segment_bi
         [entry.cues.replace("\x00", " ") for _, _, entry in placed],
         segment_bits,
     )
+    for row in rows:
+        if row["fresh"] >= FRESH_MAX:
+            await fold(tx, row["book"])
     return {row["name"]: row["first"] for row in rows}
 
 
@@ -92,9 +101,9 @@ _ADD = """
         SELECT $1, $2, book, name, $3, $28, added, findable, length FROM asked ORDER BY book
         ON CONFLICT (tenant, project, book) DO UPDATE SET next_entry = b.next_entry + EXCLUDED.next_entry,
             entries = b.entries + EXCLUDED.entries, length = b.length + EXCLUDED.length
-        RETURNING book, next_entry, segment_bits
+        RETURNING book, next_entry, next_entry - folded_entry AS fresh
     ), shelf AS (
-        SELECT book, segment_bits, changed.next_entry - asked.added AS first FROM changed JOIN asked USING (book)
+        SELECT book, name, fresh, changed.next_entry - asked.added AS first FROM changed JOIN asked USING (book)
     ), kept AS (
         INSERT INTO entries (tenant, project, book, entry, ref, role, speaker, said_at, digest, asks, length,
                              tokens, stream, start, size_bytes, text, cues)
@@ -105,16 +114,35 @@ _ADD = """
                     $22::text[], $27::text[])
             AS e (book, at, ref, role, speaker, said_at, digest, asks, length, tokens, stream, start, size_bytes,
                   text, cues) JOIN shelf USING (book)
-    ), found AS (
-        INSERT INTO postings AS p (tenant, project, book, term, segment, hits)
-        SELECT $1, $2, book, h.term, (shelf.first + h.at) >> shelf.segment_bits,
-               array_agg((shelf.first + h.at)::int8 << 32 | h.counts ORDER BY h.at)
+    ), noted AS (
+        INSERT INTO fresh_terms (tenant, project, book, entry, terms, hits)
+        SELECT $1, $2, book, shelf.first + h.at, array_agg(h.term),
+               array_agg((shelf.first + h.at)::int8 << 32 | h.counts)
         FROM unnest($23::int8[], $24::text[], $25::int4[], $26::int8[]) AS h (book, term, at, counts)
-            JOIN shelf USING (book) GROUP BY 3, 4, 5
-        ON CONFLICT (tenant, project, book, term, segment) DO UPDATE SET hits = p.hits || EXCLUDED.hits
+            JOIN shelf USING (book) GROUP BY 3, 4
     )
-    SELECT asked.name, shelf.first FROM shelf JOIN asked USING (book)
+    SELECT book, name, first, fresh FROM shelf
 """
+
+
+async def fold(tx: Tx, book: int) -> None:
+    """Put the terms of a book's fresh entries into its postings."""
+    await tx.execute(
+        """
+        WITH shelf AS (
+            UPDATE books SET folded_entry = next_entry WHERE tenant = $1 AND project = $2 AND book = $3
+            RETURNING segment_bits
+        ), taken AS (
+            DELETE FROM fresh_terms WHERE tenant = $1 AND project = $2 AND book = $3 RETURNING terms, hits
+        )
+        INSERT INTO postings AS p (tenant, project, book, term, segment, hits)
+        SELECT $1, $2, $3, h.term, (h.hit >> 32)::int4 >> shelf.segment_bits, array_agg(h.hit ORDER BY h.hit)
+        FROM shelf, taken CROSS JOIN LATERAL unnest(taken.terms, taken.hits) AS h (term, hit)
+        GROUP BY 4, 5 ORDER BY 4, 5
+        ON CONFLICT (tenant, project, book, term, segment) DO UPDATE SET hits = p.hits || EXCLUDED.hits
+        """,
+        book,
+    )
 
 
 def _totals(book: int, placed: Sequence[tuple[int, int, NewEntry]], lengths: Sequence[int]) -> tuple[int, int]:
@@ -149,10 +177,14 @@ async def _take_out(tx: Tx, book: int, indexed: Mapping[int, str], change: str, 
     await tx.execute(
         f"""
         WITH shelf AS MATERIALIZED (
-            SELECT book, segment_bits FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE
+            SELECT book, segment_bits, folded_entry FROM books
+            WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE
         ), place AS (
             SELECT DISTINCT shelf.book, p.term, p.entry >> shelf.segment_bits AS segment
-            FROM shelf, unnest($5::text[], $6::int4[]) AS p (term, entry)
+            FROM shelf, unnest($5::text[], $6::int4[]) AS p (term, entry) WHERE p.entry < shelf.folded_entry
+        ), unnoted AS (
+            DELETE FROM fresh_terms AS f USING shelf
+            WHERE f.tenant = $1 AND f.project = $2 AND f.book = shelf.book AND f.entry = ANY($4::int8[])
         ), emptied AS (
             DELETE FROM postings AS p USING place WHERE p.tenant = $1 AND p.project = $2 AND p.book = place.book
                 AND p.term = place.term COLLATE "C" AND p.segment = place.segment

@@ -88,12 +88,19 @@ _SEARCH = f"""
         SELECT entries, average, 0.4::float8 + 0.6 * least(1, greatest(0, (average - $8) / ($9 - $8::float8))) AS b
         FROM (SELECT sum(entries)::float8 AS entries, sum(length) / greatest(sum(entries), 1)::float8 AS average
               FROM shelves) AS sums
+    ), fresh AS MATERIALIZED (
+        SELECT s.project, h.term, h.hit FROM shelves AS s CROSS JOIN LATERAL (
+            SELECT terms, hits FROM fresh_terms WHERE tenant = $1 AND project = s.project AND book = $2 OFFSET 0
+        ) AS f CROSS JOIN LATERAL unnest(f.terms, f.hits) AS h (term, hit) WHERE h.term = ANY($7::text[])
     ), matched AS MATERIALIZED (
         SELECT s.project, asked.number, m.held, m.hits
         FROM shelves AS s CROSS JOIN unnest($7::text[]) WITH ORDINALITY AS asked (term, number)
         CROSS JOIN LATERAL (
-            SELECT count(*) AS held, array_agg(hit) AS hits FROM postings AS p CROSS JOIN LATERAL unnest(p.hits) AS hit
-            WHERE p.tenant = $1 AND p.project = s.project AND p.book = $2 AND p.term = asked.term COLLATE "C") AS m
+            SELECT count(*) AS held, array_agg(hit) AS hits FROM (
+                SELECT hit FROM postings AS p CROSS JOIN LATERAL unnest(p.hits) AS hit
+                WHERE p.tenant = $1 AND p.project = s.project AND p.book = $2 AND p.term = asked.term COLLATE "C"
+                UNION ALL SELECT hit FROM fresh WHERE fresh.project = s.project AND fresh.term = asked.term
+            ) AS said) AS m
         WHERE m.held > 0
     ), terms AS MATERIALIZED (
         SELECT matched.project, matched.hits, weights.weight, 0.9 * (1 - whole.b) AS bare,

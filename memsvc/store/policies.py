@@ -25,6 +25,8 @@ TENANT_IS_CURRENT = "tenant = NULLIF(current_setting('memsvc.tenant', true), '')
 STORAGE: dict[str, dict[str, str]] = {
     # Rows that grow with what is added: room in the page for the next version, and vacuum soon.
     "postings": {"autovacuum_vacuum_scale_factor": "0.05", "fillfactor": "80"},
+    # Rows that come and soon go again.
+    "fresh_terms": {"autovacuum_vacuum_scale_factor": "0.05"},
     # Tables that only grow: vacuum soon, so that later vacuums have little to do.
     "entries": {"autovacuum_vacuum_insert_scale_factor": "0.02", "autovacuum_vacuum_insert_threshold": "1000"},
     "blocks": {"autovacuum_vacuum_insert_scale_factor": "0.02", "autovacuum_vacuum_insert_threshold": "1000"},

@@ -156,6 +156,7 @@ books = tenant_table(
     Column("analyser", SmallInteger, nullable=False),
     Column("segment_bits", SmallInteger, nullable=False, server_default=text("10")),
     Column("next_entry", Integer, nullable=False),
+    Column("folded_entry", Integer, nullable=False, server_default=text("0")),
     Column("entries", Integer, nullable=False),
     Column("length", BigInteger, nullable=False),
     key=("book",),
@@ -183,6 +184,17 @@ entries = tenant_table(
     Index(
         *("entries_documents", "tenant", "project", "book", "ref", "start"), postgresql_where=text("role = 'document'")
     ),
+    key=("book", "entry"),
+)
+
+# The terms of a book's newest entries, from `folded_entry` on, which its postings do not have yet: for each of them a
+# hit as there.
+fresh_terms = tenant_table(
+    "fresh_terms",
+    Column("book", BigInteger, nullable=False),
+    Column("entry", Integer, nullable=False),
+    Column("terms", ARRAY(Name), nullable=False),
+    Column("hits", ARRAY(BigInteger), nullable=False),
     key=("book", "entry"),
 )
 

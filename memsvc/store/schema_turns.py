@@ -5,7 +5,8 @@ from sqlalchemy.dialects.postgresql import JSONB, REAL, UUID
 
 from memsvc.store.schema_columns import Name, metadata, moment, tenant_table
 
-# What is held to be true: one row a statement, active or past, each an entry of its book too.
+# What is held to be true: one row a statement, active or past, each an entry of its book too. What is `forgotten` is
+# shown to nobody who asks what was true at any time.
 facts = tenant_table(
     "facts",
     Column("book", BigInteger, nullable=False),
@@ -24,6 +25,7 @@ facts = tenant_table(
     moment("expires_at", nullable=True),
     Column("superseded_by", Text, nullable=True),
     Column("evidence", JSONB, nullable=False),
+    Column("forgotten", Boolean, nullable=False, server_default=text("false")),
     Index(
         *("facts_active", "tenant", "project", "book", "fact_id", "key", "slot"),
         unique=True,
@@ -51,7 +53,8 @@ guards = tenant_table(
 
 # A session's counters and watermarks; its files are the truth that they are counted from. Entries of its book before
 # `consolidated_entry` are in insights, those before `digested_entry` in the digests by which the user's other sessions
-# find it, and those before `extracted_entry` were read by a model. `policy` is what differs from the options.
+# find it, and those before `extracted_entry` were read by a model. `policy` is what differs from the options, `summary`
+# says where the event stands that replaces what is before `context_start`.
 sessions = tenant_table(
     "sessions",
     Column("session", Name, nullable=False),
@@ -64,6 +67,7 @@ sessions = tenant_table(
     moment("updated_at"),
     moment("last_maintenance_at", nullable=True),
     Column("policy", JSONB, nullable=True),
+    Column("summary", JSONB, nullable=True),
     moment("compacted_at", nullable=True),
     moment("consolidated_at", nullable=True),
     Column("consolidated_entry", Integer, nullable=False, server_default=text("0")),

@@ -30,7 +30,8 @@ class Found:
 async def search(tx: Tx, shelves: Sequence[Shelf], asked: Sequence[str]) -> dict[int, Found]:
     """The best entries of each book for some terms by exact BM25 (`ranking.bm25_scores` in SQL), and their neighbours.
 
-    One round trip, reading the postings of the asked terms and the rows of what it returns, nothing else of the books.
+    One round trip, reading the postings of the asked terms, the fresh terms of the books, and the rows of what it
+    returns, nothing else of the books.
     Books without any of the terms are left out. Neighbours come without scores of their own.
     """
     rows = await tx.fetch(
@@ -55,11 +56,16 @@ async def search(tx: Tx, shelves: Sequence[Shelf], asked: Sequence[str]) -> dict
     return found
 
 
-# Shaped so that the plan does not hang on estimates: one index scan for each book and term, one hash table and one
+# Shaped so that the plan does not hang on estimates: one index scan for each book and term and one
+# for the fresh terms of each book, one hash table and one
 # bounded heap for each book, a hashed look-up for what the best entries matched (`IS TRUE` keeps the IN from becoming a
 # join), and one index look-up for each entry returned.
 _SEARCH = """
-    WITH terms AS MATERIALIZED (
+    WITH fresh AS MATERIALIZED (
+        SELECT shelf.book, h.term, h.hit FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL (
+            SELECT terms, hits FROM fresh_terms WHERE tenant = $1 AND project = $2 AND book = shelf.book OFFSET 0
+        ) AS f CROSS JOIN LATERAL unnest(f.terms, f.hits) AS h (term, hit) WHERE h.term = ANY($6::text[])
+    ), terms AS MATERIALIZED (
         SELECT b.book, b.entries, shelf.best, shelf.reach, shelf.reaching, asked.number::int4 AS number, m.held, m.hits,
                ln(1 + (b.entries - m.held + 0.5::float8) / (m.held + 0.5::float8)) * 1.9 AS weight,
                0.9 * (1 - tuned.b) AS bare, 0.9 * tuned.b / tuned.average AS each
@@ -70,8 +76,10 @@ _SEARCH = """
             SELECT average, 0.4::float8 + 0.6 * least(1, greatest(0, (average - $7) / ($8 - $7::float8))) AS b) AS tuned
         CROSS JOIN unnest($6::text[]) WITH ORDINALITY AS asked (term, number)
         CROSS JOIN LATERAL (
-            SELECT count(*) AS held, array_agg(hit) AS hits FROM postings AS p CROSS JOIN LATERAL unnest(p.hits) AS hit
-            WHERE p.tenant = $1 AND p.project = $2 AND p.book = b.book AND p.term = asked.term COLLATE "C") AS m
+            SELECT count(*) AS held, array_agg(hit) AS hits FROM (
+                SELECT hit FROM postings AS p CROSS JOIN LATERAL unnest(p.hits) AS hit
+                WHERE p.tenant = $1 AND p.project = $2 AND p.book = b.book AND p.term = asked.term COLLATE "C"
+                UNION ALL SELECT hit FROM fresh WHERE fresh.book = b.book AND fresh.term = asked.term) AS said) AS m
         WHERE m.held > 0
     ), shelves AS (
         SELECT book, entries, best, reach, reaching, ARRAY[array_agg(number), array_agg(held::int4)] AS counts

@@ -1,4 +1,4 @@
-"""What turns leave behind by and by: insights, digests and policies of sessions, and the servers' own secrets."""
+"""What turns leave behind by and by; the servers' own secrets; terms that wait for the postings."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,24 @@ Name = sa.Text(collation="C")
 
 
 def upgrade() -> None:
-    op.add_column("sessions", sa.Column("policy", postgresql.JSONB(), nullable=True))
+    op.add_column("books", sa.Column("folded_entry", sa.Integer(), nullable=False, server_default=sa.text("0")))
+    # the policies bind the owner too, who has no tenant
+    op.execute("ALTER TABLE books NO FORCE ROW LEVEL SECURITY")
+    op.execute("UPDATE books SET folded_entry = next_entry")
+    op.execute("ALTER TABLE books FORCE ROW LEVEL SECURITY")
+    op.create_table(
+        "fresh_terms",
+        sa.Column("tenant", sa.LargeBinary(), nullable=False),
+        sa.Column("project", Name, nullable=False),
+        sa.Column("book", sa.BigInteger(), nullable=False),
+        sa.Column("entry", sa.Integer(), nullable=False),
+        sa.Column("terms", sa.ARRAY(Name), nullable=False),
+        sa.Column("hits", sa.ARRAY(sa.BigInteger()), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "project", "book", "entry"),
+    )
+    op.add_column("facts", sa.Column("forgotten", sa.Boolean(), nullable=False, server_default=sa.text("false")))
+    for name in ("policy", "summary"):
+        op.add_column("sessions", sa.Column(name, postgresql.JSONB(), nullable=True))
     for name in ("compacted_at", "consolidated_at"):
         op.add_column("sessions", sa.Column(name, sa.DateTime(timezone=True), nullable=True))
     for name in ("consolidated_entry", "digested_entry", "extracted_entry"):
@@ -48,6 +65,22 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    # what is not in the postings would be lost: each of these entries gets its own rows there
+    op.execute("ALTER TABLE fresh_terms NO FORCE ROW LEVEL SECURITY")
+    op.execute("ALTER TABLE books NO FORCE ROW LEVEL SECURITY")
+    op.execute("ALTER TABLE postings NO FORCE ROW LEVEL SECURITY")
+    op.execute("""
+        INSERT INTO postings AS p (tenant, project, book, term, segment, hits)
+        SELECT f.tenant, f.project, f.book, h.term, f.entry >> b.segment_bits, array_agg(h.hit ORDER BY h.hit)
+        FROM fresh_terms AS f JOIN books AS b USING (tenant, project, book)
+        CROSS JOIN LATERAL unnest(f.terms, f.hits) AS h (term, hit) GROUP BY 1, 2, 3, 4, 5
+        ON CONFLICT (tenant, project, book, term, segment) DO UPDATE SET hits = p.hits || EXCLUDED.hits
+    """)
+    op.execute("ALTER TABLE postings FORCE ROW LEVEL SECURITY")
+    op.execute("ALTER TABLE books FORCE ROW LEVEL SECURITY")
+    op.drop_table("fresh_terms")
+    op.drop_column("books", "folded_entry")
+    op.drop_column("facts", "forgotten")
     op.drop_table("server_secrets")
     op.drop_table("insights")
     op.drop_index("sessions_user", "sessions")
@@ -57,6 +90,7 @@ def downgrade() -> None:
         "consolidated_entry",
         "consolidated_at",
         "compacted_at",
+        "summary",
         "policy",
     ):
         op.drop_column("sessions", name)

@@ -11,7 +11,7 @@ from memsvc.core.analysis import terms
 from memsvc.core.scope import Scope
 from memsvc.store import index
 from memsvc.store.database import Database, Tx
-from memsvc.store.index import NewEntry, book_of
+from memsvc.store.index import FRESH_MAX, NewEntry, book_of
 from memsvc.store.search import Shelf, search
 from tests.fakes import FakeClock
 
@@ -160,7 +160,7 @@ async def test_a_hidden_entry_can_be_read_by_number_and_a_removed_one_is_gone(
         await index.remove(tx, book_of(BOOK), {1: "kumquat two"})
         texts = await index.texts(tx, book_of(BOOK), [0, 1, 2], chars_max=99)
     assert {number: text.text for number, text in texts.items()} == {0: "kumquat one", 2: "kumquat three"}
-    for table in ("entries", "postings"):
+    for table in ("entries", "postings", "fresh_terms"):
         rows = await admin.fetch(f"SELECT t::text FROM {table} AS t")
         assert not any("kumquat two" in row[0] for row in rows)
 
@@ -222,3 +222,24 @@ async def test_two_writers_of_a_book_that_overlap_lose_nothing_of_each_other(
     assert await found(database, scope, "kumquat") == left
     assert await found(database, scope, "zeppelin") == [number for number in left if number < 4]
     assert await counters(admin) == (4 + added, len(left), 2 * len(left))
+
+
+async def test_terms_wait_beside_the_postings_and_are_found_and_taken_back_on_either_side(
+    database: Database, scope: Scope, new, admin: asyncpg.Connection
+) -> None:
+    waiting = "SELECT count(*) FROM fresh_terms"
+    folded = "SELECT coalesce(sum(cardinality(hits)), 0) FROM postings WHERE term = 'kumquat'"
+    for number in range(FRESH_MAX - 1):
+        await add(database, scope, new(f"kumquat {number}"))
+    assert (await admin.fetchval(waiting), await admin.fetchval(folded)) == (FRESH_MAX - 1, 0)
+    await add(database, scope, new("kumquat zeppelin"))
+    assert (await admin.fetchval(waiting), await admin.fetchval(folded)) == (0, FRESH_MAX)
+    await add(database, scope, new("kumquat obsidian", "marzipan"))
+    assert await found(database, scope, "kumquat") == list(range(FRESH_MAX + 1))
+    async with database.begin(scope) as tx:
+        await index.remove(tx, book_of(BOOK), {0: "kumquat 0", FRESH_MAX: "kumquat obsidian"})
+    assert (await admin.fetchval(waiting), await admin.fetchval(folded)) == (1, FRESH_MAX - 1)
+    assert await found(database, scope, "kumquat") == list(range(1, FRESH_MAX))
+    await add(database, scope, new(*(f"walrus {number}" for number in range(3 * FRESH_MAX))))
+    assert await admin.fetchval(waiting) == 0
+    assert len(await found(database, scope, "walrus")) == 3 * FRESH_MAX

@@ -140,7 +140,9 @@ async def check_index(admin: asyncpg.Connection, texts: dict[str, str]) -> None:
     if book is not None:
         assert tuple(book) == (pieces, sum(map(len, entries.values())))
     hits = Counter[tuple[str, int]]()
-    for row in await admin.fetch("SELECT term, unnest(hits) AS hit FROM postings"):
+    for row in await admin.fetch(
+        "SELECT term, unnest(hits) AS hit FROM postings UNION ALL SELECT unnest(terms), unnest(hits) FROM fresh_terms"
+    ):
         hits[row["term"], row["hit"] >> 32] += row["hit"] >> 16 & LENGTH_MAX
     assert hits == Counter((term, entry) for entry, held in entries.items() for term in held)
 

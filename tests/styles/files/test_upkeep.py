@@ -118,7 +118,7 @@ async def test_deleted_files_go_for_good_after_their_retention(
     assert await past.files.paths() == ["/kept"]
     assert await orphans(admin) == (0, 0)
     held = "SELECT count(*) FROM {} AS t WHERE position('canary' IN t::text) > 0 OR position($1 IN t::text) > 0"
-    for table in ("files", "streams", "blocks", "entries", "postings"):
+    for table in ("files", "streams", "blocks", "entries", "postings", "fresh_terms"):
         assert await admin.fetchval(held.format(table), b"canary".hex()) == 0, table
 
 
