@@ -1,11 +1,14 @@
 """Recall quality on LoCoMo through the public tools: `python -m benchmarks.recall --data locomo.json`.
 
 Each conversation is stored turn by turn with memory_after_turn and each question asked with memory_before_turn, by the
-MCP SDK's own client. Scored are the messages that a question cites as its evidence.
+MCP SDK's own client. Scored are the messages that a question cites as its evidence. With `--model-folder` the service
+has an embedder that runs in it; with `--apart` each of the dated sessions of a conversation is a session of its own, of
+one user who asks in a new one.
 """
 
 import argparse
 import asyncio
+import os
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -26,6 +29,7 @@ from memsvc.styles.turns.options import TurnOptions
 SCORED = (1, 2, 3, 4)
 CUTS = (5, 10, 20)
 BLOCK_TOKENS = 1000
+SESSIONS = 10
 IN_CONTEXT = "in the recent context"
 OFF_TOPIC = Path(__file__).with_name("off_topic.txt")
 
@@ -37,7 +41,7 @@ class Scores:
     recall: dict[tuple[int, int], list[float]] = field(default_factory=lambda: defaultdict(list))
     rank: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     shown: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
-    sessions: list[float] = field(default_factory=list)
+    sessions: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     block_tokens: list[int] = field(default_factory=list)
     miscounted: int = 0
     silent: list[bool] = field(default_factory=list)
@@ -50,45 +54,76 @@ class Scores:
                 self.recall[cut, category].append(len(wanted & set(ranked[:cut])) / len(wanted))
             self.rank[category].append(next((1 / place for place, one in enumerate(ranked, 1) if one in wanted), 0.0))
             self.shown[category].append(len(wanted & shown) / len(wanted))
-        days = {one.split(":")[0] for one in wanted}
-        self.sessions.append(len(days & {one.split(":")[0] for one in ranked[:10]}) / len(days))
+            self.sessions[category].append(session_recall(wanted, ranked))
 
 
-async def store(client: Client, conversation: Conversation) -> dict[str, str]:
-    """Store a conversation; the message behind each event id."""
-    behind: dict[str, str] = {}
+def session_recall(wanted: frozenset[str], ranked: list[str]) -> float:
+    """The share of the evidence's dated sessions that is among the first ten which the recalled messages are of."""
+    sessions = {one.split(":")[0] for one in wanted}
+    first = list(dict.fromkeys(one.split(":")[0] for one in ranked))[:SESSIONS]
+    return len(sessions & set(first)) / len(sessions)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Where a conversation is asked about, and the message behind each recalled item: by its session, which is "" for
+    the asking one itself, and its event id."""
+
+    session: str
+    user: str
+    behind: dict[tuple[str, str], str]
+
+
+async def store(client: Client, conversation: Conversation, *, apart: bool) -> Asking:
+    """Store a conversation, in one session, or with `apart` in as many as it has."""
+    behind: dict[tuple[str, str], str] = {}
+    user = conversation.name if apart else ""
     for number, (asked, answered) in enumerate(conversation.turns()):
         turn = f"turn-{number}"
+        session = f"{conversation.name}-{(asked or answered)[0].dia_id.split(':')[0]}" if apart else conversation.name
         await call(
             client,
             "memory_after_turn",
-            session_id=conversation.name,
+            session_id=session,
             turn_id=turn,
+            user_id=user,
             input_items=[item(message, "user") for message in asked],
             output_items=[item(message, "assistant") for message in answered],
         )
-        behind |= {f"{turn}-in-{at}": message.dia_id for at, message in enumerate(asked)}
-        behind |= {f"{turn}-out-{at}": message.dia_id for at, message in enumerate(answered)}
-    return behind
+        place = session if apart else ""
+        behind |= {(place, f"{turn}-in-{at}"): message.dia_id for at, message in enumerate(asked)}
+        behind |= {(place, f"{turn}-out-{at}"): message.dia_id for at, message in enumerate(answered)}
+    return Asking(f"{conversation.name}-asking" if apart else conversation.name, user, behind)
 
 
-async def ask(client: Client, conversation: Conversation, behind: dict[str, str], scores: Scores) -> None:
+async def ask(client: Client, conversation: Conversation, asking: Asking, scores: Scores) -> None:
     """Ask all questions of a conversation."""
     costs = Costs(O200kCounter(), TurnOptions().media_tok)
     for question in conversation.questions:
         if question.category not in SCORED:
             continue
-        prepared = await before(client, conversation.name, question.text)
+        prepared = await before(client, asking, question.text)
         counted = sum(map(costs.item, prepared["input_items"]))
         scores.miscounted += counted != prepared["context_token_count"]
-        ranked = [behind[one["ref"]] for one in in_prompt(prepared)]
-        scores.add(question, ranked, shown_within(prepared, behind, costs))
+        ranked = [_message(asking, one) for one in in_prompt(prepared)]
+        scores.add(question, ranked, shown_within(prepared, asking, costs))
         scores.block_tokens.append(sum(map(costs.item, block_of(prepared))))
 
 
-async def before(client: Client, session: str, text: str) -> dict[str, Any]:
+def _message(asking: Asking, candidate: dict[str, Any]) -> str:
+    return asking.behind[candidate.get("session", ""), candidate["ref"]]
+
+
+async def before(client: Client, asking: Asking, text: str) -> dict[str, Any]:
     """The prompt for a question."""
-    return await call(client, "memory_before_turn", session_id=session, current_input=text, explain=True)
+    return await call(
+        client,
+        "memory_before_turn",
+        session_id=asking.session,
+        user_id=asking.user,
+        current_input=text,
+        explain=True,
+    )
 
 
 def block_of(prepared: dict[str, Any]) -> list[dict[str, Any]]:
@@ -98,31 +133,43 @@ def block_of(prepared: dict[str, Any]) -> list[dict[str, Any]]:
     return items[:2] if has_block else []
 
 
+def body_of(prepared: dict[str, Any]) -> dict[str, Any]:
+    """What the memory block holds; nothing where there is none."""
+    block = block_of(prepared)
+    body: dict[str, Any] = (
+        orjson.loads(block[1]["content"][0]["text"].split("\n", 1)[1].rsplit("\n", 1)[0]) if block else {}
+    )
+    return body
+
+
 def in_prompt(prepared: dict[str, Any]) -> list[dict[str, Any]]:
     """The recalled items that the prompt shows, in the block or in the recent context, best first."""
     candidates = [one for one in prepared["explanation"]["candidates"] if one["kind"] == "turn"]
     return [one for one in candidates if one["shown"] or one["reason"] == IN_CONTEXT]
 
 
-def shown_within(prepared: dict[str, Any], behind: dict[str, str], costs: Costs) -> set[str]:
-    """The messages in the first 1,000 tokens of the memory block, and those in the recent context."""
+def shown_within(prepared: dict[str, Any], asking: Asking, costs: Costs) -> set[str]:
+    """The messages in the first 1,000 tokens of what the memory block recalls, and those in the recent context. Facts
+    and insights stand before the messages and count; the summary of older context, which is there whatever is asked,
+    does not."""
     candidates = in_prompt(prepared)
-    shown = {behind[one["ref"]] for one in candidates if not one["shown"]}
-    if block := block_of(prepared):
-        body = orjson.loads(block[1]["content"][0]["text"].split("\n", 1)[1].rsplit("\n", 1)[0])
-        spent = costs.item(block[0])
+    shown = {_message(asking, one) for one in candidates if not one["shown"]}
+    if body := body_of(prepared):
+        spent = costs.item(block_of(prepared)[0])
+        spent += sum(costs.text(orjson.dumps(piece).decode()) for piece in [*body["facts"], *body["insights"]])
         for candidate, piece in zip((one for one in candidates if one["shown"]), body["turns"], strict=True):
             spent += costs.text(orjson.dumps(piece).decode())
             if spent > BLOCK_TOKENS:
                 break
-            shown.add(behind[candidate["ref"]])
+            shown.add(_message(asking, candidate))
     return shown
 
 
-async def off_topic(client: Client, conversation: Conversation, scores: Scores) -> None:
-    """Ask what was never spoken of; nothing should be recalled."""
+async def off_topic(client: Client, asking: Asking, scores: Scores) -> None:
+    """Ask what was never spoken of; nothing should be recalled. The summary of older context is no recall."""
     for question in OFF_TOPIC.read_text(encoding="utf-8").splitlines():
-        scores.silent.append(not block_of(await before(client, conversation.name, question)))
+        body = body_of(await before(client, asking, question))
+        scores.silent.append(not any(body.get(kind) for kind in ("facts", "insights", "turns", "chunks")))
 
 
 def report(scores: Scores, file: Path | None) -> None:
@@ -133,14 +180,15 @@ def report(scores: Scores, file: Path | None) -> None:
     for category, name in named.items():
         recall = {cut: mean(scores.recall[cut, category]) for cut in CUTS}
         one = {f"recall@{cut}": round(value, 4) for cut, value in recall.items()}
-        one |= {"mrr": round(mean(scores.rank[category]), 4), "shown": round(mean(scores.shown[category]), 4)}
+        one |= {"mrr": round(mean(scores.rank[category]), 4)}
+        one |= {"session recall@10": round(mean(scores.sessions[category]), 4)}
+        one |= {"shown": round(mean(scores.shown[category]), 4)}
         figures["categories"][name] = one | {"questions": len(scores.rank[category])}
         rows.append([name, len(scores.rank[category]), *(f"{value:.4f}" for value in one.values())])
-    columns = ["category", "questions", *(f"recall@{cut}" for cut in CUTS), "MRR", "shown in 1,000 tokens"]
+    columns = ["category", "questions", *(f"recall@{cut}" for cut in CUTS), "MRR", "session@10", "in 1,000 tokens"]
     table.show("LoCoMo, evidence messages through before_turn", columns, rows)
     figures |= {
-        "day recall@10": round(mean(scores.sessions), 4),
-        "off-topic questions without a memory block": round(mean(scores.silent), 4) if scores.silent else None,
+        "off-topic questions that recall nothing": round(mean(scores.silent), 4) if scores.silent else None,
         "mean tokens of the memory block": round(mean(scores.block_tokens), 1),
         "prompts whose token count was not exact": scores.miscounted,
     }
@@ -150,16 +198,20 @@ def report(scores: Scores, file: Path | None) -> None:
 
 async def run(arguments: argparse.Namespace) -> None:
     """Measure."""
+    if arguments.model_folder:
+        os.environ |= {
+            "MEMSVC_EMBEDDINGS__PROVIDER": "local",
+            "MEMSVC_EMBEDDINGS__FOLDER": str(arguments.model_folder.resolve()),
+        }
     scores = Scores()
     async with service(arguments) as running, running.client(wire=arguments.wire) as client:
         for conversation in load(arguments.data):
-            behind = await store(client, conversation)
-            await ask(client, conversation, behind, scores)
-            await off_topic(client, conversation, scores)
-            print(
-                f"{conversation.name}: {len(behind)} messages stored, {len(conversation.questions)} questions",
-                file=sys.stderr,
-            )
+            asking = await store(client, conversation, apart=arguments.apart)
+            await asyncio.sleep(arguments.rest)
+            await ask(client, conversation, asking, scores)
+            await off_topic(client, asking, scores)
+            counts = f"{len(asking.behind)} messages stored, {len(conversation.questions)} questions"
+            print(f"{conversation.name}: {counts}", file=sys.stderr)
     report(scores, arguments.json)
 
 
@@ -168,6 +220,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the LoCoMo file")
     parser.add_argument("--wire", default="2026-07-28", help="MCP revision to speak: 2026-07-28 or legacy")
+    parser.add_argument("--model-folder", type=Path, help="folder of a local embedding model; without it, none is used")
+    parser.add_argument("--rest", type=float, default=0.0, help="seconds between storing and asking, for what follows")
+    parser.add_argument("--apart", action="store_true", help="store each dated session as a session of its own")
     add_arguments(parser)
     arguments = parser.parse_args()
     if not arguments.data.exists():

@@ -28,8 +28,10 @@ from memsvc.gateway import tools as tool_routes
 from memsvc.gateway.audit import CallLog
 from memsvc.gateway.auth import Authenticator, effective_mode
 from memsvc.gateway.dispatch import Catalogue, Dispatch
+from memsvc.gateway.find_tool import find_tool
 from memsvc.gateway.metrics import Metrics
-from memsvc.settings import McpOptions, Settings
+from memsvc.gateway.pipe import pipe_tool
+from memsvc.settings import McpOptions, Settings, SettingsError
 from memsvc.store import vectors
 from memsvc.store.database import Database
 from memsvc.store.revisions import Revisions, bears, fingerprint, migrate_apart
@@ -104,12 +106,13 @@ class Models:
     embedding: Embedding | None = None
     reranker: Reranker | None = None
     llm: Llm | None = None
+    turn_llm: Llm | None = None
 
 
 def published(
     database: Database, settings: Settings, clock: Clock, tokens: TokenCounter, meter: Meter, models: Models
 ) -> Published:
-    """Every tool of every style that the settings let in, and every job."""
+    """Every tool of every style that the settings let in, those of the gateway itself, and every job."""
     options: McpOptions = settings.settings.mcp
     views = [TurnViews(database, clock, options.memory)]
     files = file_tools.published(
@@ -126,9 +129,20 @@ def published(
     jobs = [*files.jobs, *(models.embedding.jobs if models.embedding else ())]
     if options.tools.memory.enabled:
         turns = turn_tools.published(
-            database, clock, tokens, meter, options.memory, embedding=models.embedding, llm=models.llm
+            database,
+            clock,
+            tokens,
+            meter,
+            options.memory,
+            embedding=models.embedding,
+            llm=models.turn_llm,
+            passages=files.passages if options.tools.file_io.enabled else None,
         )
         tools, jobs = [*tools, *turns.tools], [*jobs, *turns.jobs]
+    if options.tools.mcp_pipe.enabled:
+        tools = [*tools, pipe_tool(options.tools.mcp_pipe, settings.limits, clock)]
+    if options.tools.find_tool.enabled:
+        tools = [*tools, find_tool(models.embedding)]
     return Published(tools, jobs, files.content if options.tools.file_io.enabled else None)
 
 
@@ -138,18 +152,30 @@ async def _models(settings: Settings, database: Database, clock: Clock, meter: M
         embedder(settings.embeddings) as embeds,
         reranker(settings.rerank) as reranks,
         llm(settings.model, meter) as model,
+        _turn_llm(settings, meter, model) as turn_model,
     ):
         embedding = Embedding(database, embeds, clock, meter) if embeds else None
         if embedding is not None and not await vectors.ready(database):
             log.warning("this database keeps no vectors: it has no pgvector 0.7, or was not migrated since it has")
             embedding = None
-        yield Models(embedding, reranks, model)
+        yield Models(embedding, reranks, model, turn_model)
+
+
+@asynccontextmanager
+async def _turn_llm(settings: Settings, meter: Meter, general: Llm | None) -> AsyncIterator[Llm | None]:
+    if settings.turn_model == settings.model:
+        yield general
+        return
+    async with llm(settings.turn_model, meter, settings.turn_model_section) as own:
+        yield own
 
 
 def described_tools() -> Catalogue:
-    """Every tool as the documentation tells of it: none of them can be called, as there is no database."""
+    """Every tool as the documentation tells of it, those that an option brings too: none of them can be called, as
+    there is no database."""
     nothing = cast(Any, None)
-    return Catalogue(published(nothing, Settings(), SystemClock(), O200kCounter(), nothing, Models()).tools)
+    everything = Settings.model_validate({"settings": {"mcp": {"memory": {"shadow": {"enabled": True}}}}})
+    return Catalogue(published(nothing, everything, SystemClock(), O200kCounter(), nothing, Models()).tools)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +202,8 @@ async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> A
         parts = published(database, settings, clock, O200kCounter(), metrics, models)
         worker = _worker(settings, app_url, database, clock, metrics, parts.jobs) if settings.worker.enabled else None
         call_log = CallLog(database, metrics, clock, settings.audit)
-        dispatch = Dispatch(Catalogue(parts.tools), call_log, metrics, clock)
+        catalogue = Catalogue(parts.tools)
+        dispatch = Dispatch(catalogue, call_log, metrics, clock, _disabled(settings, catalogue))
         checks = {"database": rest.answers(database), "migrations": lambda: _is_migrated(database, revisions)}
         asgi = server.build(
             dispatch=dispatch,
@@ -209,6 +236,14 @@ async def opened_worker(settings: Settings, app_url: str) -> AsyncIterator[Worke
     ):
         parts = published(database, settings, clock, O200kCounter(), metrics, models)
         yield _worker(settings, app_url, database, clock, metrics, parts.jobs)
+
+
+def _disabled(settings: Settings, catalogue: Catalogue) -> frozenset[str]:
+    """The tools that the settings take out one by one; SettingsError for a name that would take out nothing."""
+    names, there = frozenset(settings.settings.mcp.tools.disabled), catalogue.names()
+    if not names <= {*there}:
+        raise SettingsError([f"settings.mcp.tools.disabled: not all of these are tools; there are: {', '.join(there)}"])
+    return names
 
 
 def _worker(

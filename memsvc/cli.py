@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 
 from memsvc import app as root
-from memsvc import cli_jobs, configuration, reference, serve
+from memsvc import cli_import, cli_jobs, cli_maintain, configuration, reference, serve
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.postgres import EmbeddedPostgresError
 from memsvc.cli_options import Config, DataDir, settings_of, tenant_of, with_database
@@ -31,6 +31,9 @@ commands = typer.Typer(
 key_commands = typer.Typer(help="API keys: who may call, and whose data they open.", no_args_is_help=True)
 commands.add_typer(key_commands, name="key")
 commands.add_typer(cli_jobs.commands, name="jobs")
+commands.command("import")(cli_import.import_folder)
+commands.command("maintain")(cli_maintain.maintain)
+commands.command("shadow-report")(cli_import.shadow_report)
 
 
 def main() -> None:

@@ -9,16 +9,23 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from memsvc import app as root
+from memsvc.adapters.clock import SystemClock
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.scope import TENANT_BYTES
+from memsvc.core.scope import TENANT_BYTES, Permission
+from memsvc.gateway.auth import effective_mode
 from memsvc.gateway.metrics import Metrics
 from memsvc.resources import default_config
 from memsvc.settings import Settings, load
+from memsvc.store import keys
 from memsvc.store.database import Database
 
 Answer = TypeVar("Answer")
 
+KEY_VARIABLE = "MEMSVC_API_KEY"
+"""Where a command finds a key, so that none stands in a shell's history or a list of processes."""
+
 Config = Annotated[Path | None, typer.Option(envvar="MEMSVC_CONFIG", help="YAML file of settings.")]
+Owner = Annotated[str | None, typer.Option("--tenant", help="The tenant, as 64 hexadecimal digits; else a key tells.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded PostgreSQL and of the first API key.")]
 
 
@@ -41,6 +48,27 @@ def with_database(settings: Settings, work: Callable[[Database], Awaitable[Answe
 
     with root.database_urls(settings) as urls:
         return asyncio.run(run(urls))
+
+
+async def owner_of(database: Database, settings: Settings, tenant: str | None, project: str | None) -> bytes:
+    """The tenant that a command is about: the one that was named, else the one that a key opens, which is read from
+    the environment or asked for and never stands on the command line. PERMISSION_DENIED for a key that opens nothing,
+    may not write, or may not touch the project (or all of them)."""
+    if tenant is not None:
+        return tenant_of(tenant)
+    text = os.environ.get(KEY_VARIABLE) or typer.prompt("The key whose memory this is", hide_input=True, err=True)
+    key_hash = keys.hash_key(text.strip())
+    key = await keys.find_key(database, key_hash)
+    now = SystemClock().now()
+    if key is None and effective_mode(settings.auth, settings.host) == "open":
+        await keys.remember_tenant(database, key_hash, now)
+        return key_hash
+    if key is None or not key.opens(now):
+        raise MemsvcError(Code.PERMISSION_DENIED, "this key opens nothing here")
+    confined = key.projects is not None and project not in key.projects
+    if Permission.WRITE not in key.permissions or confined:
+        raise MemsvcError(Code.PERMISSION_DENIED, "this key may not do that", recovery="name the tenant by --tenant")
+    return key.tenant
 
 
 def tenant_of(text: str) -> bytes:

@@ -12,17 +12,19 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from memsvc.adapters.embeddings import EmbeddingOptions
-from memsvc.adapters.llm import ModelOptions
+from memsvc.adapters.llm import PROVIDERS, ModelOptions
 from memsvc.adapters.rerank import RerankOptions
 from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.pipe_run import PipeOptions
 from memsvc.store.database import DatabaseOptions
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.options import HEURISTIC_MODEL, TurnOptions
 from memsvc.worker import WorkerOptions
 
 PREFIX = "MEMSVC_"
+HEURISTIC = "settings.mcp.memory.heuristic"
 SHORT_FORMS = {"MEMSVC_DATABASE_URL": "MEMSVC_DATABASE__URL"}
 # Read by other programs, or set by Kubernetes in every container beside a service that is named memsvc.
 NOT_SETTINGS = ("MEMSVC_CONFIG", "MEMSVC_URL", "MEMSVC_API_KEY", "MEMSVC_TEST_", "MEMSVC_SERVICE_", "MEMSVC_PORT_")
@@ -37,12 +39,15 @@ class Switch(BaseModel):
 
 
 class ToolSwitches(BaseModel):
-    """Which groups of tools are there."""
+    """Which tools are there."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     memory: Switch = Field(Switch(), description="turn memory: memory_before_turn, memory_after_turn and their kin")
     file_io: Switch = Field(Switch(), description="files: file_read, file_write and their kin")
+    mcp_pipe: PipeOptions = Field(PipeOptions(), description="mcp_pipe: several calls in one")
+    find_tool: Switch = Field(Switch(), description="find_tool: the tools that fit a question")
+    disabled: tuple[str, ...] = Field((), description="single tools that are not there, by name")
 
 
 class McpOptions(BaseModel):
@@ -50,7 +55,7 @@ class McpOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    tools: ToolSwitches = Field(ToolSwitches(), description="which groups of tools are there")
+    tools: ToolSwitches = Field(ToolSwitches(), description="which tools are there")
     memory: TurnOptions = Field(TurnOptions(), description="turn memory")
 
 
@@ -82,6 +87,42 @@ class Settings(BaseModel):
     model: ModelOptions = Field(ModelOptions(), description="a model that reads and writes", repr=False)
     rerank: RerankOptions = Field(RerankOptions(), description="a model that reorders what was found", repr=False)
     settings: ToolSettings = Field(ToolSettings(), description="tools and turn memory")
+
+    @model_validator(mode="after")
+    def _extraction_needs_a_model(self) -> Self:
+        heuristic = self.settings.mcp.memory.heuristic
+        if heuristic.enabled and not heuristic.base_url:
+            if not self.model.model:
+                raise ValueError(f"{HEURISTIC}.enabled needs {HEURISTIC}.base_url, or a model in model.model")
+            if heuristic.model != HEURISTIC_MODEL or heuristic.api_key:
+                raise ValueError(f"{HEURISTIC}.model and {HEURISTIC}.api_key need {HEURISTIC}.base_url beside them")
+        return self
+
+    @property
+    def turn_model(self) -> ModelOptions:
+        """The model that turn memory asks: that of `heuristic` where it has an endpoint of its own, else the general
+        one, with the time limit of `heuristic` where that is on; without a name, none."""
+        heuristic = self.settings.mcp.memory.heuristic
+        if not self.settings.mcp.tools.memory.enabled:
+            return ModelOptions()
+        if not heuristic.enabled:
+            return self.model
+        if not heuristic.base_url:
+            return self.model.model_copy(update={"timeout_ms": heuristic.timeout_ms})
+        named = heuristic.model.startswith(PROVIDERS)
+        return ModelOptions(
+            model=heuristic.model if named else f"openai:{heuristic.model}",
+            base_url=heuristic.base_url,
+            api_key=heuristic.api_key,
+            timeout_ms=heuristic.timeout_ms,
+            retries=self.model.retries,
+        )
+
+    @property
+    def turn_model_section(self) -> str:
+        """Where the settings name the model that turn memory asks."""
+        heuristic = self.settings.mcp.memory.heuristic
+        return HEURISTIC if heuristic.enabled and heuristic.base_url else "model"
 
     @model_validator(mode="after")
     def _owner_needs_application(self) -> Self:

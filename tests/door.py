@@ -9,12 +9,16 @@ from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import Job, Published
 from memsvc.gateway.audit import AuditOptions, CallLog
 from memsvc.gateway.dispatch import Catalogue, Dispatch
+from memsvc.gateway.find_tool import find_tool
+from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.pipe import pipe_tool
+from memsvc.gateway.pipe_run import PipeOptions
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files import tools as file_tools
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.turns import tools as turn_tools
-from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.options import ShadowOptions, TurnOptions
 from memsvc.styles.turns.views import TurnViews
 from tests.fakes import FakeClock, RecordingMeter
 
@@ -88,17 +92,21 @@ def catalogue(
     embedder: Embedder | None = None,
     reranker: Reranker | None = None,
     llm: Llm | None = None,
+    pipe: PipeOptions | None = None,
 ) -> Published:
     """All tools of the service, and all its jobs."""
-    turns = turns or TurnOptions()
+    turns = turns or TurnOptions(shadow=ShadowOptions(enabled=True))
     views = TurnViews(database, clock, turns)
     embedding = Embedding(database, embedder, clock, meter) if embedder else None
     store = file_tools.published(
         database, clock, meter, files or FilesOptions(), [views], embedding=embedding, reranker=reranker
     )
-    memory = turn_tools.published(database, clock, tokens, meter, turns, embedding=embedding, llm=llm)
+    memory = turn_tools.published(
+        database, clock, tokens, meter, turns, embedding=embedding, llm=llm, passages=store.passages
+    )
+    own = [pipe_tool(pipe or PipeOptions(), LimitsOptions(), clock), find_tool(embedding)]
     return Published(
-        tools=[*memory.tools, *store.tools],
+        tools=[*memory.tools, *store.tools, *own],
         jobs=[*memory.jobs, *store.jobs, *(embedding.jobs if embedding else ())],
     )
 
@@ -106,7 +114,8 @@ def catalogue(
 def open_door(
     database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope, **options: Any
 ) -> Door:
-    """A door for a tenant; `turns` and `files` are options other than the defaults, `embedder` and `reranker` ports."""
+    """A door for a tenant; `turns`, `files` and `pipe` are options other than the defaults, `embedder` and `reranker`
+    ports."""
     published = catalogue(database, clock, tokens, meter, **options)
     call_log = CallLog(database, meter, clock, AuditOptions())
     dispatch = Dispatch(Catalogue(published.tools), call_log, meter, clock)

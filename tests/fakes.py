@@ -1,10 +1,16 @@
 """Stand-ins for what tests must steer: the time, the counters of operators and the embedder."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
 
 from memsvc.core.errors import MemsvcError
+from memsvc.core.ports import Output
 from tests.endpoints import vector_of
 
 
@@ -62,3 +68,44 @@ class FakeEmbedder:
 
     def _vector(self, text: str) -> list[float]:
         return vector_of(" ".join(self.alike.get(word, word) for word in text.lower().split()))
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a model was asked: its instructions, and the JSON that it was given to read."""
+
+    instructions: str
+    text: str
+    output_tokens_max: int
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        body: dict[str, Any] = orjson.loads(self.text)
+        return body
+
+
+class ScriptedLlm:
+    """Answers with what the test put into `answers`, then with nothing: a list of changes or a text, a function of the
+    question that makes one, or an error to raise. `meanwhile` happens while it thinks."""
+
+    def __init__(self, model: str = "fake:1") -> None:
+        self.model = model
+        self.answers: deque[Any] = deque()
+        self.always: Any = None
+        self.asked: list[Question] = []
+        self.meanwhile: Callable[[], Awaitable[Any]] = lambda: asyncio.sleep(0)
+
+    async def complete(self, instructions: str, text: str, *, output_tokens_max: int) -> str:
+        return str(await self._answer(Question(instructions, text, output_tokens_max)) or "")
+
+    async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
+        changes = await self._answer(Question(instructions, text, output_tokens_max))
+        return output.model_validate({"changes": changes or []})
+
+    async def _answer(self, question: Question) -> Any:
+        self.asked.append(question)
+        await self.meanwhile()
+        answer = self.answers.popleft() if self.answers else self.always
+        if isinstance(answer, MemsvcError):
+            raise answer
+        return answer(question) if callable(answer) else answer

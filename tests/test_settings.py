@@ -11,6 +11,8 @@ from memsvc import configuration
 from memsvc.resources import default_config
 from memsvc.settings import Settings, SettingsError, keys, load, section_of
 
+DEFAULT_MODEL = "openai:openai/gpt-oss-120b"
+HEURISTIC = "settings: {{mcp: {{memory: {{heuristic: {}}}}}}}"
 CHECKOUT = Path(__file__).resolve().parents[1]
 
 
@@ -129,11 +131,56 @@ def test_all_problems_are_told_at_once_by_their_paths(tmp_path: Path) -> None:
         ("auth: {zzz: 1}", "auth.zzz: no such setting; allowed in auth: "),
         ("database: {admin_url: x}", "database.admin_url needs database.url"),
         ("settings: {mcp: {memory: {heuristic: {base_url: api.example.com}}}}", "must be an absolute URL"),
-        ("settings: {mcp: {memory: {heuristic: {enabled: true}}}}", "not part of this version"),
+        (
+            HEURISTIC.format("{enabled: true}"),
+            "needs settings.mcp.memory.heuristic.base_url, or a model in model.model",
+        ),
+        (HEURISTIC.format("{enabled: true, base_url: 'https://host/v1?a=b'}"), "must be an absolute URL"),
+        (HEURISTIC.format("{enabled: true, base_url: 'https://host/v1#a'}"), "must be an absolute URL"),
+        ("model: {model: 'openai:m'}\n" + HEURISTIC.format("{enabled: true, model: other}"), "base_url beside them"),
+        ("model: {model: 'openai:m'}\n" + HEURISTIC.format("{enabled: true, api_key: k}"), "base_url beside them"),
     ],
 )
 def test_a_problem_says_what_is_allowed(tmp_path: Path, text: str, problem: str) -> None:
     assert problem in "\n".join(_problems(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "url", "timeout_ms"),
+    [
+        ("", "", "", 60_000),
+        ("model: {model: 'openai:m'}", "openai:m", "", 60_000),
+        ("model: {model: 'openai:m'}\n" + HEURISTIC.format("{enabled: true}"), "openai:m", "", 12_000),
+        (
+            HEURISTIC.format("{enabled: true, base_url: 'https://h'}"),
+            DEFAULT_MODEL,
+            "https://h/v1",
+            12_000,
+        ),
+        (HEURISTIC.format("{enabled: true, base_url: 'https://h/v1', model: a}"), "openai:a", "https://h/v1", 12_000),
+        (HEURISTIC.format("{enabled: true, base_url: 'https://h/v1/responses'}"), None, "https://h/v1", 12_000),
+        (
+            HEURISTIC.format("{enabled: true, base_url: 'http://h', model: 'a:b'}"),
+            "openai:a:b",
+            "http://h/v1",
+            12_000,
+        ),
+        (
+            "model: {model: 'openai:m'}\n"
+            + HEURISTIC.format("{enabled: true, base_url: 'https://h', model: 'anthropic:m', timeout_ms: 9}"),
+            "anthropic:m",
+            "https://h/v1",
+            9,
+        ),
+        ("settings: {mcp: {tools: {memory: {enabled: false}}}}\nmodel: {model: 'openai:m'}", "", "", 60_000),
+    ],
+)
+def test_turn_memory_asks_the_model_of_its_own_section_or_the_general_one(
+    tmp_path: Path, text: str, model: str | None, url: str, timeout_ms: int
+) -> None:
+    chosen = load(_file(tmp_path, text), {}).turn_model
+    assert model is None or chosen.model == model
+    assert (chosen.endpoint_url, chosen.timeout_ms) == (url, timeout_ms)
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
@@ -147,7 +194,8 @@ def test_secrets_are_in_no_message_and_no_representation(tmp_path: Path) -> None
     )
     assert len(told) == 3
     assert "secret-word" not in "".join(told)
-    assert "secret-word" not in repr(load(_file(tmp_path, ""), {"MEMSVC_DATABASE_URL": "secret-word"}))
+    keys = {"MEMSVC_DATABASE_URL": "secret-word", "MEMSVC_SETTINGS__MCP__MEMORY__HEURISTIC__API_KEY": "secret-word"}
+    assert "secret-word" not in repr(load(_file(tmp_path, ""), keys))
 
 
 def test_settings_cannot_be_changed() -> None:

@@ -10,8 +10,9 @@ from typing import Any, Final, Literal, Self
 import anyio
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from memsvc.adapters.endpoint import Endpoint, absolute_url
+from memsvc.adapters.endpoint import Endpoint
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.urls import absolute_url
 
 SECTION: Final = "embeddings"
 DIMENSIONS_MAX: Final = 8192

@@ -2,7 +2,6 @@
 
 import math
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
 
 import anyio
 import httpx
@@ -98,18 +97,3 @@ def _retry_after_s(response: httpx.Response) -> float | None:
     except ValueError:
         return None
     return min(seconds, RETRY_AFTER_S_MAX) if math.isfinite(seconds) and seconds >= 0 else None
-
-
-def absolute_url(value: str) -> str:
-    """The same URL without a slash at its end; ValueError unless it is absolute, of the web, and without a user."""
-    parts = urlsplit(value)
-    if value and not (
-        parts.scheme in ("http", "https")
-        and parts.hostname
-        and parts.port != 0  # reads it: a ValueError when it is no port
-        and parts.username is None
-        and not parts.query
-        and not parts.fragment
-    ):
-        raise ValueError("must be an absolute URL such as https://api.example.com/v1, without user, query or fragment")
-    return value.rstrip("/")

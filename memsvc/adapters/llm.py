@@ -1,5 +1,6 @@
 """Opens the language model that the settings ask for."""
 
+import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,13 +10,21 @@ from urllib.parse import urlsplit
 from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from memsvc.adapters.endpoint import absolute_url
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Llm, Meter
+from memsvc.core.urls import absolute_url
 
 if TYPE_CHECKING:
     from memsvc.adapters.model_client import ModelClient
 
+KEYS: Final = {
+    "openai": "OPENAI_API_KEY",
+    "openai-chat": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+}
+"""The variable of the environment that holds a provider's key."""
+PROVIDERS: Final = tuple(f"{provider}:" for provider in KEYS)
+_OWN_HOSTS: Final = frozenset(("", "api.openai.com", "api.anthropic.com"))
 _CALLS: Final = re.compile(r"(?:/v1)?/(?:responses|chat/completions|messages)$")
 
 
@@ -60,26 +69,40 @@ class ModelOptions(BaseModel):
             return f"{self.base_url}/v1"
         return self.base_url[: -len(call[0])] + ("/v1" if call[0].startswith("/v1") else "")
 
+    @property
+    def key(self) -> str:
+        """The key that is sent, from here or from the environment; "" for none."""
+        return self.api_key or os.environ.get(KEYS.get(self.model.partition(":")[0], ""), "")
+
 
 @asynccontextmanager
-async def llm(options: ModelOptions, meter: Meter) -> AsyncIterator[Llm | None]:
-    """The model, or None without a name; its connections are closed when the block ends.
+async def llm(options: ModelOptions, meter: Meter, section: str = "model") -> AsyncIterator[Llm | None]:
+    """The model, or None without a name; its connections are closed when the block ends. `section` is where in the
+    settings it stands, for messages.
 
-    INVALID_ARGUMENT where the packages that it needs are missing; an endpoint is not asked before it is needed. What
-    talks to models is imported here and not before: it takes seconds and tens of megabytes.
+    INVALID_ARGUMENT where the packages that it needs are missing, or the key that a provider's own endpoint always
+    wants; an endpoint is not asked before it is needed. What talks to models is imported here and not before: it takes
+    seconds and tens of megabytes.
     """
     if not options.model:
         yield None
         return
-    async with await to_thread.run_sync(_client, options, meter) as client:
+    if not options.key and (urlsplit(options.base_url).hostname or "") in _OWN_HOSTS:
+        variable = KEYS[options.model.partition(":")[0]]
+        raise MemsvcError(
+            Code.INVALID_ARGUMENT,
+            f"the model of {section} has no key",
+            recovery=f"set {section}.api_key or {variable}",
+        )
+    async with await to_thread.run_sync(_client, options, meter, section) as client:
         yield client
 
 
-def _client(options: ModelOptions, meter: Meter) -> "ModelClient":
+def _client(options: ModelOptions, meter: Meter, section: str) -> "ModelClient":
     try:
         from memsvc.adapters.model_client import ModelClient  # noqa: PLC0415
     except ImportError as error:
         raise MemsvcError(
             Code.INVALID_ARGUMENT, "a model needs packages that are missing", recovery="install memsvc[model]"
         ) from error
-    return ModelClient(options, meter)
+    return ModelClient(options, meter, section)

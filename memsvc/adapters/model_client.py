@@ -1,6 +1,5 @@
 """Asks a language model over HTTP by pydantic-ai, within limits of time and size. Importing this takes seconds."""
 
-import os
 from collections.abc import AsyncIterator, Awaitable
 from typing import Final, Self, TypeVar
 
@@ -22,10 +21,9 @@ from pydantic_ai.models import Model
 from pydantic_ai.usage import RequestUsage, RunUsage
 
 from memsvc.adapters.llm import ModelOptions
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
 from memsvc.core.ports import Meter, Output
 
-SECTION: Final = "model"
 OPENAI_URL: Final = "https://api.openai.com/v1"
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
 NO_KEY: Final = "none"
@@ -47,11 +45,12 @@ Answer = TypeVar("Answer")
 class ModelClient:
     """The `Llm` that asks an endpoint. No message of an error holds what was sent, the key, or what came back."""
 
-    def __init__(self, options: ModelOptions, meter: Meter) -> None:
+    def __init__(self, options: ModelOptions, meter: Meter, section: str) -> None:
         """Proxies and addresses of the environment are not used, redirections not followed, and nothing is traced."""
         self.model = options.model
         self._timeout_ms = options.timeout_ms
         self._meter = meter
+        self._section = section
         limits = httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX)
         self._http = httpx2.AsyncClient(
             transport=_Bounded(httpx2.AsyncHTTPTransport(limits=limits, trust_env=False)),
@@ -75,7 +74,7 @@ class ModelClient:
         )
         self._count(response.usage)
         if not response.text or not response.text.strip():
-            raise self._wrong("answered without a text")
+            raise self._unusable("answered without a text")
         return response.text
 
     async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
@@ -94,7 +93,7 @@ class ModelClient:
         except ModelAPIError as error:
             raise self._named(error) from error
         except UnexpectedModelBehavior as error:
-            raise self._wrong("answered something else than was asked for") from error
+            raise self._unusable("answered something else than was asked for") from error
         except Exception as error:  # the clients read answers of any shape unchecked, and break in as many ways
             raise self._wrong(f"answered what its client cannot read ({type(error).__name__})") from error
 
@@ -105,17 +104,24 @@ class ModelClient:
             after_s = error.retry_after
             return self._unavailable(told, None if after_s is None else min(max(after_s, 0.0), RETRY_AFTER_S_MAX))
         if isinstance(error, ModelAuthenticationError):
-            return self._wrong(told, recovery=f"check {SECTION}.api_key")
+            return self._wrong(told, recovery=f"check {self._section}.api_key")
         return self._wrong(told if status else "answered with an error")
 
     def _unavailable(self, what: str, retry_after_s: float | None = None) -> MemsvcError:
-        return MemsvcError(Code.UNAVAILABLE, f"the {SECTION} endpoint {what}", retry_after_s=retry_after_s)
+        return MemsvcError(Code.UNAVAILABLE, f"the {self._section} endpoint {what}", retry_after_s=retry_after_s)
 
     def _wrong(self, what: str, *, recovery: str | None = None) -> MemsvcError:
         return MemsvcError(
             Code.INTERNAL_ERROR,
-            f"the {SECTION} endpoint {what}",
-            recovery=recovery or f"check the settings under {SECTION}",
+            f"the {self._section} endpoint {what}",
+            recovery=recovery or f"check the settings under {self._section}",
+        )
+
+    def _unusable(self, what: str) -> UnusableAnswerError:
+        return UnusableAnswerError(
+            Code.INTERNAL_ERROR,
+            f"the {self._section} endpoint {what}",
+            recovery=f"check the settings under {self._section}",
         )
 
     def _count(self, usage: RequestUsage | RunUsage) -> None:
@@ -142,7 +148,7 @@ def _model(options: ModelOptions, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
 
     client = AsyncOpenAI(
-        api_key=options.api_key or os.environ.get("OPENAI_API_KEY") or NO_KEY,
+        api_key=options.key or NO_KEY,
         base_url=options.endpoint_url or OPENAI_URL,
         http_client=http,
         timeout=options.timeout_ms / 1000,
@@ -161,7 +167,7 @@ def _anthropic(options: ModelOptions, name: str, http: httpx2.AsyncClient) -> Mo
     from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
 
     client = AsyncAnthropic(
-        api_key=options.api_key or os.environ.get("ANTHROPIC_API_KEY") or NO_KEY,
+        api_key=options.key or NO_KEY,
         base_url=options.endpoint_url.removesuffix("/v1") or ANTHROPIC_URL,
         http_client=http,
         timeout=options.timeout_ms / 1000,

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from memsvc.adapters.endpoint import Endpoint, absolute_url
+from memsvc.adapters.endpoint import Endpoint
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Reranker
+from memsvc.core.urls import absolute_url
 
 SECTION: Final = "rerank"
 TEXT_CHARS_MAX: Final = 8000

@@ -86,6 +86,14 @@ _DATE: Final = re.compile(
     rf"(?:\s+(?P<day_after>\d{{1,2}})(?:st|nd|rd|th)?\b)?(?:,?\s+(?:de\s+|of\s+)?(?P<year>\d{{4}})\b)?"
 )
 _AMBIGUOUS_MONTHS: Final = frozenset(("may", "march", "mars", "mai"))
+_PERSONAL: Final = re.compile(
+    r"\b(?:my|mine|our|ours|(?:did|have|had|was|were|am) (?:i|we)"
+    r"|(?:i|we) (?:said|told|mentioned|asked|wanted|liked|bought)"
+    r"|(?:did|have) you|you (?:said|told|mentioned|suggested|recommended|gave)"
+    r"|mein(?:e[nmrs]?)?|unser(?:e[nmrs]?)?|(?:habe|hatte|war) ich|(?:hast|hattest) du"
+    r"|ma|mes|notre|nos|(?:ai|avais)-je|j'ai|as-tu|mis|nuestr[oa]s?|he dicho|(?:dije|conte|compre)|me dijiste)\b"
+    r"|我的|我们的|我說過|我说过|私の|僕の|俺の"
+)
 
 
 def terms(text: str) -> list[str]:
@@ -111,7 +119,7 @@ def query_terms(text: str) -> list[str]:
 
 def is_stop_word(word: str) -> bool:
     """Whether no text is about this word, given in any case and with its diacritics; so is any contraction with not."""
-    head, apostrophe, tail = _fold(word).partition("'")
+    head, apostrophe, tail = folded(word).partition("'")
     if tail == "t" and head.endswith("n"):
         return True
     return head in STOP_WORDS and (not apostrophe or tail in _ENCLITICS or tail in STOP_WORDS)
@@ -127,19 +135,29 @@ def dates_named(text: str) -> list["NamedDate"]:
 
     A word that is also something else (may, march) counts only beside a number or after "in".
     """
-    found: list[NamedDate] = []
-    folded = _fold(text)
-    for match in _DATE.finditer(folded):
+    return [named for _, _, named in dates_in(folded(text))]
+
+
+def dates_in(said: str) -> Iterator[tuple[int, int, "NamedDate"]]:
+    """As `dates_named`, of a folded text: where each stands in it, and what it names."""
+    for match in _DATE.finditer(said):
         if match["iso_month"]:
-            found.append(NamedDate(int(match["iso_year"]), int(match["iso_month"]), int(match["iso_day"] or 0) or None))
+            named = NamedDate(int(match["iso_year"]), int(match["iso_month"]), int(match["iso_day"] or 0) or None)
+            yield match.start(), match.end(), named
             continue
         day, year = match["day_before"] or match["day_after"], match["year"]
         if match["month"] in _AMBIGUOUS_MONTHS and not (
-            day or year or folded[max(0, match.start() - 3) : match.start()].endswith(("in ", "im ", "en "))
+            day or year or said[max(0, match.start() - 3) : match.start()].endswith(("in ", "im ", "en "))
         ):
             continue
-        found.append(NamedDate(int(year) if year else None, _MONTHS[match["month"]], int(day) if day else None))
-    return found
+        named = NamedDate(int(year) if year else None, _MONTHS[match["month"]], int(day) if day else None)
+        yield match.start(), match.end(), named
+
+
+def is_personal(text: str) -> bool:
+    """Whether a question speaks of what is its asker's own or was said between asker and asked ("my", "did I", "you
+    told"): only memory can answer it."""
+    return _PERSONAL.search(folded(text)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +169,8 @@ class NamedDate:
     day: int | None
 
 
-def _fold(text: str) -> str:
+def folded(text: str) -> str:
+    """The text as its words are compared: without case, compatibility forms and the diacritics of Latin letters."""
     if text.isascii():
         return text.lower()
     # Runs of combining marks are cut first: sorting them makes normalize() quadratic.
@@ -160,12 +179,12 @@ def _fold(text: str) -> str:
 
 
 def _terms(text: str) -> Iterator[str]:
-    folded = _fold(text)
-    if folded.isascii():
-        for word in _ASCII_WORD.findall(folded):
+    said = folded(text)
+    if said.isascii():
+        for word in _ASCII_WORD.findall(said):
             yield from _terms_of_word(word)
         return
-    for match in _WORD.finditer(folded):
+    for match in _WORD.finditer(said):
         word = match[0]
         if match["unspaced"] is None:
             yield from _terms_of_word(word)

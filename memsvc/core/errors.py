@@ -98,6 +98,10 @@ class MemsvcError(Exception):
         return body | self.details
 
 
+class UnusableAnswerError(MemsvcError):
+    """A model answered something else than it was asked for. It was told so; the same question may well fail again."""
+
+
 def invalid(message: str, *, recovery: str | None = None) -> MemsvcError:
     """The error for an argument that can never be right, however often it is sent."""
     return MemsvcError(Code.INVALID_ARGUMENT, message, recovery=recovery)

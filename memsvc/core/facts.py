@@ -1,10 +1,11 @@
 """What a fact is: a value of a key, how long it holds, where it was learnt, and what a newer statement does to it."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Literal
 
 
 class Tier(StrEnum):
@@ -25,22 +26,45 @@ class State(StrEnum):
 
 Identity = tuple[str, str, str]
 
+_LASTING = {Tier.L1: 1, Tier.L2: 2, Tier.L0: 3}
+_OWN = frozenset(("rule", "user"))
+_FIRST_UNSPACED = "\u2e80"
+
+
+Origin = Literal["rule", "model", "user", "import"]
+"""Who found a fact: a rule in the user's words, a model that read them, the user through a tool, or an import."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Where a fact was learnt: the session, the turn and the item of it."""
+    """Where a fact was learnt: the session, the turn and the item of it, and who found it there."""
 
     session: str
     turn: str
     item: str
     user: str
+    origin: Origin = "rule"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What no longer holds: the facts of a key (of every key of the `fact_id` when it is "") that have this value.
+
+    A value of "" means any. Unless `exact`, one that no fact has means those that name it among other words.
+    """
+
+    fact_id: str
+    key: str
+    value: str = ""
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """Something said that may become a fact. `slot` tells apart the values of a key that holds many, else "".
 
-    `cues` are further words under which the fact shall be found.
+    `cues` are further words under which the fact shall be found. `ends` is what cannot hold beside it, such as liking
+    what is disliked now. `said_at` is when its evidence was said, where that was not just now.
     """
 
     record: str
@@ -52,6 +76,8 @@ class Statement:
     confidence: float
     cues: str
     evidence: Evidence
+    ends: tuple[Ending, ...] = ()
+    said_at: datetime | None = None
 
     @property
     def identity(self) -> Identity:
@@ -60,8 +86,20 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class Retraction:
+    """Something said to be no longer true, or never to have been."""
+
+    ends: tuple[Ending, ...]
+    evidence: Evidence
+    said_at: datetime | None = None
+
+
+Claim = Statement | Retraction
+
+
+@dataclass(frozen=True, slots=True)
 class Fact:
-    """A statement that was believed, from when, and until when if no longer."""
+    """A statement that was believed, from when, and until when if no longer; the entry of which book it is."""
 
     entry: int
     statement: Statement
@@ -70,6 +108,7 @@ class Fact:
     valid_to: datetime | None
     expires_at: datetime | None
     superseded_by: str | None
+    book: int = 0
 
     def holds(self, now: datetime) -> bool:
         """True while the fact is active and not past its day."""
@@ -78,29 +117,119 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What new statements change: those to keep, and the facts that they replace with the record that replaces each."""
+    """What new claims change: the statements to keep, the facts that they replace with the record that replaces each,
+    and the facts that were taken back. `repeated` counts what was known already, `overruled` what was not believed."""
 
     kept: tuple[Statement, ...]
     replaced: tuple[tuple[Fact, str], ...]
     repeated: int
+    deleted: tuple[Fact, ...] = ()
+    overruled: int = 0
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is to be written."""
+        return bool(self.kept or self.replaced or self.deleted)
 
 
-def merge(active: Mapping[Identity, Fact], statements: Sequence[Statement], now: datetime) -> Merge:
-    """Decide what new statements do to the facts that hold: the same value again is skipped, a new value supersedes.
+def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merge:
+    """Decide what new claims, in the order in which they were made, do to what is known.
 
-    The last statement of an identity wins. A fact past its day no longer holds, so saying it again renews it.
+    `known` are the active facts that they may touch, of one book or of several in order, and for claims that are not
+    the user's own words the deleted ones. The same value again is skipped, unless for a longer time; a new value
+    supersedes; the last claim wins. The user's own words always win. What a model or an import proposes wins over what
+    rests on older words, and over another such proposal that was no surer of itself; it never brings back what was
+    deleted since.
+    A fact past its day no longer holds, so saying it again renews it, and taking it back changes nothing.
     """
-    latest = {statement.identity: statement for statement in statements}
-    kept, replaced, repeated = [], [], len(statements) - len(latest)
-    for identity, statement in latest.items():
-        old = active.get(identity)
-        if old is not None and old.holds(now) and _same(old.statement, statement):
-            repeated += 1
+    facts = list({(fact.book, fact.entry): fact for fact in known}.values())
+    latest, endings, repeated = _settled(claims)
+    overruled = [
+        identity
+        for identity, statement in latest.items()
+        if any(not _outranks(statement, fact, now) for fact in facts if fact.statement.identity == identity)
+    ]
+    for identity in overruled:
+        del latest[identity]
+    replaced: list[tuple[Fact, str]] = []
+    deleted: list[Fact] = []
+    holding = [fact for fact in facts if fact.holds(now)]
+    ended = _ended(holding, endings, now)
+    again = {
+        identity
+        for identity, fact in latest_by_identity(holding).items()
+        if identity in latest and _repeats(fact.statement, latest[identity])
+    }
+    for fact in facts:
+        if fact.state is not State.ACTIVE:
             continue
-        kept.append(statement)
-        if old is not None:
-            replaced.append((old, statement.record))
-    return Merge(tuple(kept), tuple(replaced), repeated)
+        identity = fact.statement.identity
+        if identity in latest:
+            if identity not in again:
+                replaced.append((fact, latest[identity].record))
+        elif (claim := ended.get((fact.book, fact.entry))) is not None:
+            if isinstance(claim, Retraction):
+                deleted.append(fact)
+            elif claim.identity in latest:
+                replaced.append((fact, claim.record))
+    kept = tuple(statement for identity, statement in latest.items() if identity not in again)
+    return Merge(kept, tuple(replaced), repeated + len(again), tuple(deleted), len(overruled))
+
+
+def _settled(claims: Sequence[Claim]) -> tuple[dict[Identity, Statement], list[tuple[Ending, Claim]], int]:
+    """What stands at the end of some claims, what they end, and how many of them said the same thing again."""
+    latest: dict[Identity, Statement] = {}
+    endings: list[tuple[Ending, Claim]] = []
+    repeated = 0
+    for claim in claims:
+        endings += [(ending, claim) for ending in claim.ends]
+        for identity, statement in list(latest.items()):
+            if any(_names(ending, statement, loosely=not ending.exact) for ending in claim.ends):
+                del latest[identity]
+        if isinstance(claim, Statement):
+            repeated += claim.identity in latest
+            latest[claim.identity] = claim
+    return latest, endings, repeated
+
+
+def _ended(
+    facts: Sequence[Fact], endings: Sequence[tuple[Ending, Claim]], now: datetime
+) -> dict[tuple[int, int], Claim]:
+    """Which facts, by book and entry, the endings mean, with the last claim that says so."""
+    ended: dict[tuple[int, int], Claim] = {}
+    for ending, claim in endings:
+        meant = [fact for fact in facts if _names(ending, fact.statement, loosely=False)]
+        if not meant and not ending.exact:
+            meant = [fact for fact in facts if _names(ending, fact.statement, loosely=True)]
+        ended |= {(fact.book, fact.entry): claim for fact in meant if _outranks(claim, fact, now)}
+    return ended
+
+
+def _names(ending: Ending, statement: Statement, *, loosely: bool) -> bool:
+    if ending.fact_id != statement.fact_id or ending.key not in ("", statement.key):
+        return False
+    if not ending.value:
+        return True
+    one, other = normalised_value(ending.value), normalised_value(statement.value)
+    return one == other or (loosely and (_holds_words(one, other) or _holds_words(other, one)))
+
+
+def _holds_words(text: str, words: str) -> bool:
+    """Whether words stand in a text as whole words; in scripts without spaces, anywhere in it."""
+    unspaced = any(character >= _FIRST_UNSPACED for character in words)
+    return words in text if unspaced else f" {words} " in f" {text} "
+
+
+def _outranks(claim: Claim, fact: Fact, now: datetime) -> bool:
+    if claim.evidence.origin in _OWN:
+        return True
+    said_at = claim.said_at or now
+    if fact.state is State.DELETED:
+        return fact.valid_to is None or said_at > fact.valid_to
+    if said_at > fact.valid_from or not fact.holds(now):
+        return True
+    sure = claim.confidence if isinstance(claim, Statement) else 0.0
+    return fact.statement.evidence.origin not in _OWN and sure >= fact.statement.confidence
 
 
 def latest_by_identity(facts: Iterable[Fact]) -> dict[Identity, Fact]:
@@ -126,5 +255,6 @@ def expires_at(tier: Tier, now: datetime, *, l1_days: int, l2_days: int) -> date
     return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=days)
 
 
-def _same(one: Statement, other: Statement) -> bool:
-    return one.tier is other.tier and normalised_value(one.value) == normalised_value(other.value)
+def _repeats(one: Statement, other: Statement) -> bool:
+    """Whether the other statement says no more than the one that holds: the same value, for no longer."""
+    return _LASTING[other.tier] <= _LASTING[one.tier] and normalised_value(one.value) == normalised_value(other.value)

@@ -15,8 +15,8 @@ class _Ordered(Protocol):
 
 K = TypeVar("K", bound=_Ordered)
 
-COSINE_WEIGHT: Final = 0.5
-"""The share of the cosine in a fused score."""
+COSINE_WEIGHT: Final = 0.3
+"""The share of the cosine in a fused score: with a small model words tell more, about passages of a kilobyte."""
 FLOOR_CANDIDATES_MIN: Final = 8
 """Cosines from which their median tells what an unrelated text has."""
 SPREAD_MIN: Final = 0.1
@@ -39,13 +39,19 @@ def fuse(bm25: Mapping[K, float], cosine: Mapping[K, float], *, cosine_weight: f
     if not 0 <= cosine_weight <= 1:
         raise ValueError(f"a weight is between 0 and 1, not {cosine_weight}")
     words = _over(bm25, max(map(_finite, bm25.values()), default=0.0))
-    floor = cosine_floor(cosine)
-    above = {key: _finite(value) - floor for key, value in cosine.items()}
-    meanings = _over(above, max(SPREAD_MIN, max(above.values(), default=0.0)))
+    above, greatest = over_floor(cosine)
+    meanings = _over(above, greatest)
     share = cosine_weight if words and meanings else float(not words)
     scores = {key: (1 - share) * words.get(key, 0.0) + share * meanings.get(key, 0.0) for key in {**bm25, **cosine}}
     later_first = sorted(scores, reverse=True)
     return {key: scores[key] for key in sorted(later_first, key=lambda key: -scores[key])}
+
+
+def over_floor(cosine: Mapping[K, float]) -> tuple[dict[K, float], float]:
+    """How far each cosine is above their floor, and how far counts in full; nothing of what is not above it."""
+    floor = cosine_floor(cosine)
+    above = {key: _finite(value) - floor for key, value in cosine.items() if _finite(value) > floor}
+    return above, max(SPREAD_MIN, max(above.values(), default=0.0))
 
 
 def cosine_floor(cosine: Mapping[K, float]) -> float:

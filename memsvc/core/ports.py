@@ -1,10 +1,13 @@
 """What the core asks of the outside world: the time, how long a text is for a model, and what it is like."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
 from pydantic import BaseModel
+
+from memsvc.core.scope import Scope
 
 Output = TypeVar("Output", bound=BaseModel)
 
@@ -54,7 +57,8 @@ class Llm(Protocol):
     """A language model that is told what to do with a text. What it answers is as trustworthy as the text.
 
     `model` names provider and model. Raises UNAVAILABLE when the model is out of reach, busy or too slow, and
-    INTERNAL_ERROR when it refuses or answers something else; no message holds anything of the text or the answer.
+    INTERNAL_ERROR when it refuses, as an `UnusableAnswerError` where it answers something else than it was asked for;
+    no message holds anything of the text or the answer.
     """
 
     model: str
@@ -65,6 +69,25 @@ class Llm(Protocol):
 
     async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
         """What it finds in a text, in the shape asked for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A passage of a file that answers a question, with the bytes of the file that it is."""
+
+    path: str
+    start_bytes: int
+    end_bytes: int
+    text: str
+    score: float
+
+
+class Passages(Protocol):
+    """Finds passages of the files that callers keep in a project."""
+
+    async def __call__(self, scope: Scope, question: str, limit: int) -> Sequence[Cited]:
+        """The best passages for a question, best first; none for a blank one."""
         ...
 
 

@@ -1,67 +1,39 @@
-"""Ranks the best entries of a book: BM25, context, days, dates, speakers, then a relevance floor and diversity."""
+"""Ranks the best entries of some books: BM25, meaning, context, days, times, speakers."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from math import log1p, sqrt
+from math import sqrt
 from typing import Final, NamedTuple
 
-from memsvc.core.analysis import NamedDate, dates_named, query_terms, terms
+from memsvc.core.analysis import NamedDate, dates_named, is_personal, query_terms, terms
+from memsvc.core.bm25 import SHORT_LENGTH, bm25_idf, longness
+from memsvc.core.fusion import over_floor
+from memsvc.core.when import FIRST, NEVER, When
 
 _Context = dict[str, tuple[float, float]]
 """By term: the score that reaches an entry from those beside it, and the weight of the way there."""
 
-SHORT_LENGTH: Final = 30
-"""Terms up to which an entry, or a book's average, counts as short: a chat message, not an essay."""
-LONG_LENGTH: Final = 120
 DAY_ENTRIES: Final = 3
 """How many entries of a day make its score."""
 BACKGROUND_ENTRIES: Final = 200
 """Entries imagined beside a book when the floor asks how telling a term is, so that a tiny book can answer."""
 
 
-def bm25_constants(average_length: float) -> tuple[float, float]:
-    """k1 and b for a book whose entries have this many terms on average: b rises from 0.4 (short) to 1 (long)."""
-    return 0.9, 0.4 + 0.6 * _longness(average_length)
-
-
-def bm25_idf(count_with_term: int, count_all: int) -> float:
-    """Inverse document frequency in nats, never negative: ln(1 + (n - df + 0.5) / (df + 0.5)), as in Lucene."""
-    return log1p((count_all - count_with_term + 0.5) / (count_with_term + 0.5))
-
-
-def bm25_term_score(idf: float, frequency: float, length: float, average_length: float, k1: float, b: float) -> float:
-    """What one term adds to an entry's score (Robertson and Zaragoza 2009, with the factor k1 + 1)."""
-    return idf * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average_length))
-
-
-def bm25_scores(question_terms: Sequence[str], documents: Sequence[Sequence[str]], k1: float, b: float) -> list[float]:
-    """Scores of all documents (each its terms, repeats kept), in their order: the reference that the SQL must equal."""
-    counts = [Counter(document) for document in documents]
-    average_length = sum(map(len, documents)) / max(1, len(documents))
-    scores = [0.0] * len(documents)
-    for term in dict.fromkeys(question_terms):
-        idf = bm25_idf(sum(term in count for count in counts), len(documents))
-        for position, count in enumerate(counts):
-            if count[term]:
-                scores[position] += bm25_term_score(idf, count[term], len(documents[position]), average_length, k1, b)
-    return scores
-
-
-def read_question(text: str, entry_count: int, counts_by_term: Mapping[str, int]) -> "Question":
+def read_question(text: str, entry_count: int, counts_by_term: Mapping[str, int], when: When = NEVER) -> "Question":
     """A question with how telling each of its terms is in a book; terms absent from the counts occur nowhere."""
     asked = query_terms(text)
     idf = {term: bm25_idf(counts_by_term.get(term, 0), entry_count + BACKGROUND_ENTRIES) for term in asked}
-    return Question(idf_by_term=idf, dates=tuple(dates_named(text)))
+    return Question(idf, tuple(dates_named(text)), when, is_personal(text))
 
 
 def rank(candidates: Sequence["Candidate"], question: "Question", weights: "Weights") -> list["Ranked"]:
     """All candidates with any score, best first, later first among equals; the parts of each add up to its score.
 
-    Candidates are of one book, where consecutive ids are consecutive messages. Each best entry by BM25 should come with
-    the entries beside it, with no term scores where they matched nothing: an answer often repeats no word of its
-    question.
+    Consecutive ids are consecutive messages; books are told apart by ids that are far from each other. Each best entry
+    should come with the entries beside it, with no term scores where they matched nothing: an answer often repeats no
+    word of its question.
     """
     near = _near(candidates, weights)
     own = {candidate.entry: sum(candidate.term_scores.values()) for candidate in candidates}
@@ -70,27 +42,28 @@ def rank(candidates: Sequence["Candidate"], question: "Question", weights: "Weig
     telling = {term: idf for term, idf in question.idf_by_term.items() if term not in named.terms}
     asked = sqrt(sum(telling.values()))
     said = [_text_parts(candidate, own, near[candidate.entry], asking, weights) for candidate in candidates]
+    alike = _add_meaning(candidates, said, weights)
     texts = [sum(parts.values()) for parts in said]
     days = [candidate.said_at.date() if candidate.said_at is not None else None for candidate in candidates]
-    shares = _day_shares(candidates, days, own)
+    shares = _day_shares(candidates, days, texts if alike else [own[one.entry] for one in candidates])
     day_score = weights.day * max(texts, default=0.0)
+    places = _places(candidates, texts) if question.when.order else {}
     ranked = []
     for candidate, parts, text, day in zip(candidates, said, texts, days, strict=True):
         parts["day"] = day_score * shares.get(day, 0.0)
         score = text + parts["day"]
-        for name, factor in _factors(candidate, question, named, weights):
+        for name, factor in _factors(candidate, question, named, places, weights):
             parts[name] = score * (factor - 1)
             score *= factor
         if score > 0:
             relevance = _found(candidate, near[candidate.entry], telling) / asked if asked else 0.0
-            ranked.append(Ranked(candidate.entry, score, parts, relevance))
+            ranked.append(Ranked(candidate.entry, score, parts, relevance, alike.get(candidate.entry, 0.0)))
     return sorted(ranked, key=lambda item: (-item.score, -item.entry))
 
 
-def floor(ranked: Sequence["Ranked"], weights: "Weights") -> list["Ranked"]:
-    """The same list, or nothing where no entry with its context covers enough of what the question asks about."""
-    relevance = max((item.relevance for item in ranked), default=0.0)
-    return list(ranked) if ranked and relevance >= weights.floor else []
+def names_someone(candidates: Sequence["Candidate"], question: "Question") -> bool:
+    """Whether the question names one who speaks in the candidates."""
+    return bool(_speakers_named(candidates, question).terms & question.idf_by_term.keys())
 
 
 def _near(candidates: Sequence["Candidate"], weights: "Weights") -> dict[int, _Context]:
@@ -130,11 +103,52 @@ def _text_parts(
     return parts
 
 
+def _add_meaning(
+    candidates: Sequence["Candidate"], said: Sequence[dict[str, float]], weights: "Weights"
+) -> dict[int, float]:
+    """Add to each text what it means, as a share of the best text; by entry, how far its cosine is above the unrelated.
+
+    An entry borrows half of what those beside it mean. Without any cosine nothing changes.
+    """
+    cosines = {candidate.entry: candidate.cosine for candidate in candidates if candidate.cosine is not None}
+    above, greatest = over_floor(cosines)
+    if not above:
+        return {}
+    best = max((sum(parts.values()) for parts in said), default=0.0) or 1.0
+    scale = best * weights.meaning / (1 - weights.meaning) / greatest
+    for candidate, parts in zip(candidates, said, strict=True):
+        entry = candidate.entry
+        beside = max(above.get(entry - 1, 0.0), above.get(entry + 1, 0.0)) * _fade(candidate.length)
+        parts["meaning"] = scale * max(above.get(entry, 0.0), weights.meaning_near * beside)
+    return above
+
+
+def _places(candidates: Sequence["Candidate"], texts: Sequence[float]) -> dict[int, float]:
+    """Where each entry stands among those that match at least half as well as the best: 0 the earliest, 1 the latest;
+    others are left out."""
+    least = max(texts, default=0.0) / 2
+    matching = sorted(
+        (candidate.said_at, candidate.entry)
+        for candidate, text in zip(candidates, texts, strict=True)
+        if text >= least and candidate.said_at is not None
+    )
+    return {entry: at / max(1, len(matching) - 1) for at, (_, entry) in enumerate(matching)}
+
+
 def _factors(
-    candidate: "Candidate", question: "Question", named: "_Named", weights: "Weights"
+    candidate: "Candidate", question: "Question", named: "_Named", places: Mapping[int, float], weights: "Weights"
 ) -> list[tuple[str, float]]:
     """The factors other than 1, in the order in which they apply."""
     factors = []
+    said_at, when = candidate.said_at, question.when
+    told = 0.0
+    if when.spans and said_at is not None:
+        told = max((span.weight for span in when.spans if span.holds(said_at)), default=0.0)
+    if told:
+        factors.append(("when", 1 + weights.when * told))
+    if candidate.entry in places:
+        place = places[candidate.entry]
+        factors.append((when.order, 1 + weights.order * (1 - place if when.order == FIRST else place)))
     if question.dates and (matches := _date_matches(candidate.said_at, question.dates)):
         factors.append(("date", 1 + weights.date * matches))
     if named.speaker and candidate.speaker == named.speaker:
@@ -142,15 +156,23 @@ def _factors(
     if candidate.length + 1 < weights.brief_length:
         factors.append(("brevity", ((candidate.length + 1) / weights.brief_length) ** weights.brevity))
     if candidate.length > SHORT_LENGTH and candidate.role == "assistant":
-        factors.append(("assistant", 1 - weights.assistant_long * _longness(candidate.length)))
+        factors.append(("assistant", 1 - weights.assistant_long * longness(candidate.length)))
+    if candidate.weight != 1:
+        factors.append(("elsewhere", candidate.weight))
     return factors
 
 
 def _found(candidate: "Candidate", context: _Context, telling: Mapping[str, float]) -> float:
     """The idf of the telling terms that an entry or its context has."""
     own = candidate.term_scores
-    found = sum([telling.get(term, 0.0) for term in own])
-    return found + sum([telling.get(term, 0.0) * way for term, (_, way) in context.items() if term not in own])
+    found = 0.0
+    for term in own:
+        if term in telling:
+            found += telling[term]
+    for term, (_, way) in context.items():
+        if term not in own and term in telling:
+            found += telling[term] * way
+    return found
 
 
 def _speakers_named(candidates: Sequence["Candidate"], question: "Question") -> "_Named":
@@ -162,12 +184,12 @@ def _speakers_named(candidates: Sequence["Candidate"], question: "Question") -> 
 
 
 def _day_shares(
-    candidates: Sequence["Candidate"], days: Sequence[date | None], own: Mapping[int, float]
+    candidates: Sequence["Candidate"], days: Sequence[date | None], texts: Sequence[float]
 ) -> dict[date | None, float]:
     scores: defaultdict[date | None, list[float]] = defaultdict(list)
-    for candidate, day in zip(candidates, days, strict=True):
-        if day is not None and candidate.term_scores:
-            scores[day].append(own[candidate.entry])
+    for candidate, day, text in zip(candidates, days, texts, strict=True):
+        if day is not None and text > 0:
+            scores[day].append(text * candidate.weight)
     totals = {day: sum(sorted(values)[-DAY_ENTRIES:]) for day, values in scores.items()}
     greatest = max(totals.values(), default=0.0)
     return {day: total / greatest for day, total in totals.items()} if greatest > 0 else {}
@@ -187,28 +209,6 @@ def _fade(length: int) -> float:
     return min(1.0, SHORT_LENGTH / max(1, length))
 
 
-def _longness(length: float) -> float:
-    return min(1.0, max(0.0, (length - SHORT_LENGTH) / (LONG_LENGTH - SHORT_LENGTH)))
-
-
-class Distinct:
-    """Admits texts that are not nearly the same as one that it admitted before (Jaccard similarity of their words)."""
-
-    def __init__(self, similarity_max: float = 0.8) -> None:
-        self._similarity_max = similarity_max
-        self._admitted: list[frozenset[str]] = []
-
-    def admits(self, words: Collection[str]) -> bool:
-        """Whether a text of these words is new; from then on it counts as admitted."""
-        own = frozenset(words)
-        for other in self._admitted:
-            shared = len(own & other)
-            if shared > self._similarity_max * (len(own) + len(other) - shared):
-                return False
-        self._admitted.append(own)
-        return True
-
-
 @dataclass(frozen=True, slots=True)
 class Weights:
     """How much each trick counts; tuned on short chats, fading by length for long messages."""
@@ -222,24 +222,33 @@ class Weights:
     """Share of a question's score that its answer gets on top."""
     day: float = 0.3
     """Share of the best score that all entries of the best day get."""
-    date: float = 0.5
+    date: float = 0.8
     """Gain of an entry said in the month that the question names; as much again for the very day."""
     speaker: float = 2.0
     """Factor for what the one speaker said whom the question names."""
-    brevity: float = 0.3
+    brevity: float = 0.2
     """Exponent of the factor (length + 1) / brief_length for entries shorter than that."""
     brief_length: int = 12
     assistant_long: float = 0.3
     """Share that a long message of an assistant loses against what a user said."""
-    floor: float = 1.0
-    """Least relevance (see Ranked) of the best entry; 0 lets everything through."""
+    meaning: float = 0.5
+    """Share of the cosine in a text's score, where there are vectors."""
+    meaning_near: float = 0.5
+    """Share of an entry's meaning that reaches those beside it."""
+    when: float = 0.3
+    """Gain of an entry said in the time that the question speaks of."""
+    order: float = 0.1
+    """Gain of the first, or the latest, of what matches where the question asks for that."""
 
 
 DEFAULT_WEIGHTS: Final = Weights()
 
 
 class Candidate(NamedTuple):
-    """An entry as the index found it: term_scores holds its BM25 share by question term, length counts its terms."""
+    """An entry as the index found it: term_scores holds its BM25 share by question term, length counts its terms.
+
+    `cosine` says how like the question it is, None where that is not known; `weight` is what it counts beside others.
+    """
 
     entry: int
     term_scores: Mapping[str, float]
@@ -248,14 +257,20 @@ class Candidate(NamedTuple):
     role: str = ""
     said_at: datetime | None = None
     asks: bool = False
+    ref: str = ""
+    cosine: float | None = None
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: its terms with their idf in nats, and the dates that it names."""
+    """What is asked: its terms with their idf in nats, the dates and times that it names, and whether it speaks of what
+    is its asker's own."""
 
     idf_by_term: Mapping[str, float]
     dates: tuple[NamedDate, ...] = ()
+    when: When = NEVER
+    personal: bool = False
 
 
 class Ranked(NamedTuple):
@@ -263,13 +278,15 @@ class Ranked(NamedTuple):
 
     Relevance is found / sqrt(asked): the idf of the question's terms that the entry or its context has (context
     weighted as for the score), over the root of that of all its terms, speakers' names apart. It grows with the share
-    that is found and with how much is asked; a question of one rare term that is found has about 2.
+    that is found and with how much is asked; a question of one rare term that is found has about 2. `meaning`
+    is how far its cosine is above that of unrelated entries, 0 where that is not known.
     """
 
     entry: int
     score: float
     parts: Mapping[str, float]
     relevance: float
+    meaning: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import check_project
-from memsvc.core.scope import Permission, Scope
+from memsvc.core.ports import Passages
+from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 
 DEFAULT_PROJECT = "default"
 PLUGINS = ("auto", "rag")
@@ -48,10 +49,52 @@ class Arguments(BaseModel):
         return plugin
 
 
+class ComposedArguments(Arguments):
+    """What a tool takes that works with other tools: these say themselves which project they touch."""
+
+    project: str = Field(ALL_PROJECTS, description="what the call is logged under; tools that it calls name their own")
+
+    @field_validator("project")
+    @classmethod
+    def _project(cls, value: str) -> str:
+        value = value.strip()
+        return ALL_PROJECTS if value in ("", ALL_PROJECTS) else check_project(value)
+
+
 class Result(BaseModel):
     """What a tool answers; the same object goes out as text and as structured content."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call came to: a body for every wire, as an object and as compact JSON, and the error if it is one."""
+
+    body: dict[str, Any]
+    text: str
+    error: MemsvcError | None = None
+
+
+class Calls(Protocol):
+    """The tools as the caller of one of them may use them. Every call is found, permitted, limited, logged and counted
+    like one that the caller sent; all are logged under the request that they serve."""
+
+    def tools(self) -> Sequence["Tool"]:
+        """The tools that the caller may see."""
+        ...
+
+    async def call(self, name: str, arguments: Any) -> Outcome:
+        """Call a tool. Never raises but for cancellation."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """The function of a tool that works with other tools: it gets calls where others get the scope. It touches no data
+    but through them, so that it needs no scope."""
+
+    run: Callable[[Calls, Any], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +112,7 @@ class Tool:
     description: str
     arguments: type[Arguments]
     result: type[Result]
-    run: Callable[[Scope, Any], Awaitable[Result]]
+    run: Callable[[Scope, Any], Awaitable[Result]] | Composed
     permission: Permission
     read_only: bool
     idempotent: bool
@@ -113,7 +156,7 @@ class OpenFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """What storing a content did; `created` when no file was there before."""
+    """What storing a content did; `created` when no file was there before. `version` is "" where none are kept."""
 
     bytes_written: int
     version: str
@@ -144,11 +187,13 @@ class FileContent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a style can do: what callers may ask of it, what follows, and its files as bytes, if it keeps files."""
+    """What a style can do: what callers may ask of it, what follows, and, if it keeps files, those as bytes and as
+    passages."""
 
     tools: list[Tool]
     jobs: list[Job]
     content: FileContent | None = None
+    passages: Passages | None = None
 
 
 EntryType = Literal["FILE", "DIRECTORY"]
@@ -156,7 +201,8 @@ EntryType = Literal["FILE", "DIRECTORY"]
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A file that is made from rows when somebody reads it: it has no versions and cannot be written."""
+    """A file that is made from rows when somebody reads it: it has no versions, and can be written only where its view
+    takes it."""
 
     path: str
     updated_at: datetime
@@ -172,4 +218,12 @@ class Views(Protocol):
 
     async def below(self, scope: Scope, directory: str) -> Sequence[Rendered]:
         """The rendered files inside a directory, at any depth."""
+        ...
+
+    def takes(self, path: str) -> bool:
+        """Whether callers may write the file at this path, be it there or not."""
+        ...
+
+    async def write(self, scope: Scope, path: str, content: bytes) -> None:
+        """Let the file at a path that is taken hold this; INVALID_CONTENT when it cannot."""
         ...

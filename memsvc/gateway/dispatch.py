@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, from_json
 
 from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
-from memsvc.core.tools import DEFAULT_PROJECT, Arguments, Tool
+from memsvc.core.tools import DEFAULT_PROJECT, Arguments, Composed, Outcome, Tool
 from memsvc.gateway.audit import CallLog, printable, shape
 from memsvc.gateway.metrics import NO_CODE, UNKNOWN_TOOL
 from memsvc.store.calls import CallRecord
@@ -23,6 +24,8 @@ log = structlog.get_logger("memsvc.calls")
 
 NAME_CHARS_MAX = 64
 PROBLEMS_MAX = 5
+STEP_SURFACE = "pipe"
+"""The surface of calls that a tool makes for its caller."""
 
 _Done = TypeVar("_Done")
 
@@ -47,15 +50,6 @@ class Catalogue:
     def names(self) -> tuple[str, ...]:
         """The names of all tools, in the order in which they were published."""
         return tuple(self._tools)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a call came to: a body for every wire, as an object and as compact JSON, and the error if it is one."""
-
-    body: dict[str, Any]
-    text: str
-    error: MemsvcError | None = None
 
 
 @dataclass(slots=True)
@@ -131,7 +125,16 @@ class Dispatch:
 
     async def call(self, caller: Caller, name: str, arguments: Any, *, surface: str, request_id: str) -> Outcome:
         """Run a tool by name. Never raises but for cancellation: every other end is an outcome, logged and counted."""
-        ended = await self._run(_Call(caller, surface, request_id, arguments), name, _outcome)
+
+        async def run(tool: Tool, scope: Scope, asked: Arguments) -> Outcome:
+            if isinstance(tool.run, Composed):
+                result = await tool.run.run(_Further(self, caller, request_id), asked)
+            else:
+                result = await tool.run(scope, asked)
+            text = result.model_dump_json()
+            return Outcome(from_json(text), text)
+
+        ended = await self._run(_Call(caller, surface, request_id, arguments), name, run)
         return _failure(ended) if isinstance(ended, MemsvcError) else ended
 
     async def perform(
@@ -179,7 +182,7 @@ class Dispatch:
         tool = self.catalogue.get(name)
         if tool is None or not self._sees(call.caller, tool):
             raise MemsvcError(Code.NOT_FOUND, f"Unknown tool: {printable(name, NAME_CHARS_MAX)}")
-        call.tool = tool
+        call.tool, call.project = tool, _named_project(tool, call.given)
         arguments = _validated(tool, call.given if call.raw is None else call.given | {call.raw.argument: ""})
         call.project = arguments.project
         if tool.permission not in call.caller.permissions:
@@ -229,14 +232,37 @@ class Dispatch:
         )
 
 
-async def _outcome(tool: Tool, scope: Scope, arguments: Arguments) -> Outcome:
-    text = (await tool.run(scope, arguments)).model_dump_json()
-    return Outcome(from_json(text), text)
+@dataclass(frozen=True, slots=True)
+class _Further:
+    """The `Calls` of one call under way."""
+
+    dispatch: Dispatch
+    caller: Caller
+    request_id: str
+
+    def tools(self) -> list[Tool]:
+        return self.dispatch.tools_for(self.caller)
+
+    async def call(self, name: str, arguments: Any) -> Outcome:
+        return await self.dispatch.call(self.caller, name, arguments, surface=STEP_SURFACE, request_id=self.request_id)
 
 
 def _failure(error: MemsvcError) -> Outcome:
     body = error.body()
     return Outcome(body, orjson.dumps(body).decode(), error)
+
+
+def _named_project(tool: Tool, given: Any) -> str:
+    """The project that a call is logged under before its arguments are looked at: the one they name, if it is one."""
+    project = given.get("project") if isinstance(given, Mapping) else None
+    if not isinstance(project, str) or not project.strip():
+        project = tool.arguments.model_fields["project"].default
+    if tool.spans_projects and project == ALL_PROJECTS:
+        return ALL_PROJECTS
+    try:
+        return check_project(project.strip()) if isinstance(project, str) else DEFAULT_PROJECT
+    except MemsvcError:
+        return DEFAULT_PROJECT
 
 
 def _validated(tool: Tool, given: Any) -> Arguments:

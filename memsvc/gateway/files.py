@@ -205,7 +205,7 @@ class FileRoutes(BaseRoute):
             return Response(
                 orjson.dumps({"bytes_written": stored.bytes_written, "version": stored.version}),
                 201 if stored.created else 200,
-                {"ETag": f'"{stored.version}"'},
+                {"ETag": f'"{stored.version}"'} if stored.version else {},
                 "application/json",
             )
 

@@ -12,9 +12,9 @@ from mcp_types import Tool as Listed
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from memsvc.core.tools import Tool
+from memsvc.core.tools import Outcome, Tool
 from memsvc.gateway.auth import caller_of
-from memsvc.gateway.dispatch import Dispatch, Outcome
+from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.rest import REQUEST_ID
 

@@ -20,7 +20,8 @@ UNKNOWN_TOOL = "unknown"
 
 _CODES = (NO_CODE, *(code.value for code in Code))
 _KINDS = ("document", "question")
-_PURPOSES = ("summary", "facts")
+_PURPOSES = ("summary", "extraction", "compaction")
+_PROPOSED = ("kept", "repeated", "unknown", "unfit", "secret", "stale")
 _ENDS = ("success", "error")
 _MS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 500, 1000, 2000, 5000, 10000, 30000)
 _COUNTS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50)
@@ -47,6 +48,9 @@ _PUBLISHED: dict[str, _Shape] = {
     "mcp_memory_maintenance_total": _Shape("counter", "Maintenance runs", {"status": STATUSES}),
     "mcp_memory_compaction_total": _Shape("counter", "Compactions of a session", {}),
     "mcp_memory_fact_write_total": _Shape("counter", "Facts written", {"tier": ("L0", "L1", "L2")}),
+    "mcp_memory_shadow_total": _Shape(
+        "counter", "Turns compared with a client's own memory", {"result": ("agree", "differ")}
+    ),
     "mcp_memory_idempotency_conflicts_total": _Shape("counter", "Turn ids that came again with another payload", {}),
     "memsvc_calls_total": _Shape("counter", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}),
     "memsvc_call_duration_ms": _Shape("histogram", "How long a call took", {_TOOL: ()}, _MS),
@@ -63,6 +67,7 @@ _PUBLISHED: dict[str, _Shape] = {
     "memsvc_model_calls_total": _Shape("counter", "Calls of the model", {"purpose": _PURPOSES, "status": _ENDS}),
     "memsvc_model_duration_ms": _Shape("histogram", "How long the model took", {"purpose": _PURPOSES}, _JOB_MS),
     "memsvc_model_tokens_total": _Shape("counter", "Tokens of the model", {"direction": ("input", "output")}),
+    "memsvc_extracted_facts_total": _Shape("counter", "Changes of facts by a model's word", {"outcome": _PROPOSED}),
     "memsvc_audit_dropped_total": _Shape("counter", "Call records lost because they could not be written", {}),
 }
 _WATCHED = {

@@ -9,9 +9,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from memsvc.core.errors import invalid
-from memsvc.core.tools import Tool
+from memsvc.core.tools import Outcome, Tool
 from memsvc.gateway.auth import caller_of
-from memsvc.gateway.dispatch import Dispatch, Outcome
+from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.mcp import input_schema
 from memsvc.gateway.rest import REQUEST_ID, error_response
 

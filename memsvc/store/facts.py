@@ -4,15 +4,44 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memsvc.core.facts import Evidence, Fact, Identity, Merge, State, Statement, Tier
+from memsvc.core.facts import Claim, Evidence, Fact, Identity, Merge, State, Statement, Tier, slot_of
 from memsvc.store import index
 from memsvc.store.database import Row, Tx
 
-_COLUMNS = """entry, record, fact_id, key, slot, value, cues, tier, confidence, state, valid_from, valid_to, expires_at,
+COLUMNS = """entry, record, fact_id, key, slot, value, cues, tier, confidence, state, valid_from, valid_to, expires_at,
               superseded_by, evidence"""
 
 
-def _fact(row: Row) -> Fact:
+# The facts at the places $3 (books) and $6 (entries) that hold now ($4), but for those that a newer fact of the same
+# identity in any of the books $5 has made stale; of the same moment, the later book counts as newer.
+CURRENT_AT = f"""
+    SELECT book, {COLUMNS} FROM facts AS f
+    WHERE tenant = $1 AND project = $2 AND (book, entry) IN (SELECT * FROM unnest($3::int8[], $6::int4[]))
+        AND state = 'active' AND (expires_at IS NULL OR expires_at > $4)
+        AND NOT EXISTS (
+            SELECT FROM facts AS n WHERE n.tenant = $1 AND n.project = $2 AND n.book = ANY($5::int8[])
+            AND n.fact_id = f.fact_id AND n.key = f.key AND n.slot = f.slot AND n.state = 'active'
+            AND (n.expires_at IS NULL OR n.expires_at > $4)
+            AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5, f.book)))
+"""
+# Every fact of the books $5 that holds now ($4).
+CURRENT = f"""
+    SELECT book, {COLUMNS} FROM facts
+    WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND state = 'active'
+        AND (expires_at IS NULL OR expires_at > $4)
+"""
+# The latest facts of the books $5 that held at a moment ($4), whatever became of them since; not what was forgotten.
+BELIEVED_MOST = 2000
+BELIEVED = f"""
+    SELECT book, {COLUMNS} FROM facts
+    WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND NOT forgotten
+        AND valid_from <= $4 AND (valid_to IS NULL OR valid_to > $4) AND (expires_at IS NULL OR expires_at > $4)
+    ORDER BY valid_from DESC LIMIT {BELIEVED_MOST}
+"""
+
+
+def fact_of(row: Row) -> Fact:
+    """The fact in a row of its book and COLUMNS."""
     statement = Statement(
         record=row["record"],
         fact_id=row["fact_id"],
@@ -32,23 +61,40 @@ def _fact(row: Row) -> Fact:
         row["valid_to"],
         row["expires_at"],
         row["superseded_by"],
+        row["book"],
     )
 
 
-async def active(tx: Tx, book: int, identities: Sequence[Identity]) -> dict[Identity, Fact]:
-    """The active facts of these identities."""
+async def concerned(tx: Tx, books: Sequence[int], claims: Sequence[Claim]) -> list[Fact]:
+    """The active facts of these books that the claims may replace or end; and where a claim is not the user's own
+    words, the deleted facts that it must not bring back."""
+    said = [claim for claim in claims if isinstance(claim, Statement)]
+    endings = [ending for claim in claims for ending in claim.ends]
+    exact = [(one.fact_id, one.key, slot_of(one.value)) for one in endings if one.exact]
+    identities = [statement.identity for statement in said] + exact
+    shared = [(one.fact_id, one.key) for one in endings if not one.exact]
+    foreign = any(claim.evidence.origin in ("model", "import") for claim in claims)
     rows = await tx.fetch(
         f"""
-        SELECT {_COLUMNS} FROM facts
-        WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active'
-          AND (fact_id, key, slot) IN (SELECT * FROM unnest($4::text[], $5::text[], $6::text[]))
+        SELECT book, {COLUMNS} FROM facts
+        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND state = ANY($4::text[])
+          AND (fact_id, key, slot) IN (SELECT * FROM unnest($5::text[], $6::text[], $7::text[]))
+        UNION
+        SELECT book, {COLUMNS} FROM facts
+        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND state = 'active'
+          AND fact_id = ANY($8::text[])
+          AND EXISTS (SELECT FROM unnest($8::text[], $9::text[]) AS e (fact_id, key)
+                      WHERE e.fact_id = facts.fact_id AND e.key IN ('', facts.key))
         """,
-        book,
+        list(books),
+        ["active", "deleted"] if foreign else ["active"],
         [identity[0] for identity in identities],
         [identity[1] for identity in identities],
         [identity[2] for identity in identities],
+        [fact_id for fact_id, _ in shared],
+        [key for _, key in shared],
     )
-    return {fact.statement.identity: fact for fact in map(_fact, rows)}
+    return sorted(map(fact_of, rows), key=lambda fact: books.index(fact.book))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +120,18 @@ def entries(dated: Sequence[Dated], now: datetime) -> list[index.NewEntry]:
 
 
 async def apply(tx: Tx, book: int, first: int, merge: Merge, dated: Sequence[Dated], now: datetime) -> None:
-    """Write a merge into a book: what is replaced stops holding and being found, what is kept begins to hold as the
-    entries from `first` on."""
-    closed = [(fact.entry, by) for fact, by in merge.replaced]
+    """Write a merge into a book: what is replaced or deleted, in whichever book it stands, stops holding and being
+    found; what is kept begins to hold as the entries from `first` on."""
+    closed: list[tuple[Fact, State, str | None]] = [(fact, State.SUPERSEDED, by) for fact, by in merge.replaced]
+    closed += [(fact, State.DELETED, None) for fact in merge.deleted]
     await tx.execute(
         f"""
         WITH closed AS (
-            UPDATE facts SET state = 'superseded', superseded_by = c.superseded_by, valid_to = $5
-            FROM unnest($15::int4[], $16::text[]) AS c (entry, superseded_by)
-            WHERE tenant = $1 AND project = $2 AND book = $3 AND facts.entry = c.entry RETURNING 1
+            UPDATE facts SET state = c.state, superseded_by = c.superseded_by, valid_to = $5
+            FROM unnest($15::int4[], $16::text[], $18::int8[], $19::text[]) AS c (entry, superseded_by, book, state)
+            WHERE tenant = $1 AND project = $2 AND facts.book = c.book AND facts.entry = c.entry RETURNING 1
         )
-        INSERT INTO facts (tenant, project, book, {_COLUMNS})
+        INSERT INTO facts (tenant, project, book, {COLUMNS})
         SELECT $1, $2, $3, $4 + f.number - 1, f.record, f.fact_id, f.key, f.slot, f.value, f.cues, f.tier, f.confidence,
                'active', $5, NULL, f.expires_at, NULL, f.evidence
         FROM (SELECT count(*) FROM closed) AS first_of_all CROSS JOIN unnest(
@@ -103,30 +150,59 @@ async def apply(tx: Tx, book: int, first: int, merge: Merge, dated: Sequence[Dat
         [one.statement.tier.value for one in dated],
         [one.statement.confidence for one in dated],
         [one.expires_at for one in dated],
-        [_evidence(one.statement) for one in dated],
-        [entry for entry, _ in closed],
-        [by for _, by in closed],
+        [evidence_of(one.statement) for one in dated],
+        [fact.entry for fact, _, _ in closed],
+        [by for _, _, by in closed],
         [one.statement.cues for one in dated],
+        [fact.book for fact, _, _ in closed],
+        [state.value for _, state, _ in closed],
     )
-    await index.hide(tx, book, _indexed(fact for fact, _ in merge.replaced))
+    for shelf in dict.fromkeys(fact.book for fact, _, _ in closed):
+        await index.hide(tx, shelf, indexed(fact for fact, _, _ in closed if fact.book == shelf))
+
+
+# Whether the session that a fact was learnt in wants facts of its tier to stay when they are past their day.
+_UNSWEPT = """EXISTS (SELECT FROM sessions AS s WHERE s.tenant = $1 AND s.project = $2
+    AND s.session = f.evidence ->> 'session' AND s.policy -> 'tiers' -> f.tier ->> 'sweep' = 'false')"""
 
 
 async def sweep(tx: Tx, book: int, now: datetime, *, most: int) -> list[Fact]:
-    """Remove the facts of a book that are past their day, at most so many; the facts that are gone."""
+    """Remove the facts of a book that are past their day, at most so many, but for those of sessions whose policy keeps
+    them; the facts that are gone."""
     rows = await tx.fetch(
         f"""
         DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry IN (
-            SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND expires_at <= $4
+            SELECT entry FROM facts AS f WHERE tenant = $1 AND project = $2 AND book = $3 AND expires_at <= $4
+                AND NOT {_UNSWEPT}
             ORDER BY expires_at LIMIT $5)
-        RETURNING {_COLUMNS}
+        RETURNING book, {COLUMNS}
         """,
         book,
         now,
         most,
     )
-    swept = [_fact(row) for row in rows]
-    await index.remove(tx, book, _indexed(swept))
+    swept = [fact_of(row) for row in rows]
+    await index.remove(tx, book, indexed(swept))
     return swept
+
+
+async def outlive(tx: Tx, session: str, before: datetime, *, most: int) -> list[Fact]:
+    """Remove facts that were learnt in a session before this moment, at most so many; the facts that are gone."""
+    rows = await tx.fetch(
+        f"""
+        DELETE FROM facts WHERE tenant = $1 AND project = $2 AND (book, entry) IN (
+            SELECT book, entry FROM facts WHERE tenant = $1 AND project = $2 AND evidence ->> 'session' = $3
+                AND valid_from < $4 ORDER BY valid_from LIMIT $5)
+        RETURNING book, {COLUMNS}
+        """,
+        session,
+        before,
+        most,
+    )
+    gone = [fact_of(row) for row in rows]
+    for book in sorted({fact.book for fact in gone}):
+        await index.remove(tx, book, indexed(fact for fact in gone if fact.book == book))
+    return gone
 
 
 async def expired_books(tx: Tx, session: str, now: datetime) -> list[str]:
@@ -143,52 +219,69 @@ async def expired_books(tx: Tx, session: str, now: datetime) -> list[str]:
     return [row["name"] for row in rows]
 
 
-async def by_entries(
-    tx: Tx, places: Sequence[tuple[int, int]], books: Sequence[int], now: datetime
-) -> dict[tuple[int, int], Fact]:
-    """The facts at these (book, entry) places that hold now, but for those that a newer fact of the same identity in
-    any of the `books` has made stale; of the same moment, the later book counts as newer."""
+async def learnt(tx: Tx, books: Sequence[int], session: str, turns: Sequence[str], since: datetime) -> list[Fact]:
+    """The facts of these books, whatever became of them, that rest on these turns of a session, or on any turn of it
+    and were found after `since`; in the order in which they were found."""
     rows = await tx.fetch(
         f"""
-        SELECT book, {_COLUMNS} FROM facts AS f
-        WHERE tenant = $1 AND project = $2 AND (book, entry) IN (SELECT * FROM unnest($3::int8[], $4::int4[]))
-          AND state = 'active' AND (expires_at IS NULL OR expires_at > $5)
-          AND NOT EXISTS (
-            SELECT FROM facts AS n WHERE n.tenant = $1 AND n.project = $2 AND n.book = ANY($6::int8[])
-            AND n.fact_id = f.fact_id AND n.key = f.key AND n.slot = f.slot AND n.state = 'active'
-            AND (n.expires_at IS NULL OR n.expires_at > $5)
-            AND (n.valid_from, array_position($6, n.book)) > (f.valid_from, array_position($6, f.book)))
+        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
+          AND evidence ->> 'session' = $4 AND (evidence ->> 'turn' = ANY($5::text[]) OR valid_from > $6)
+        ORDER BY valid_from, array_position($3, book), entry
         """,
-        [book for book, _ in places],
-        [entry for _, entry in places],
-        now,
         list(books),
+        session,
+        list(turns),
+        since,
     )
-    return {(row["book"], row["entry"]): _fact(row) for row in rows}
+    return [fact_of(row) for row in rows]
+
+
+async def history(tx: Tx, books: Sequence[int], identities: Sequence[Identity]) -> list[Fact]:
+    """The facts of these identities in these books, whatever became of them; in the order in which they were found."""
+    rows = await tx.fetch(
+        f"""
+        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
+          AND (fact_id, key, slot) IN (SELECT * FROM unnest($4::text[], $5::text[], $6::text[]))
+        ORDER BY valid_from, array_position($3, book), entry
+        """,
+        list(books),
+        [identity[0] for identity in identities],
+        [identity[1] for identity in identities],
+        [identity[2] for identity in identities],
+    )
+    return [fact_of(row) for row in rows]
 
 
 async def holding(tx: Tx, books: Sequence[int], now: datetime) -> list[Fact]:
     """Every fact of these books that holds now, oldest first; of the same moment, in the order of the books."""
     rows = await tx.fetch(
         f"""
-        SELECT {_COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
+        SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
           AND state = 'active' AND (expires_at IS NULL OR expires_at > $4)
         ORDER BY valid_from, array_position($3, book), entry
         """,
         list(books),
         now,
     )
-    return [_fact(row) for row in rows]
+    return [fact_of(row) for row in rows]
 
 
 def _text(statement: Statement) -> str:
     return f"{statement.key.replace('_', ' ')}: {statement.value}"
 
 
-def _indexed(closed: Iterable[Fact]) -> dict[int, str]:
+def indexed(closed: Iterable[Fact]) -> dict[int, str]:
+    """What the entries of facts were added to the index with."""
     return {fact.entry: f"{_text(fact.statement)}\n{fact.statement.cues}" for fact in closed}
 
 
-def _evidence(statement: Statement) -> dict[str, str]:
+def evidence_of(statement: Statement) -> dict[str, str]:
+    """Where a statement was learnt, as its row has it."""
     evidence = statement.evidence
-    return {"session": evidence.session, "turn": evidence.turn, "item": evidence.item, "user": evidence.user}
+    return {
+        "session": evidence.session,
+        "turn": evidence.turn,
+        "item": evidence.item,
+        "user": evidence.user,
+        "origin": evidence.origin,
+    }

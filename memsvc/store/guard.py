@@ -9,6 +9,8 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.store.database import Tx
 
 STALE_AFTER = timedelta(minutes=2)
+ANY_CONTENT = b""
+"""The fingerprint of a turn of which nothing is known but that it was stored: whatever is sent under its id is it."""
 
 
 @dataclass(frozen=True, slots=True)

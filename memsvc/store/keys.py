@@ -119,6 +119,12 @@ async def list_keys(database: Database, tenant: bytes | None = None) -> list[Api
     return [_key(row) for row in rows]
 
 
+async def list_tenants(database: Database) -> list[bytes]:
+    """Every tenant that was ever seen."""
+    rows = await database.registry("SELECT tenant FROM tenants ORDER BY tenant")
+    return [row["tenant"] for row in rows]
+
+
 async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
     """The key, which opens nothing from now on; revoking it again changes nothing. NOT_FOUND without such a key."""
     rows = await database.registry(

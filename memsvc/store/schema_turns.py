@@ -73,7 +73,7 @@ sessions = tenant_table(
     Column("consolidated_entry", Integer, nullable=False, server_default=text("0")),
     Column("digested_entry", Integer, nullable=False, server_default=text("0")),
     Column("extracted_entry", Integer, nullable=False, server_default=text("0")),
-    Index("sessions_user", "tenant", "project", "user_id", postgresql_where=text("user_id <> ''")),
+    Index(*("sessions_user", "tenant", "project", "user_id", "updated_at"), postgresql_where=text("user_id <> ''")),
     key=("session",),
 )
 

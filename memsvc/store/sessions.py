@@ -1,9 +1,9 @@
-"""Sessions: their counters, and the latest items of their event files."""
+"""Sessions: what is counted of them, what their owners want, and how far maintenance has come."""
 
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from memsvc.core.errors import Code, MemsvcError
@@ -12,10 +12,17 @@ from memsvc.store.guard import Guard
 
 ENTRY_MAX = 2**31 - 1
 
+# The counters of a session `s` with others, given as an object, added to them.
+COUNTED = """s.counters || (
+    SELECT coalesce(jsonb_object_agg(c.key, c.value::int8 + coalesce((s.counters ->> c.key)::int8, 0)), '{{}}')
+    FROM jsonb_each_text({}) AS c)"""
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What is counted of a session. `context_start` is the entry that the recent context begins with."""
+    """What is counted of a session. `context_start` is the entry that the recent context begins with, and `summary`
+    says where the event stands that replaces what was before it (`SummaryPlace`). `policy` is what the session's owner
+    wants otherwise than the options."""
 
     session: str
     user_id: str
@@ -26,25 +33,21 @@ class Session:
     created_at: datetime
     updated_at: datetime
     last_maintenance_at: datetime | None
+    policy: dict[str, Any] | None
+    summary: dict[str, Any] | None
+    compacted_at: datetime | None
+    consolidated_at: datetime | None
+    consolidated_entry: int
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a new turn of a session meets: its own guard if it was stored, and the digests of the items before it."""
+    """What a new turn of a session meets: its own guard if it was stored, the digests of the items before it, and the
+    policy of the session if it has one of its own."""
 
     guard: Guard | None
     digests: list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredItem:
-    """One stored item with its line in the event file."""
-
-    entry: int
-    ref: str
-    digest: int
-    tokens: int
-    line: bytes
+    policy: dict[str, Any] | None
 
 
 async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> Standing:
@@ -52,6 +55,7 @@ async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> 
     row = await tx.fetchrow(
         """
         SELECT g.done, g.token, g.fingerprint, g.first_entry, g.result, g.claimed_at,
+            (SELECT policy FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3) AS policy,
             ARRAY(SELECT e.digest FROM entries AS e WHERE e.tenant = $1 AND e.project = $2 AND e.book = $5
                   AND e.entry < coalesce(g.first_entry, $7) ORDER BY e.entry DESC LIMIT $6) AS digests
         FROM (SELECT) AS one LEFT JOIN guards AS g
@@ -65,28 +69,66 @@ async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> 
     )
     assert row is not None
     fields = dict(row)
-    digests = fields.pop("digests")[::-1]
-    return Standing(Guard(**fields) if fields["token"] is not None else None, digests)
+    digests, policy = fields.pop("digests")[::-1], fields.pop("policy")
+    return Standing(Guard(**fields) if fields["token"] is not None else None, digests, policy)
 
 
-async def recent(tx: Tx, session: str, book: int, *, most: int) -> list[StoredItem]:
-    """The latest items of a session's running context, oldest first."""
-    rows = await tx.fetch(
-        """
-        SELECT e.entry, e.ref, e.digest, e.tokens, block.line
-        FROM entries AS e CROSS JOIN LATERAL (
-            SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
-            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream AND b.start <= e.start
-            ORDER BY b.start DESC LIMIT 1) AS block
-        WHERE e.tenant = $1 AND e.project = $2 AND e.book = $4 AND e.entry >= coalesce(
-            (SELECT context_start FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3), 0)
-        ORDER BY e.entry DESC LIMIT $5
+async def consolidated(tx: Tx, session: str, entry: int, *, counters: Mapping[str, int], now: datetime) -> None:
+    """Note that what stands before this entry was consolidated; `counters` are added."""
+    await tx.execute(
+        f"""
+        UPDATE sessions AS s SET consolidated_entry = $4, consolidated_at = $5, counters = {COUNTED.format("$6")}
+        WHERE tenant = $1 AND project = $2 AND session = $3
         """,
         session,
-        book,
+        entry,
+        now,
+        dict(counters),
+    )
+
+
+async def count(tx: Tx, session: str, counters: Mapping[str, int]) -> None:
+    """Add to the counters of a session."""
+    await tx.execute(
+        f"""
+        UPDATE sessions AS s SET counters = {COUNTED.format("$4")}
+        WHERE tenant = $1 AND project = $2 AND session = $3
+        """,
+        session,
+        dict(counters),
+    )
+
+
+async def set_policy(tx: Tx, session: str, policy: Mapping[str, Any] | None, *, now: datetime) -> None:
+    """Keep what a session's owner wants, None for what the options say; a session without turns begins with it."""
+    await tx.execute(
+        """
+        INSERT INTO sessions AS s (tenant, project, session, user_id, latest_turn, turns, context_start, counters,
+                                   created_at, updated_at, policy)
+        VALUES ($1, $2, $3, '', '', 0, 0, '{}', $5, $5, $4)
+        ON CONFLICT (tenant, project, session) DO UPDATE SET policy = $4, updated_at = $5
+        """,
+        session,
+        dict(policy) if policy else None,
+        now,
+    )
+
+
+async def unmaintained(tx: Tx, *, after: str, settled_after: timedelta, most: int) -> list[str]:
+    """The next sessions of the project behind `after`, by name, in which maintenance has or will soon have something to
+    do: they were never maintained, or changed not longer than `settled_after` before they last were, or have a policy
+    of their own."""
+    rows = await tx.fetch(
+        """
+        SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND session > $3
+            AND (last_maintenance_at IS NULL OR last_maintenance_at < updated_at + $4::interval OR policy IS NOT NULL)
+        ORDER BY session LIMIT $5
+        """,
+        after,
+        settled_after,
         most,
     )
-    return [StoredItem(row["entry"], row["ref"], row["digest"], row["tokens"], row["line"]) for row in rows[::-1]]
+    return [row["session"] for row in rows]
 
 
 async def find(tx: Tx, session: str) -> Session | None:
@@ -94,7 +136,7 @@ async def find(tx: Tx, session: str) -> Session | None:
     row = await tx.fetchrow(
         """
         SELECT session, user_id, latest_turn, turns, context_start, counters, created_at, updated_at,
-               last_maintenance_at
+               last_maintenance_at, policy, summary, compacted_at, consolidated_at, consolidated_entry
         FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3
         """,
         session,
@@ -153,10 +195,8 @@ async def advance(tx: Tx, done: TurnDone, *, counters: Mapping[str, int], now: d
 async def maintained(tx: Tx, session: str, *, counters: Mapping[str, int], now: datetime) -> None:
     """Note that a session was maintained; `counters` are added to what it has."""
     await tx.execute(
-        """
-        UPDATE sessions AS s SET last_maintenance_at = $4, counters = s.counters || (
-            SELECT coalesce(jsonb_object_agg(c.key, (c.value::int8 + coalesce((s.counters ->> c.key)::int8, 0))), '{}')
-            FROM jsonb_each_text($5) AS c)
+        f"""
+        UPDATE sessions AS s SET last_maintenance_at = $4, counters = {COUNTED.format("$5")}
         WHERE tenant = $1 AND project = $2 AND session = $3
         """,
         session,

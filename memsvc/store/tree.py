@@ -110,6 +110,18 @@ async def census(tx: Tx, directory: str, *, samples: int, leave_out: Sequence[st
     return [Held(**{**row, "samples": tuple(row["samples"])}) for row in rows]
 
 
+async def updated_at(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
+    """When each of the live files at these paths was last written."""
+    rows = await tx.fetch(
+        """
+        SELECT path, updated_at FROM files
+        WHERE tenant = $1 AND project = $2 AND path = ANY($3::text[]) AND deleted_at IS NULL
+        """,
+        list(paths),
+    )
+    return {row["path"]: row["updated_at"] for row in rows}
+
+
 async def contents(tx: Tx, paths: Sequence[str]) -> dict[str, bytes]:
     """The whole content of several small files; those that do not exist are left out."""
     rows = await tx.fetch(

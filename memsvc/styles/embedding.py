@@ -5,6 +5,7 @@ No style by itself: styles are handed it, queue EMBED_JOB for a book that they w
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from time import perf_counter
@@ -85,12 +86,13 @@ class Embedding:
                 texts = await vectors.missing(tx, book, self.model, after=after, limit=BATCH_ENTRIES)
             if not texts:
                 return
-            made = await self._vectors(list(texts.values()))
+            made = await self.embed_texts(list(texts.values()))
             async with self._database.begin(scope) as tx:
                 await vectors.put(tx, book, self.model, dict(zip(texts, made, strict=True)))
             after = max(texts)
 
-    async def _vectors(self, texts: list[str]) -> list[list[float]]:
+    async def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text, however long it takes; errors of the embedder go through."""
         started = perf_counter()
         try:
             made = await self._embedder.embed(texts)

@@ -38,7 +38,10 @@ def upgrade() -> None:
     for name in ("consolidated_entry", "digested_entry", "extracted_entry"):
         op.add_column("sessions", sa.Column(name, sa.Integer(), nullable=False, server_default=sa.text("0")))
     op.create_index(
-        "sessions_user", "sessions", ["tenant", "project", "user_id"], postgresql_where=sa.text("user_id <> ''")
+        "sessions_user",
+        "sessions",
+        ["tenant", "project", "user_id", "updated_at"],
+        postgresql_where=sa.text("user_id <> ''"),
     )
     op.create_table(
         "insights",

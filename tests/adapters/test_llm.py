@@ -11,8 +11,8 @@ import httpx2
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from memsvc.adapters.llm import ModelOptions, llm
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.adapters.llm import KEYS, ModelOptions, llm
+from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
 from memsvc.core.ports import Llm
 from tests.endpoints import Fault, Provider, provider
 from tests.fakes import RecordingMeter
@@ -99,6 +99,7 @@ async def test_another_shape_is_an_error_after_one_more_try(there: Provider, met
         with pytest.raises(MemsvcError) as refused:
             await made.extract("Find the trains.", TEXT, Found, output_tokens_max=99)
     assert refused.value.code is Code.INTERNAL_ERROR
+    assert isinstance(refused.value, UnusableAnswerError)
     assert "secret" not in str(refused.value.body())
     assert len(there.calls) == 2
 
@@ -137,6 +138,7 @@ async def test_a_refused_key_says_where_it_is_set(there: Provider, meter: Record
         with pytest.raises(MemsvcError) as refused:
             await made.complete("x", TEXT, output_tokens_max=9)
     assert refused.value.recovery == "check model.api_key"
+    assert not isinstance(refused.value, UnusableAnswerError)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -187,6 +189,19 @@ async def test_the_key_is_that_of_the_settings_or_of_the_environment_or_none(
         async with asking(there, meter, model=model, api_key=key) as made:
             await made.complete("x", TEXT, output_tokens_max=9)
     assert there.keys == [f"Bearer {key}" for key in (KEY, "sk-other", "none")]
+
+
+@pytest.mark.parametrize("url", ["", "https://api.openai.com", "https://api.anthropic.com/v1"])
+@pytest.mark.parametrize("model", MODELS)
+async def test_a_providers_own_endpoint_is_not_opened_without_a_key(
+    there: Provider, meter: RecordingMeter, model: str, url: str
+) -> None:
+    with pytest.raises(MemsvcError) as refused:
+        async with llm(ModelOptions(model=model, base_url=url), meter, "the.section"):
+            pass
+    assert refused.value.code is Code.INVALID_ARGUMENT
+    assert refused.value.message == "the model of the.section has no key"
+    assert refused.value.recovery in (f"set the.section.api_key or {name}" for name in set(KEYS.values()))
 
 
 async def test_nothing_of_the_environment_changes_where_a_call_goes(

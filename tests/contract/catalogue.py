@@ -3,7 +3,7 @@
 from typing import Any
 
 from memsvc.core.tools import Tool
-from tests.door import catalogue
+from tests.door import Door, catalogue
 from tests.fakes import FakeClock, RecordingMeter
 
 
@@ -45,8 +45,43 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "current_input": f"Who am I, and what of {MARK}?",
         "explain": True,
     },
+    "memory_run_turn": {
+        "project": "default",
+        "session_id": f"{MARK}-s",
+        "turn_id": f"{MARK}-t3",
+        "user_id": f"{MARK}-u",
+        "current_input": f"What is there to see in {MARK}?",
+    },
+    "memory_commit_turn": {
+        "project": "default",
+        "operation_token": "",  # `as_sent` fills it in
+        "output_items": [message(f"The coast of {MARK}.", "assistant")],
+    },
+    "memory_list_facts": {"project": "default", "session_id": f"{MARK}-s", "user_id": f"{MARK}-u", "state": "all"},
     "memory_run_maintenance": {"project": "default", "session_id": f"{MARK}-s"},
     "memory_list_dir_with_abstract": {"project": "default", "session_id": f"{MARK}-s", "path": "/memory"},
+    "memory_import_session": {
+        "project": "default",
+        "session_id": f"{MARK}-i",
+        "files": {
+            "log.jsonl": '{"id":"t-in-0","ts":"2026-01-02T09:00:00Z","type":"input_item","turn_id":"t","item":'
+            f'{{"type":"message","role":"user","content":"about {MARK}"}}}}\n',
+            "memory_facts.jsonl": '{"id":"t-fact-name","ts":"2026-01-02T09:00:00Z","type":"fact_upsert",'
+            f'"fact_id":"user_name","key":"name","value":"{MARK}","tier":"L0","source_turn_id":"t"}}\n',
+            "meta.json": '{"processed_turn":["t","t-older"]}',
+        },
+    },
+    "memory_shadow_compare": {
+        "project": "default",
+        "session_id": f"{MARK}-s",
+        "turn_id": f"{MARK}-t4",
+        "user_id": f"{MARK}-u",
+        "current_input": f"What is my name, and what of {MARK}?",
+        "own_input_items": [message(f"My name is {MARK}.")],
+        "own_facts": [{"id": "user_name", "value": MARK}],
+        "own_files": [{"path": f"events/raw/{MARK}.jsonl", "lines": 1}],
+    },
+    "memory_shadow_report": {"project": "default"},
     "file_write": {"project": "default", "path": f"/{MARK}/f.txt", "content": f"about {MARK}", "mode": "TRUNCATE"},
     "file_read": {"project": "default", "path": f"/{MARK}/f.txt"},
     "file_stat": {"project": "default", "path": f"/{MARK}/f.txt"},
@@ -62,7 +97,34 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "path": f"/memories/{MARK}.md",
         "file_text": f"about {MARK}",
     },
+    "memory_forget": {
+        "project": "default",
+        "session_id": f"{MARK}-s",
+        "user_id": f"{MARK}-u",
+        "fact_ids": ["user_name"],
+        "turn_ids": [f"{MARK}-t"],
+        "query": f"who likes {MARK}",
+        "dry_run": False,
+    },
+    "mcp_pipe": {
+        "vars": {"question": f"what tells me about {MARK}"},
+        "steps": [
+            {"id": "ask", "tool": "find_tool", "args": {"query": "${vars.question}"}},
+            {"id": "both", "parallel": [{"id": "list", "tool": "file_projects", "args": {"q": "def"}}]},
+        ],
+        "return": {"$ref": "last.children.list.structured"},
+    },
+    "find_tool": {"query": f"what reads the files of {MARK}"},
     "file_rename": {"project": "default", "from_path": f"/{MARK}/f.txt", "to_path": f"/{MARK}/g.txt"},
     "file_delete": {"project": "default", "path": f"/{MARK}", "recursive": True},
 }
 """In an order in which each finds what the ones before it made; the first file of a test has the incarnation 1."""
+
+
+async def as_sent(door: Door, tool: str) -> dict[str, Any]:
+    """The example of a tool with what it takes from the answer of another one."""
+    example = EXAMPLES[tool]
+    if "operation_token" in example:
+        begun = await door("memory_run_turn", **EXAMPLES["memory_run_turn"])
+        return example | {"operation_token": begun["operation_token"]}
+    return example

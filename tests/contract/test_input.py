@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memsvc.core.errors import RETRYABLE, Code
 from memsvc.gateway.dispatch import Outcome
-from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.options import ShadowOptions, TurnOptions
 from tests.contract.catalogue import EXAMPLES, TOOLS, message
 from tests.contract.conftest import Digest
 from tests.door import Door, open_door
@@ -82,6 +82,8 @@ def check_shape(outcome: Outcome) -> None:
     """An error is `{code, message, retryable, recovery?, ...}`, and a fault of the input is not worth a retry."""
     assert outcome.error is not None
     body = outcome.body
+    if "steps" in body:  # a pipe tells what its steps came to as well
+        body = {name: held for name, held in body.items() if name not in ("ok", "error", "result", "steps")}
     assert (
         {"code", "message", "retryable"}
         <= body.keys()
@@ -145,7 +147,7 @@ async def test_arguments_that_are_no_object_or_miss_what_is_required_are_refused
     assert await stored() == before
 
 
-LIMITS = TurnOptions(items_max=5, text_chars_max=50)
+LIMITS = TurnOptions(items_max=5, text_chars_max=50, shadow=ShadowOptions(enabled=True))
 
 
 def at_the_bound() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
@@ -156,7 +158,8 @@ def at_the_bound() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
                 for letter in ("x", "é", "🙂"):
                     most = letter * (128 // len(letter.encode()))
                     yield tool, arguments | {name: most}, arguments | {name: most + "x"}
-        yield tool, arguments | {"project": "x" * 128}, arguments | {"project": "x" * 129}
+        if tool != "memory_commit_turn":  # its token is of another project
+            yield tool, arguments | {"project": "x" * 128}, arguments | {"project": "x" * 129}
         if "path" in TOOLS[tool].arguments.model_fields and tool != "file_delete":
             path = "/" + "x" * 511
             yield "file_write", EXAMPLES["file_write"] | {"path": path}, EXAMPLES["file_write"] | {"path": path + "x"}
@@ -316,7 +319,7 @@ def arguments_of(tool: str) -> st.SearchStrategy[dict[str, Any]]:
         for name, field in fields.items()
     }
     right = st.fixed_dictionaries({}, optional=by_name).map(lambda given: EXAMPLES[tool] | given)
-    wrong = st.dictionaries(st.sampled_from(list(fields)), ANYTHING, max_size=1)
+    wrong = st.dictionaries(st.sampled_from(list(fields)), ANYTHING, max_size=1) if fields else st.just({})
     return st.tuples(right, st.just({}) | wrong).map(lambda both: both[0] | both[1])
 
 

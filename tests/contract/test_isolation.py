@@ -9,11 +9,11 @@ import pytest
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database, Tx
 from memsvc.store.schema import TENANT_TABLES
-from tests.contract.catalogue import EXAMPLES, MARK, TOOLS
+from tests.contract.catalogue import EXAMPLES, MARK, TOOLS, as_sent
 from tests.door import Door
 
 pytestmark = pytest.mark.anyio
-RANDOM = re.compile(r"[0-9a-f]{32}(:\d+)?")
+RANDOM = re.compile(r'[0-9a-f]{32}(:\d+)?|(?<="operation_token":")[^"]+|(?<="duration_ms":)[\d.]+')
 
 
 async def answer(door: Door, tool: str, **changes: Any) -> str:
@@ -26,7 +26,7 @@ async def answer(door: Door, tool: str, **changes: Any) -> str:
 async def fill(door: Door) -> None:
     for tool in EXAMPLES:
         if not TOOLS[tool].read_only and not TOOLS[tool].destructive:
-            await door(tool, **EXAMPLES[tool])
+            await door(tool, **await as_sent(door, tool))
 
 
 async def rows(admin: asyncpg.Connection, tenant: bytes, project: str) -> dict[str, list[str]]:
@@ -70,14 +70,19 @@ async def test_a_stranger_gets_the_answer_of_an_empty_service(
     nobody = call.as_tenant(Scope(b"\x03" * 32, "default"))
     empty = await answer(nobody, tool)
     await fill(call)
+    token = (await call("memory_run_turn", **EXAMPLES["memory_run_turn"]))["operation_token"]
+    held = {"operation_token": token} if "operation_token" in EXAMPLES[tool] else {}
     mine = await rows(admin, call.caller.tenant, "default")
     assert {"files", "entries", "facts", "guards", "sessions", "blocks"} <= {
         table for table, held in mine.items() if held
     }
-    assert await answer(other_call, tool) == empty
+    if held:  # whoever took a tenant's token gets no further than with one that was never issued
+        empty = await answer(nobody, tool, **held)
+        assert "PERMISSION_DENIED" in empty
+    assert await answer(other_call, tool, **held) == empty
     assert await rows(admin, call.caller.tenant, "default") == mine
     if not walls and not TOOLS[tool].spans_projects:  # the project is no wall of the policies
-        assert await answer(call, tool, project="elsewhere") == empty
+        assert await answer(call, tool, project="elsewhere", **held) == empty
         mine.pop("usage")  # what a tenant's projects hold together
         others = await rows(admin, call.caller.tenant, "default")
         assert {table: others[table] for table in mine} == mine
@@ -94,7 +99,7 @@ async def test_a_strangers_writes_touch_only_their_own_rows(
     await fill(call)
     await fill(other_call)
     mine = await rows(admin, call.caller.tenant, "default")
-    await answer(other_call, tool)
+    await answer(other_call, tool, **await as_sent(other_call, tool))
     assert await rows(admin, call.caller.tenant, "default") == mine
 
 

@@ -1,10 +1,22 @@
 """What a new statement does to the facts that hold."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memsvc.core.facts import Evidence, Fact, Identity, State, Statement, Tier, expires_at, merge, slot_of
+from memsvc.core.facts import (
+    Ending,
+    Evidence,
+    Fact,
+    Retraction,
+    State,
+    Statement,
+    Tier,
+    expires_at,
+    merge,
+    slot_of,
+)
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -13,13 +25,13 @@ def statement(value: str, *, record: str = "r2", key: str = "name", slot: str = 
     return Statement(record, "user_name", key, slot, value, tier, 0.9, "", Evidence("s", "t", "t-in-0", ""))
 
 
-def holding(value: str, *, tier: Tier = Tier.L0, until: datetime | None = None) -> dict[Identity, Fact]:
+def holding(value: str, *, tier: Tier = Tier.L0, until: datetime | None = None) -> list[Fact]:
     old = statement(value, record="r1", tier=tier)
-    return {old.identity: Fact(7, old, State.ACTIVE, NOW - timedelta(days=1), None, until, None)}
+    return [Fact(7, old, State.ACTIVE, NOW - timedelta(days=1), None, until, None)]
 
 
 def test_a_first_statement_is_kept() -> None:
-    merged = merge({}, [statement("Ada")], NOW)
+    merged = merge([], [statement("Ada")], NOW)
     assert ([one.value for one in merged.kept], merged.replaced, merged.repeated) == (["Ada"], (), 0)
 
 
@@ -33,7 +45,7 @@ def test_another_value_supersedes() -> None:
     active = holding("Ada")
     merged = merge(active, [statement("Grace")], NOW)
     assert [one.value for one in merged.kept] == ["Grace"]
-    assert merged.replaced == ((active["user_name", "name", ""], "r2"),)
+    assert merged.replaced == ((active[0], "r2"),)
 
 
 def test_the_same_value_for_longer_supersedes() -> None:
@@ -56,7 +68,7 @@ def test_the_last_of_several_statements_wins() -> None:
 
 def test_values_of_different_slots_hold_side_by_side() -> None:
     teas = [statement("tea", slot=slot_of("tea")), statement("jazz", slot=slot_of("jazz"))]
-    assert merge({}, teas, NOW).kept == tuple(teas)
+    assert merge([], teas, NOW).kept == tuple(teas)
     assert slot_of("Tea ") == slot_of("tea") != slot_of("jazz")
 
 
@@ -66,3 +78,55 @@ def test_values_of_different_slots_hold_side_by_side() -> None:
 )
 def test_facts_end_at_a_midnight_or_never(tier: Tier, expected: datetime | None) -> None:
     assert expires_at(tier, NOW, l1_days=1, l2_days=7) == expected
+
+
+def proposed(value: str, *, said_at: datetime, confidence: float = 0.99) -> Statement:
+    """What a model proposes, resting on words of that moment."""
+    evidence = Evidence("s", "t", "t-in-0", "", "model")
+    return replace(statement(value), evidence=evidence, said_at=said_at, confidence=confidence)
+
+
+OLDER, NEWER = NOW - timedelta(days=2), NOW - timedelta(hours=1)
+
+
+def test_a_proposal_overrules_the_users_words_only_when_it_rests_on_newer_ones() -> None:
+    merged = merge(holding("Ada"), [proposed("Eve", said_at=OLDER)], NOW)
+    assert (merged.kept, merged.replaced, merged.overruled) == ((), (), 1)
+    assert [one.value for one in merge(holding("Ada"), [proposed("Eve", said_at=NEWER)], NOW).kept] == ["Eve"]
+
+
+def test_of_two_proposals_the_surer_one_holds_unless_the_other_rests_on_newer_words() -> None:
+    [fact] = holding("Ada")
+    guessed = replace(fact, statement=proposed("Ada", said_at=OLDER, confidence=0.8))
+    assert merge([guessed], [proposed("Eve", said_at=OLDER, confidence=0.7)], NOW).overruled == 1
+    for said_at, confidence in ((OLDER, 0.9), (NEWER, 0.7)):
+        kept = merge([guessed], [proposed("Eve", said_at=said_at, confidence=confidence)], NOW).kept
+        assert [one.value for one in kept] == ["Eve"]
+
+
+def test_what_was_deleted_comes_back_by_the_users_words_or_newer_ones_only() -> None:
+    [fact] = holding("Ada")
+    deleted = replace(fact, state=State.DELETED, valid_to=NOW - timedelta(hours=3))
+    assert merge([deleted], [proposed("Ada", said_at=OLDER)], NOW).overruled == 1
+    assert len(merge([deleted], [proposed("Ada", said_at=NEWER)], NOW).kept) == 1
+    assert len(merge([deleted], [statement("Ada")], NOW).kept) == 1
+
+
+def test_a_retraction_deletes_what_holds_and_nothing_else() -> None:
+    taken_back = Retraction((Ending("user_name", "name", "ADA"),), Evidence("s", "t", "t-in-0", ""))
+    active = holding("Ada")
+    assert merge(active, [taken_back], NOW).deleted == tuple(active)
+    assert not merge(holding("Grace"), [taken_back], NOW).changes
+    assert not merge(holding("Ada", until=NOW), [taken_back], NOW).changes
+    again = merge(active, [taken_back, statement("Ada")], NOW)
+    assert (again.deleted, again.repeated) == ((), 1)
+    assert not merge([], [statement("Ada"), taken_back], NOW).kept
+
+
+def test_the_newest_of_two_books_decides_whether_a_value_is_news() -> None:
+    [older] = holding("Ada")
+    newer = replace(older, book=1, statement=statement("Grace", record="r3"), valid_from=NOW - timedelta(hours=1))
+    merged = merge([older, newer], [statement("Ada", record="r4")], NOW)
+    assert [one.value for one in merged.kept] == ["Ada"]
+    assert {by for _, by in merged.replaced} == {"r4"}
+    assert merge([older, newer], [statement("Grace", record="r4")], NOW).repeated == 1

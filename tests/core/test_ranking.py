@@ -9,20 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.core.analysis import query_terms, terms
-from memsvc.core.ranking import (
-    DEFAULT_WEIGHTS,
-    Candidate,
-    Distinct,
-    Question,
-    Ranked,
-    bm25_constants,
-    bm25_idf,
-    bm25_scores,
-    bm25_term_score,
-    floor,
-    rank,
-    read_question,
-)
+from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_scores, bm25_term_score
+from memsvc.core.ranking import DEFAULT_WEIGHTS, Candidate, Question, Ranked, names_someone, rank, read_question
+from memsvc.core.relevance import FLOOR, Confidence, Distinct, confidence
+from memsvc.core.when import When, read
 
 QUESTION = Question({"dog": 5.0, "walk": 4.0})
 PLAIN = replace(DEFAULT_WEIGHTS, answer=0.0, day=0.0, brevity=0.0)
@@ -63,7 +53,10 @@ def recall(question, messages, speakers=()):
         )
         for number, document in enumerate(documents)
     ]
-    return floor(rank(candidates, read_question(question, len(documents), counts), DEFAULT_WEIGHTS), DEFAULT_WEIGHTS)
+    asked = read_question(question, len(documents), counts)
+    ranked = rank(candidates, asked, DEFAULT_WEIGHTS)
+    sure = confidence(ranked, personal=asked.personal or names_someone(candidates, asked))
+    return ranked if sure.total >= FLOOR else []
 
 
 def test_bm25_of_a_worked_example():
@@ -165,6 +158,9 @@ candidate_lists = st.lists(
         st.sampled_from(["", "user", "assistant"]),
         st.none() | st.datetimes(timezones=st.just(UTC)),
         st.booleans(),
+        st.just(""),
+        st.none() | st.floats(-1, 1),
+        st.sampled_from([1.0, 0.8]),
     ),
     max_size=40,
     unique_by=lambda candidate: candidate.entry,
@@ -215,12 +211,66 @@ def test_the_name_of_a_speaker_alone_is_not_relevance():
     assert recall("Which compiler flags does John recommend?", messages, speakers) == []
 
 
-def test_the_floor_lets_through_all_or_nothing():
-    strong, weak = Ranked(1, 5.0, {}, 1.2), Ranked(2, 1.0, {}, 0.1)
-    assert floor([strong, weak], DEFAULT_WEIGHTS) == [strong, weak]
-    assert floor([weak], DEFAULT_WEIGHTS) == []
-    assert floor([weak], replace(DEFAULT_WEIGHTS, floor=0.0)) == [weak]
-    assert floor([], DEFAULT_WEIGHTS) == []
+def bulk(top, others=40, score=2.0):
+    """A ranking whose best stands above many that hardly differ."""
+    rest = [Ranked(number, score + 0.01 * (number % 7), {}, 0.5) for number in range(others)]
+    return [Ranked(99, top, {}, 1.2), *sorted(rest, key=lambda item: -item.score)]
+
+
+def test_what_stands_out_from_the_bulk_is_surer_than_what_does_not():
+    outstanding, drowned = (confidence(bulk(top), personal=False) for top in (4.0, 2.1))
+    assert outstanding.relevance == drowned.relevance == 1.2
+    assert outstanding.total > FLOOR > drowned.total
+
+
+def test_confidence_is_free_of_scale():
+    once = confidence(bulk(4.0), personal=False)
+    thrice = confidence([item._replace(score=item.score * 3) for item in bulk(4.0)], personal=False)
+    assert thrice.total == pytest.approx(once.total)
+
+
+def test_a_question_about_what_is_ones_own_takes_less():
+    assert Confidence(1.0, 10.0, personal=True, meaning=0.0).total > FLOOR
+    assert Confidence(1.0, 10.0, personal=False, meaning=0.0).total < FLOOR
+
+
+def test_a_meaning_beyond_noise_can_answer_without_a_shared_word_and_noise_cannot():
+    assert Confidence(0.0, 10.0, personal=False, meaning=0.6).total > FLOOR
+    assert Confidence(0.0, 10.0, personal=False, meaning=0.1).total == 0
+    assert Confidence(0.0, 10.0, personal=True, meaning=0.0).total == 0
+
+
+def test_nothing_found_is_no_answer():
+    assert confidence([], personal=True).total == 0
+
+
+def test_a_meaning_raises_what_shares_no_word_and_its_neighbour_a_little():
+    unrelated = [entry(number, cosine=0.1) for number in range(20, 40)]
+    candidates = [entry(1, dog=4), entry(10, cosine=0.7), entry(11), *unrelated]
+    ranked = {item.entry: item for item in rank(candidates, QUESTION, PLAIN)}
+    assert ranked[10].score == pytest.approx(4.0)  # as much as the best by words
+    assert ranked[11].score == pytest.approx(2.0)
+    assert ranked[10].meaning == pytest.approx(0.6)
+    assert 20 not in ranked
+
+
+def test_an_entry_from_elsewhere_comes_after_one_of_the_session_that_matches_alike():
+    candidates = [entry(1, dog=4), entry(1 << 32, dog=4, weight=0.8)]
+    assert scores(rank(candidates, QUESTION, PLAIN)) == pytest.approx({1: 4.0, 1 << 32: 3.2})
+
+
+@pytest.mark.parametrize(("order", "best"), [("first", 1), ("latest", 30)])
+def test_of_what_matches_the_first_or_the_latest_comes_first_where_asked_for(order, best):
+    days = {1: 1, 30: 9, 60: 5}
+    candidates = [entry(number, dog=4, said_at=datetime(2023, 5, day, tzinfo=UTC)) for number, day in days.items()]
+    assert ids(rank(candidates, replace(QUESTION, when=When(order=order)), PLAIN))[0] == best
+
+
+def test_what_was_said_in_the_time_that_is_asked_about_comes_first():
+    now = datetime(2023, 5, 20, tzinfo=UTC)
+    candidates = [entry(1, dog=4, said_at=datetime(2023, 5, 10, tzinfo=UTC)), entry(30, dog=4, said_at=now)]
+    question = read_question("Where did we walk the dog last week?", 100, {"dog": 3, "walk": 3}, read("last week", now))
+    assert ids(rank(candidates, question, PLAIN)) == [1, 30]
 
 
 def test_near_duplicates_are_admitted_once():

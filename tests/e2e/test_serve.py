@@ -16,8 +16,10 @@ import pytest
 
 from memsvc.adapters.postgres import EmbeddedPostgres
 from tests.e2e.process import Served, call, free_port, run
+from tests.endpoints import provider
 from tests.servers import DatabaseUrls
 
+HEURISTIC = "MEMSVC_SETTINGS__MCP__MEMORY__HEURISTIC__"
 TURN = {"turn_id": "t1", "input_items": [{"role": "user", "content": "I live in Kobe."}]}
 
 
@@ -130,12 +132,39 @@ def test_wrong_settings_stop_the_start_with_every_path(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_model_extraction_cannot_be_switched_on(tmp_path: Path) -> None:
-    refused = run(
-        "serve", "--data-dir", str(tmp_path / "data"), MEMSVC_SETTINGS__MCP__MEMORY__HEURISTIC__ENABLED="true"
-    )
+def test_model_extraction_needs_a_model_and_its_key(tmp_path: Path) -> None:
+    command = ("serve", "--data-dir", str(tmp_path / "data"))
+    refused = run(*command, **{f"{HEURISTIC}ENABLED": "true"})
     assert refused.returncode == 2
-    assert "settings.mcp.memory.heuristic: model extraction is not part of this version" in refused.stderr
+    assert "settings.mcp.memory.heuristic.enabled needs settings.mcp.memory.heuristic.base_url" in refused.stderr
+    own = {f"{HEURISTIC}ENABLED": "true", f"{HEURISTIC}BASE_URL": "https://api.openai.com", "OPENAI_API_KEY": ""}
+    refused = run(*command, **own)
+    assert refused.returncode == 1
+    assert "Error: the model of settings.mcp.memory.heuristic has no key" in refused.stderr
+    assert "Recovery: set settings.mcp.memory.heuristic.api_key or OPENAI_API_KEY" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+async def test_facts_are_found_by_the_model_that_the_settings_name(tmp_path: Path) -> None:
+    change = {"change": "add", "key": "dog_name", "value": "Rex", "tier": "L0", "evidence": ["m1"]}
+    async with provider() as endpoint:
+        endpoint.finds = {"changes": [change]}
+        names = {f"{HEURISTIC}ENABLED": "true", f"{HEURISTIC}BASE_URL": endpoint.url, f"{HEURISTIC}API_KEY": "sk-1"}
+        served = await asyncio.to_thread(lambda: Served(tmp_path / "data", **names))
+        with served:
+            key = _key(tmp_path / "data")
+            said = [{"role": "user", "content": "We call him Rex."}]
+            await call(served.url, key, "memory_after_turn", turn_id="t1", input_items=said)
+            await asyncio.wait_for(endpoint.called.wait(), 30)
+            recalled: list[str] = []
+            while not recalled:
+                prepared = await call(served.url, key, "memory_before_turn", current_input="What is the dog's name?")
+                recalled = prepared["structuredContent"]["recall_fact_ids"]
+            assert recalled == ["dog_name"]
+            assert await asyncio.to_thread(served.stop) == 0
+    assert {asked.path for asked in endpoint.calls} == {"/v1/responses"}
+    assert set(endpoint.keys) == {"Bearer sk-1"}
+    assert endpoint.calls[0].body["model"] == "openai/gpt-oss-120b"
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -20,8 +20,9 @@ from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.metrics import Metrics
 from memsvc.gateway.rest import Draining, answers
 from memsvc.gateway.server import build
+from memsvc.store.calls import CallRecord
 from memsvc.store.database import Database
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import catalogue
 
 ORIGIN = "http://127.0.0.1:8080"
@@ -38,6 +39,17 @@ class OutOfReach:
     async def begin(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
         raise MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
         yield
+
+
+class Recorded(CallLog):
+    """A call log that keeps what it is given."""
+
+    def __init__(self, meter: RecordingMeter, clock: FakeClock) -> None:
+        super().__init__(cast(Database, OutOfReach()), meter, clock, AuditOptions())
+        self.records: list[CallRecord] = []
+
+    def record(self, record: CallRecord) -> None:
+        self.records.append(record)
 
 
 @dataclass

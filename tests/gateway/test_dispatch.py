@@ -2,31 +2,17 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from memsvc.core.scope import Permission
-from memsvc.gateway.audit import AuditOptions, CallLog
 from memsvc.gateway.dispatch import Catalogue, Dispatch, Outcome
-from memsvc.store.calls import CallRecord
-from memsvc.store.database import Database
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import CALLER, CANARY, catalogue, echo, tool
-from tests.gateway.conftest import OutOfReach
+from tests.gateway.conftest import Recorded
 
 pytestmark = pytest.mark.anyio
-
-
-class Recorded(CallLog):
-    """A call log that keeps what it is given."""
-
-    def __init__(self, meter: RecordingMeter, clock: FakeClock) -> None:
-        super().__init__(cast(Database, OutOfReach()), meter, clock, AuditOptions())
-        self.records: list[CallRecord] = []
-
-    def record(self, record: CallRecord) -> None:
-        self.records.append(record)
 
 
 @pytest.fixture
@@ -68,6 +54,25 @@ async def test_a_tool_that_is_not_there_for_the_caller_is_not_found(dispatch: Di
     assert outcome.body["message"].startswith("Unknown tool: ")
     assert len(outcome.body["message"]) <= len("Unknown tool: ") + 64
     assert "\n" not in outcome.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "project"),
+    [
+        ({"project": " p ", "count": CANARY}, "p"),
+        ({"project": "p", "odd": 1}, "p"),
+        ({"project": CANARY + "/", "count": 1}, "default"),
+        ({"project": "*"}, "default"),
+        ({"project": [CANARY]}, "default"),
+        ([CANARY], "default"),
+    ],
+)
+async def test_a_call_with_bad_arguments_is_logged_under_its_project(
+    dispatch: Dispatch, call_log: Recorded, arguments: Any, project: str
+) -> None:
+    assert (await call(dispatch, "echo", arguments)).error is not None
+    [record] = call_log.records
+    assert (record.project, record.status) == (project, "error")
 
 
 async def test_an_unknown_name_is_neither_logged_nor_counted_by_itself(

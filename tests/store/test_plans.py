@@ -204,6 +204,7 @@ async def test_file_search_does_so_in_tables_that_nobody_has_analysed(
         ("memory_before_turn", CALLS["memory_before_turn"], 6),
         ("memory_before_turn", {"session_id": "s1", "current_input": "What about zeppelins?"}, 6),
         ("memory_before_turn", {"session_id": "new", "current_input": "What about zeppelins?"}, 6),
+        ("memory_before_turn", CALLS["memory_before_turn"] | {"session_id": "new"}, 6),
         ("memory_after_turn", CALLS["memory_after_turn"], 12),
         ("memory_after_turn", turn(1001), 12),
         ("memory_after_turn", CALLS["memory_after_turn"] | {"session_id": "new"}, 12),

@@ -15,7 +15,7 @@ class SearchOptions(BaseModel):
     reranked: int = Field(
         50, ge=1, le=1000, description="best passages that a reranker, if there is one, puts in order"
     )
-    semantic_weight: float = Field(0.5, ge=0, le=1, description="share of meaning against words in a passage's score")
+    semantic_weight: float = Field(0.3, ge=0, le=1, description="share of meaning against words in a passage's score")
 
 
 class SummaryOptions(BaseModel):

@@ -9,7 +9,7 @@ import structlog
 from memsvc.core.analysis import query_terms
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.fusion import fuse
-from memsvc.core.ports import Meter, Reranker
+from memsvc.core.ports import Cited, Meter, Reranker
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.store import passages, projects, summaries
 from memsvc.store.database import Database, Tx
@@ -82,6 +82,15 @@ class Search:
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             told = await _summaries(tx, ordered, found)
         return _hits(scope, ordered, found, told)
+
+    async def cite(self, scope: Scope, question: str, limit: int) -> Sequence[Cited]:
+        """The port `Passages`: the best passages of a project for whoever quotes them."""
+        if not question.strip():
+            return []
+        hits = await self.find(scope, question, path="", limit=limit)
+        return [
+            Cited(hit.passage.path, hit.passage.start, hit.passage.end, hit.passage.text, hit.score) for hit in hits
+        ]
 
     async def _scores(
         self, tx: Tx, where: Where, query: str, vector: Sequence[float] | None, kept: int

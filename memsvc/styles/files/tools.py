@@ -43,9 +43,11 @@ def published(
         summarising = Summarising(database, llm, clock, meter, options.summaries)
     indexing = Indexing(database, clock, embeds=embedding is not None, summarises=summarising is not None)
     files = Files(database, clock, options, views)
-    writing = Writing(database, clock, options, indexing)
+    writing = Writing(database, clock, options, indexing, views)
     # what comes as bytes, or was stored once, is bounded by what a file may hold, not by what a tool call may carry
-    whole = Writing(database, clock, options.model_copy(update={"payload_bytes_max": options.file_bytes_max}), indexing)
+    whole = Writing(
+        database, clock, options.model_copy(update={"payload_bytes_max": options.file_bytes_max}), indexing, views
+    )
     search = Search(database, meter, options.search, embedding=embedding, reranker=reranker)
     return Published(
         tools=[
@@ -62,4 +64,5 @@ def published(
             *([summarising.job] if summarising is not None else []),
         ],
         content=Transfer(database, options, files, whole),
+        passages=search.cite if options.search.enabled else None,
     )

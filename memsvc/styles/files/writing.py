@@ -1,6 +1,7 @@
 """Writes, deletes and moves of files, each whole or not at all."""
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,6 +11,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import PATH_BYTES_MAX, ROOT
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
+from memsvc.core.tools import Views
 from memsvc.store import files as store
 from memsvc.store import moves
 from memsvc.store.database import Database, Tx
@@ -20,6 +22,7 @@ from memsvc.styles.files.content import is_utf8
 from memsvc.styles.files.indexing import AT_ONCE_BYTES, Change, Indexing
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.files.preconditions import ANY_STATE, Precondition, digest
+from memsvc.styles.files.rendered import write_rendered
 
 Mode = Literal["APPEND", "OVERWRITE", "TRUNCATE"]
 ATTEMPTS_MAX: Final = 20
@@ -40,8 +43,16 @@ class Written:
 class Writing:
     """The file store as callers change it."""
 
-    def __init__(self, database: Database, clock: Clock, options: FilesOptions, indexing: Indexing) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        options: FilesOptions,
+        indexing: Indexing,
+        views: Sequence[Views] = (),
+    ) -> None:
         self._database = database
+        self._views = views
         self._clock = clock
         self._options = options
         self._indexing = indexing
@@ -63,6 +74,10 @@ class Writing:
         A TRUNCATE that demands a content by its hash, but finds what it would write, succeeds and changes nothing, so
         that it can be sent again by whoever never saw the answer. A demanded version is stricter: it is there or not.
         """
+        for view in self._views:
+            if view.takes(path):
+                await write_rendered(view, scope, path, content, whole=mode == "TRUNCATE", when=when)
+                return Written(len(content), "")
         wanted = _Write(path, content, mode, offset, when)
         self._check_write(wanted)
         for _ in range(ATTEMPTS_MAX - 1):

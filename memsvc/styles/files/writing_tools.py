@@ -36,7 +36,7 @@ class WriteArguments(FileArguments):
 
 class WriteResult(Result):
     bytes_written: int = Field(description="bytes of the content that was given")
-    version: str = Field(description="token of the new state of the file")
+    version: str = Field(description="token of the new state of the file; empty where it keeps no versions")
 
 
 class DeleteArguments(FileArguments):

@@ -32,3 +32,15 @@ def facts(session: str, user: str) -> list[Book]:
 def facts_learnt(session: str, user: str) -> Book:
     """The book that new facts go to: the user's where the user is known, so that other sessions have them too."""
     return facts(session, user)[-1]
+
+
+def insights(session: str, user: str) -> list[Book]:
+    """The books of what the facts of this session, and of this user across sessions, come to, in the order of
+    `facts`."""
+    held = [named(f"insights/session/{session}")]
+    return [*held, named(f"insights/user/{user}")] if user else held
+
+
+def digests(user: str) -> Book:
+    """What the sessions of a user are about, by which they are found from another one."""
+    return named(f"digests/{user}")

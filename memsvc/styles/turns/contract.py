@@ -1,9 +1,9 @@
 """What the turn memory tools take and answer."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, WithJsonSchema, field_validator
+from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator
 
 from memsvc.core.paths import check_identifier, check_path
 from memsvc.core.tools import Arguments, Result
@@ -47,8 +47,8 @@ class TurnArguments(SessionArguments):
 
     @field_validator("turn_id", "user_id")
     @classmethod
-    def _identifier(cls, value: str) -> str:
-        return check_identifier(value.strip(), "turn_id or user_id") if value.strip() else ""
+    def _identifier(cls, value: str, field: ValidationInfo) -> str:
+        return check_identifier(value.strip(), str(field.field_name)) if value.strip() else ""
 
 
 class BeforeTurnArguments(TurnArguments):
@@ -57,6 +57,13 @@ class BeforeTurnArguments(TurnArguments):
     base_instructions: str = Field("", description="instructions sent along; they count towards max_input_tok")
     max_input_tok: Whole = Field(0, description="tokens that input_items may have at the most; 120000 if not given")
     explain: bool = Field(False, description="also say why each item was recalled or left out")
+    as_of: str = Field(
+        "",
+        description="a moment (RFC 3339): recall what was said and held by then, nothing later; now if not given",
+    )
+    sources: list[Literal["turns", "facts", "insights", "files"]] = Field(
+        ["turns", "facts", "insights"], description="where to recall from; all but files if not given"
+    )
 
 
 class BeforeTurnResult(Result):
@@ -68,7 +75,8 @@ class BeforeTurnResult(Result):
         description="tokens of input_items: o200k_base over texts, names, arguments and outputs, 4 an item"
     )
     explanation: dict[str, Any] | None = Field(
-        None, description="with explain: each candidate, its score, whether it is shown, and why not"
+        None,
+        description="with explain: each candidate, its score, whether it is shown and why not; what limits left out",
     )
 
 
@@ -87,7 +95,13 @@ class AfterTurnResult(Result):
 
 class MaintenanceResult(Result):
     ok: bool = Field(description="true: the session is in order")
+    compacted_items: int = Field(description="items of older context that a summary stands for from now on")
+    archived_files: int = Field(description="files of raw events that were packed")
+    archived_bytes: int = Field(description="bytes of these files before they were packed")
     expired_facts: int = Field(description="facts past their day that were removed")
+    expired_items: int = Field(description="items past the session's time to live that were removed")
+    insights_written: int = Field(description="insights that several facts and turns gave")
+    insights_withdrawn: int = Field(description="insights that are no longer true")
     summaries_written: int = Field(description="summaries of directories that were written anew")
 
 

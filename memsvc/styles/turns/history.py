@@ -2,55 +2,68 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
+from typing import Final
 
 from memsvc.core.items import Item, digest, role_of
 
+ECHO_ITEMS_MIN: Final = 3
+"""Items of a user alone that are taken for an echo when they are all that before_turn shows: nobody says three things
+again in the same order, and then something else."""
+ALIGNED_CELLS_MAX: Final = 100_000
+"""How many pairs of items are compared to bring a conversation and the store into line."""
 _INSTRUCTING = frozenset({"developer", "system"})
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A caller's input, cut into what came before and what is new in this turn."""
+    """A caller's input, cut into what came before and what is new in this turn. What stands `behind` that, such as an
+    answer that is asked for again, is no part of the turn: it is neither sent to the model nor stored."""
 
     history: list[Item]
     current: list[Item]
+    behind: list[Item] = field(default_factory=list)
 
 
 def cut(items: Sequence[Item], start: int, count: int) -> Conversation:
-    """History and current input of a whole conversation; `start` and `count` are clamped, `count` 0 means the rest."""
+    """A whole conversation cut in three; `start` and `count` are clamped, a `count` of 0 or less means the rest."""
     start = min(max(start, 0), len(items))
     stop = start + count if 0 < count <= len(items) - start else len(items)
-    return Conversation(list(items[:start]), list(items[start:stop]))
+    return Conversation(list(items[:start]), list(items[start:stop]), list(items[stop:]))
 
 
-def delta(given: Sequence[Item], stored: Sequence[int], *, block_found: bool) -> list[Item]:
+def delta(given: Sequence[Item], stored: Sequence[int], *, window: int, block_found: bool, older: bool) -> list[Item]:
     """The given input without the recalled context that stands before it.
 
-    `stored` are the digests of the session's latest items, oldest first. What the client echoes is a run of stored
-    items at the head of its input: the end of the store, or any part of it (other turns may have been stored
-    meanwhile) when a memory block proves that the input was prepared by before_turn, or when the assistant's words
-    are in the run. Instructions may stand before it, and so may older parts of a long conversation. The input is
-    never emptied.
+    `stored` are the digests of the session's latest items, oldest first; `older` says that there are more before them,
+    `window` how many of them before_turn shows as recent context. What the client echoes is a run of stored items at the head of its input: the end of the store, or any part of it
+    (other turns may have been stored meanwhile) when a memory block proves that the input was prepared by before_turn,
+    when the assistant's words are in the run, or when it is the whole recent context. Instructions may stand before it, and so may older parts of a long
+    conversation. The input is never emptied.
     """
     digests = [digest(item) for item in given]
     spoken = [role_of(item) == "assistant" for item in given]
     lead = next((at for at, item in enumerate(given) if role_of(item) not in _INSTRUCTING), 0)
     known = set(stored)
     for start in (lead, 0):
-        size = _echo(digests[start:], spoken[start:], stored, block_found=block_found)
+        size = _whole_store(digests[start:], spoken[start:], stored) if older else 0
+        size = size or _echo(digests[start:], spoken[start:], stored, window, block_found=block_found)
         if size:
             fresh = [given[at] for at in range(start) if digests[at] not in known]
             return [*fresh, *given[min(start + size, len(given) - 1) :]]
     return list(given)
 
 
-def _echo(head: Sequence[int], spoken: Sequence[bool], stored: Sequence[int], *, block_found: bool) -> int:
-    """How many items at the head are an echo of the store."""
-    run = max(_overlap(head, stored), _inner_run(head, stored))
-    if not block_found and not any(spoken[:run]):
-        run = 0  # the user may just have said the same again: rather stored twice than lost
-    return max(run, _whole_store(head, spoken, stored))
+def _echo(head: Sequence[int], spoken: Sequence[bool], stored: Sequence[int], window: int, *, block_found: bool) -> int:
+    """How many items at the head are an echo of the store: up to its end, which what follows may repeat, else of any
+    part of it."""
+    run = _overlap(head, stored) or _inner_run(head, stored)
+    whole = min(window, len(stored))
+    shown = whole >= ECHO_ITEMS_MIN and list(head[:whole]) == list(stored[-whole:])
+    if not block_found and not shown and not any(spoken[:run]):
+        return 0  # the user may just have said the same again: rather stored twice than lost
+    return run
 
 
 def _whole_store(head: Sequence[int], spoken: Sequence[bool], stored: Sequence[int]) -> int:
@@ -62,24 +75,73 @@ def _whole_store(head: Sequence[int], spoken: Sequence[bool], stored: Sequence[i
     return 0
 
 
-def unseen(recent: Sequence[int], history: Sequence[Item], current: Sequence[Item]) -> list[int]:
-    """The positions in `recent` (digests, oldest first) that the caller does not hold already, in order.
+def unseen(recent: Sequence[Item], told: Conversation) -> list[int]:
+    """The positions in `recent` (stored items, oldest first) that the caller does not hold already, in order.
 
-    An item that the caller's history holds once hides one stored copy of it, the latest; an end of the store that is
-    the current input itself (a turn that is tried again) is hidden too.
+    An item that the caller holds hides one stored copy of it: the one at the same place of the conversation, else the
+    latest. An end of the store that is the current input itself (a turn that is tried again) is hidden too, and so are
+    answers in whose place the caller has others, because they were edited or generated anew.
     """
-    hidden = Counter(digest(item) for item in history)
-    now = [digest(item) for item in current]
-    stop = len(recent)
-    if now and list(recent[-len(now) :]) == now:
-        stop -= len(now)
+    held = [*told.history, *told.current, *told.behind] if told.behind else told.history
+    stored, marks = [digest(item) for item in recent], [digest(item) for item in held]
+    now = [digest(item) for item in told.current]
+    if not told.behind and now and stored[-len(now) :] == now:
+        del stored[-len(now) :]
+    pairs = _aligned(stored, marks)
+    hidden = {position for position, _ in pairs} | _replaced(recent, held, pairs, len(stored))
+    spare = Counter(marks)
+    spare.subtract(marks[at] for _, at in pairs)
     positions = []
-    for position in range(stop - 1, -1, -1):
-        if hidden[recent[position]] > 0:
-            hidden[recent[position]] -= 1
+    for position in range(len(stored) - 1, -1, -1):
+        if position in hidden:
+            continue
+        if spare[stored[position]] > 0:
+            spare[stored[position]] -= 1
         else:
             positions.append(position)
     return positions[::-1]
+
+
+def _replaced(recent: Sequence[Item], held: Sequence[Item], pairs: Sequence[tuple[int, int]], stop: int) -> set[int]:
+    """Stored items that no user said, in whose place the caller has other ones: behind an item that both have, or at
+    the head of what is looked at of the store, where what they answer is out of sight."""
+    replaced: set[int] = set()
+    spans = list(pairwise([*pairs, (stop, len(held))]))
+    if pairs and pairs[0][1] and role_of(held[pairs[0][1] - 1]) != "user":
+        spans.append(((-1, pairs[0][1] - 2), pairs[0]))
+    for (position, at), (next_position, next_at) in spans:
+        if at + 1 < next_at and role_of(held[at + 1]) != "user":
+            answers = takewhile(lambda one: role_of(recent[one]) != "user", range(position + 1, next_position))
+            replaced.update(answers)
+    return replaced
+
+
+def _aligned(one: Sequence[int], other: Sequence[int]) -> list[tuple[int, int]]:
+    """The places of a longest common subsequence, as late as possible in `other`; of a long one only the end is
+    looked at."""
+    end = 0
+    while end < min(len(one), len(other)) and one[-1 - end] == other[-1 - end]:
+        end += 1
+    rows, columns = len(one) - end, len(other) - end
+    first = max(0, columns - ALIGNED_CELLS_MAX // max(rows, 1))
+    lengths = [[0] * (columns - first + 1)]
+    for row in range(rows):
+        above, line = lengths[-1], [0]
+        for column in range(first, columns):
+            at = column - first
+            line.append(above[at] + 1 if one[row] == other[column] else max(above[at + 1], line[at]))
+        lengths.append(line)
+    pairs = [(len(one) - 1 - at, len(other) - 1 - at) for at in range(end)]
+    row, column = rows, columns
+    while row and column > first:
+        if one[row - 1] == other[column - 1]:
+            row, column = row - 1, column - 1
+            pairs.append((row, column))
+        elif lengths[row - 1][column - first] >= lengths[row][column - 1 - first]:
+            row -= 1
+        else:
+            column -= 1
+    return pairs[::-1]
 
 
 def starts(items: Sequence[Item], *, cut: bool) -> list[int]:

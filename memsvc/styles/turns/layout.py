@@ -1,6 +1,7 @@
 """Where a session's files stand, and the JSON lines in them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +14,17 @@ from memsvc.store.facts import Dated
 
 OWNER = "turns"
 ROOT = "/memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Covers:
+    """What a summary stands for: how many items, the event ids of the first and the last, and when they were said."""
+
+    items: int
+    first: str
+    last: str
+    since: datetime
+    until: datetime
 
 
 def session_root(session: str) -> str:
@@ -43,33 +55,97 @@ def event_id(turn: str, direction: str, index: int) -> str:
     return f"{turn}-{direction}-{index}"
 
 
+def compact_events(session: str, now: datetime) -> str:
+    """The file that the summaries of a day are appended to."""
+    return f"{session_root(session)}/events/compact/{now:%Y/%m/%d}/compact-{now:%Y%m%d}.jsonl"
+
+
+def insights_file(session: str, now: datetime) -> str:
+    """The file that the insights of a day are appended to."""
+    return f"{session_root(session)}/insights/{now:%Y/%m/%d}/insights-{now:%Y%m%d}.jsonl"
+
+
+def summary_line(event: str, turn: str, user: str, text: str, covers: Covers, now: datetime) -> bytes:
+    """The event that stands for older context: `text` is what the prompt shows of it from now on."""
+    record = {
+        "id": event,
+        "ts": timestamp(now),
+        "type": "compact_summary",
+        "turn_id": turn,
+        "user_id": user,
+        "summary": text,
+        "covers": {
+            "items": covers.items,
+            "first": covers.first,
+            "last": covers.last,
+            "from": timestamp(covers.since),
+            "to": timestamp(covers.until),
+        },
+    }
+    return orjson.dumps(record) + b"\n"
+
+
+def summary_shown(line: bytes | None) -> dict[str, Any] | None:
+    """What a prompt shows of the event that stands for older context; None without one, or when it says nothing."""
+    if line is None:
+        return None
+    event = orjson.loads(line)
+    if not event.get("summary"):
+        return None
+    covers = event.get("covers") or {}
+    return {"id": event["id"], "from": covers.get("from"), "to": covers.get("to"), "text": event["summary"]}
+
+
 def turn_of(event: str) -> str:
     """The turn that an event id belongs to."""
     return event.rsplit("-", 2)[0]
 
 
-def event_line(event: str, turn: str, user: str, direction: str, item: Item, now: datetime) -> bytes:
-    """One line of an event file."""
+def event_line(
+    event: str,
+    turn: str,
+    user: str,
+    direction: str,
+    item: Item,
+    now: datetime,
+    *,
+    item_id: str = "",
+    result: Any = None,
+) -> bytes:
+    """One line of an event file. `item_id` is the one that the item has already, if any; `result` stands on the last
+    line of a turn and is what a retry of the turn is answered with."""
     metadata = item.get("metadata") or {}
-    record = {
+    record: dict[str, Any] = {
         "id": event,
-        "ts": timestamp(now),
+        "ts": exact(now),
         "type": "input_item" if direction == "in" else "output_item",
         "turn_id": turn,
         "user_id": user,
-        "item_id": metadata.get("item_id") or item.get("id") or event,
+        "item_id": item_id or metadata.get("item_id") or item.get("id") or event,
         "item": item,
     }
+    if result is not None:
+        record["result"] = result
     return orjson.dumps(record) + b"\n"
 
 
-def fact_lines(merge: Merge, dated: Sequence[Dated], now: datetime) -> dict[str, bytes]:
-    """The records of a merge by the tier file that each belongs to."""
+def forgotten_turn_line(turn: str, now: datetime) -> bytes:
+    """The line of an event file from which on a turn is to be forgotten."""
+    record = {"id": f"{turn}-forgotten", "ts": exact(now), "type": "turn_forgotten", "turn_id": turn}
+    return orjson.dumps(record) + b"\n"
+
+
+def fact_lines(merge: Merge, dated: Sequence[Dated], now: datetime, *, forgotten: bool = False) -> dict[str, bytes]:
+    """The records of a merge by the tier file that each belongs to; `forgotten` says that what is deleted shall not
+    even be shown as something that was true once."""
     lines: dict[str, bytes] = {}
     for fact, by in merge.replaced:
         old = fact.statement
         path = tier_file(old.evidence.session, old.tier, fact.valid_from)
         lines[path] = lines.get(path, b"") + superseded_line(fact, by, now)
+    for fact in merge.deleted:
+        path = tier_file(fact.statement.evidence.session, fact.statement.tier, fact.valid_from)
+        lines[path] = lines.get(path, b"") + deleted_line(fact, now, forgotten=forgotten)
     for one in dated:
         path = tier_file(one.statement.evidence.session, one.statement.tier, now)
         lines[path] = lines.get(path, b"") + fact_line(one.statement, now, one.expires_at)
@@ -88,6 +164,19 @@ def superseded_line(fact: Fact, by: str, now: datetime) -> bytes:
     )
 
 
+def deleted_line(fact: Fact, now: datetime, *, forgotten: bool = False) -> bytes:
+    """The record of a fact that was taken back; it stands in the file of the fact that it closes."""
+    return _fact_record(
+        fact.statement,
+        "fact_delete",
+        now,
+        state="deleted",
+        expires_at=fact.expires_at,
+        deleted_at=now,
+        forgotten=forgotten,
+    )
+
+
 def _fact_record(
     statement: Statement,
     kind: str,
@@ -96,12 +185,20 @@ def _fact_record(
     state: str,
     expires_at: datetime | None,
     superseded_by: str | None = None,
+    deleted_at: datetime | None = None,
+    forgotten: bool = False,
 ) -> bytes:
-    record: dict[str, Any] = fact_fields(statement, state, expires_at) | {"ts": timestamp(now), "type": kind}
+    record: dict[str, Any] = fact_fields(statement, state, expires_at) | {"ts": exact(now), "type": kind}
+    if statement.cues:
+        record["cues"] = statement.cues
     if kind != "fact_upsert":
         record |= {"id": f"{statement.record}-{kind}", "of": statement.record}
     if superseded_by is not None:
         record["superseded_by"] = superseded_by
+    if deleted_at is not None:
+        record["deleted_at"] = timestamp(deleted_at)
+    if forgotten:
+        record["forgotten"] = True
     return orjson.dumps(record) + b"\n"
 
 
@@ -122,9 +219,16 @@ def fact_fields(statement: Statement, state: str, expires_at: datetime | None) -
     }
     if statement.slot:
         fields["slot"] = statement.slot
+    if statement.evidence.origin != "rule":
+        fields["origin"] = statement.evidence.origin
     if expires_at is not None:
         fields["expires_at"] = timestamp(expires_at)
     return fields
+
+
+def exact(moment: datetime) -> str:
+    """RFC 3339 in UTC with the fraction of the second, so that what is derived from a line is what it was."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def timestamp(moment: datetime) -> str:

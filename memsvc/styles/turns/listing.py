@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.store import tree
 from memsvc.store.database import Database
 from memsvc.styles.turns import summaries
 from memsvc.styles.turns.layout import session_root
-from memsvc.styles.turns.maintenance import read_shelves
+from memsvc.styles.turns.shelving import notes_on, read_shelves
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,9 @@ class Directory:
 class Listing:
     """Lists directories; the stored abstract where maintenance wrote one, else one made on the spot."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
+        self._clock = clock
 
     async def directories(self, scope: Scope, session: str, path: str, *, depth: int, limit: int) -> list[Directory]:
         """The directories at and below `path` (the session's own if ""), sorted by path; none when nothing is there."""
@@ -36,12 +38,13 @@ class Listing:
             level = top.count("/") + depth
             shown = sorted(place for place in shelves if place.count("/") <= level)[:limit]
             stored = await tree.contents(tx, [f"{place}/{summaries.ABSTRACT_NAME}" for place in shown])
+            notes = await notes_on(tx, session, self._clock.now())
             overviews = await tree.contents(tx, [f"{place}/{summaries.OVERVIEW_NAME}" for place in shown])
         return [
             Directory(
                 place,
                 stored.get(f"{place}/{summaries.ABSTRACT_NAME}", b"").decode().strip()
-                or summaries.abstract(shelves[place], root, {}),
+                or summaries.abstract(shelves[place], root, notes),
                 shelves[place].updated_at,
                 f"{place}/{summaries.OVERVIEW_NAME}" in overviews,
             )

@@ -1,37 +1,52 @@
 """The options of turn memory, under the names that operators know from `settings.mcp.memory`."""
 
-from typing import Self
-from urllib.parse import urlsplit
+from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from memsvc.core.urls import absolute_url
+
+HEURISTIC_MODEL: Final = "openai/gpt-oss-120b"
+
+TOKEN_SECRET_CHARS_MIN: Final = 32
 
 
 class HeuristicOptions(BaseModel):
-    """Model-assisted extraction of facts. Not part of this version: the keys are checked, `enabled` must be false."""
+    """Facts that a model finds in what was said, by a job behind the turns, beside those that rules find at once."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    enabled: bool = Field(False, description="extract facts with a model too; must be false in this version")
-    model: str = Field("openai/gpt-oss-120b", min_length=1, description="model to ask")
-    base_url: str = Field("", description="absolute URL of the endpoint; /v1/responses is added unless it ends with it")
+    enabled: bool = Field(False, description="extract facts with a model too")
+    model: str = Field(
+        HEURISTIC_MODEL,
+        max_length=200,
+        pattern=r"^\S+$",
+        description="model at base_url, by the Responses API; openai-chat:NAME and anthropic:NAME by those APIs",
+    )
+    base_url: str = Field(
+        "", description="absolute URL; /v1/responses is added unless it ends with it; empty: what section `model` names"
+    )
+    api_key: str = Field(
+        "", repr=False, description="key of base_url; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY, if set"
+    )
     timeout_ms: int = Field(12_000, ge=1, description="how long the model may take")
-    max_output_tokens: int = Field(800, ge=1, description="tokens that the model may answer")
+    max_output_tokens: int = Field(800, ge=100, description="tokens that the model may answer")
+    calls_a_day: int = Field(
+        1000, ge=0, le=2**31 - 1, description="times that it is asked a day for a tenant; 0: no limit"
+    )
 
     @field_validator("base_url")
     @classmethod
     def _absolute(cls, value: str) -> str:
-        parts = urlsplit(value)
-        if value and not (
-            parts.scheme in ("http", "https") and parts.netloc and not parts.query and not parts.fragment
-        ):
-            raise ValueError("must be an absolute URL such as https://api.example.com/v1, without query or fragment")
-        return value
+        return absolute_url(value)
 
-    @model_validator(mode="after")
-    def _off(self) -> Self:
-        if self.enabled:
-            raise ValueError("model extraction is not part of this version; allowed: enabled: false")
-        return self
+
+class ShadowOptions(BaseModel):
+    """Shadow mode: clients that still keep their memory themselves have it compared with what is kept here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(False, description="offer memory_shadow_compare and memory_shadow_report")
 
 
 class TurnOptions(BaseModel):
@@ -42,20 +57,39 @@ class TurnOptions(BaseModel):
     recent_context_items: int = Field(30, ge=0, le=1000, description="latest items that stay in the active context")
     recall_facts_limit: int = Field(20, ge=0, le=1000, description="facts recalled into a turn at the most")
     recall_turns_limit: int = Field(20, ge=0, le=1000, description="past items recalled into a turn at the most")
+    recall_insights_limit: int = Field(5, ge=0, le=1000, description="insights recalled into a turn at the most")
     recall_tok_max: int = Field(1500, ge=100, description="tokens of the memory block at the most")
-    search_limit: int = Field(5, ge=1, le=1000, description="file chunks recalled into a turn; no effect yet")
+    search_limit: int = Field(5, ge=1, le=1000, description="passages of files recalled into a turn that asks for them")
     snippet_chars_max: int = Field(600, ge=40, description="characters shown of one recalled item")
     max_input_tok: int = Field(120_000, ge=100, description="tokens of input_items when a call names no limit")
     media_tok: int = Field(1024, ge=0, description="tokens that a picture, file or sound counts as")
     compact_threshold: float = Field(
-        0.8, gt=0, lt=1, description="share of max_input_tok that starts compaction; no effect yet"
+        0.8, gt=0, lt=1, description="share of max_input_tok above which older context is summarised"
     )
     l1_retention_days: int = Field(1, ge=1, le=36500, description="days that a fact of tier L1 is kept")
     l2_retention_days: int = Field(7, ge=1, le=36500, description="days that a fact of tier L2 is kept")
-    compaction_min_age_hours: int = Field(24, ge=1, description="hours until raw events are archived; no effect yet")
+    compaction_min_age_hours: int = Field(24, ge=1, description="hours until raw events are archived")
     summary_refresh_interval_minutes: int = Field(60, ge=1, description="directory summaries are renewed no more often")
+    maintenance_every_hours: int = Field(
+        0, ge=0, le=8760, description="how often every session is maintained; 0: only when asked to"
+    )
     max_processed_turns: int = Field(1024, ge=1, description="turn ids listed in meta/state.json")
     session_lock_timeout_ms: int = Field(5000, ge=1, description="how long a call waits for a session's writer")
+    operation_token_ttl_s: int = Field(3600, ge=1, le=2_592_000, description="how long an operation token holds")
+    operation_token_bytes_max: int = Field(
+        65_536, ge=1024, le=1_048_576, description="compressed input that an operation token may carry"
+    )
+    operation_token_secret: str = Field(
+        "", repr=False, description="what signs operation tokens, 32 characters at least; empty: kept in the database"
+    )
     items_max: int = Field(2000, ge=1, description="items in one argument of a call")
     text_chars_max: int = Field(262_144, ge=1, description="characters of one text of an item")
-    heuristic: HeuristicOptions = HeuristicOptions()
+    heuristic: HeuristicOptions = Field(HeuristicOptions(), description="a model that finds facts behind the turns")
+    shadow: ShadowOptions = ShadowOptions()
+
+    @field_validator("operation_token_secret")
+    @classmethod
+    def _hard_to_guess(cls, value: str) -> str:
+        if value and len(value) < TOKEN_SECRET_CHARS_MIN:
+            raise ValueError(f"must have {TOKEN_SECRET_CHARS_MIN} characters at least")
+        return value

@@ -16,12 +16,14 @@ class Prepared:
     input_items: list[Item]
     tokens: int
     fact_ids: list[str]
+    insight_ids: list[str]
     explanation: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a prompt is put together from; lists are oldest first."""
+    """What a prompt is put together from; lists are oldest first. `summary` stands for what was before the recent
+    items."""
 
     recalled: Recalled
     history: list[Item]
@@ -31,6 +33,7 @@ class Parts:
     recent_line: budget.Line
     current: list[Item]
     current_cost: int
+    summary: dict[str, Any] | None = None
 
 
 class Prompts:
@@ -41,17 +44,32 @@ class Prompts:
         self._recall_tok_max = recall_tok_max
         self._policy_cost = costs.item(block.policy_message())
 
+    def block_tok_max(self, summary: dict[str, Any] | None) -> int:
+        """What a memory block may cost at the most: a summary of older context comes on top of what is recalled."""
+        return self._tok_max(self._block_cost(block.build({}, summary=summary)))
+
+    def _tok_max(self, alone: int) -> int:
+        return self._recall_tok_max + max(0, alone - budget.BLOCK_TOKENS)
+
+    def _block_cost(self, memory: list[Item]) -> int:
+        return self._policy_cost + self._costs.item(memory[1]) if memory else 0
+
     def fitted(self, parts: Parts, room: int, *, explain: bool) -> Prepared:
         """The whole input within the room that the current input leaves."""
         recalled = parts.recalled
-        costs = [0, *(budget.BLOCK_TOKENS + recalled.tokens(count + 1) for count in range(len(recalled.pieces)))]
-        costs = [cost for cost in costs if cost <= self._recall_tok_max]
+        alone = self._block_cost(block.build({}, summary=parts.summary))
+        if alone > room - parts.history_line.cost(parts.history_line.kept(room)):
+            return self.fitted(replace(parts, summary=None), room, explain=explain)
+        beside = alone or budget.BLOCK_TOKENS
+        most = self._tok_max(alone)
+        costs = [alone, *(beside + recalled.tokens(count + 1) for count in range(len(recalled.pieces)))]
+        costs = [cost for cost in costs if cost <= most]
         while True:
             kept = budget.fit(room, recalled=costs, history=parts.history_line, recent=parts.recent_line)
-            memory = block.build(*recalled.first(kept.recalled))
-            block_cost = self._policy_cost + self._costs.item(memory[1]) if memory else 0
+            memory = block.build(recalled.first(kept.recalled), summary=parts.summary)
+            block_cost = self._block_cost(memory)
             spent = block_cost + parts.history_line.cost(kept.history) + parts.recent_line.cost(kept.recent)
-            over = max(spent - room, block_cost - self._recall_tok_max)
+            over = max(spent - room, block_cost - most)
             if over <= 0 or not memory:
                 break
             # the block came out dearer than its pieces were thought to be: without the last few
@@ -61,9 +79,25 @@ class Prompts:
         twice = recalled.among(kept.recalled, set(parts.recent_refs[len(parts.recent) - kept.recent :]))
         if twice:  # there was room for recent items that were thought not to fit
             return self.fitted(replace(parts, recalled=recalled.without(twice)), room, explain=explain)
+        limits = {
+            "room_tok": room,
+            "block_tok_max": most,
+            "block_tok": block_cost,
+            "block_cut_by": _cut_by(kept.recalled, len(costs) - 1, len(recalled.pieces)),
+            "history_dropped": len(parts.history) - kept.history,
+            "recent_dropped": len(parts.recent) - kept.recent,
+        }
         return Prepared(
             input_items=[*memory, *before, *recent, *parts.current],
             tokens=spent + parts.current_cost,
-            fact_ids=recalled.fact_ids(kept.recalled),
-            explanation=recalled.explanation(kept.recalled) if explain else None,
+            fact_ids=recalled.ids("fact", kept.recalled),
+            insight_ids=recalled.ids("insight", kept.recalled),
+            explanation=recalled.explanation(kept.recalled) | {"limits": limits} if explain else None,
         )
+
+
+def _cut_by(kept: int, allowed: int, found: int) -> str | None:
+    """Which limit kept recalled items out: `kept` of those that recall_tok_max `allowed`, of all that were `found`."""
+    if kept < allowed:
+        return "max_input_tok"
+    return "recall_tok_max" if kept < found else None

@@ -1,49 +1,57 @@
-"""Recall: the facts and past items that bear on a question, ranked, without what the prompt holds already."""
+"""Recall: the facts, insights and past items that bear on a question, without what the prompt holds already."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from memsvc.core import ranking
-from memsvc.core.analysis import query_terms, terms
-from memsvc.core.facts import Fact, Tier, latest_by_identity
+from memsvc.core import ranking, relevance, when
+from memsvc.core.analysis import query_terms
 from memsvc.core.items import Item, text_of
-from memsvc.core.ports import Meter
+from memsvc.core.ports import Cited, Meter, Passages
 from memsvc.core.ranking import Ranked
-from memsvc.store import facts, index, search
+from memsvc.core.scope import Scope
+from memsvc.store import recalled as stored
+from memsvc.store import search
 from memsvc.store.database import Tx
 from memsvc.store.index import Text
-from memsvc.store.search import Found, Shelf
-from memsvc.styles.turns import books, budget
-from memsvc.styles.turns.extraction import RULES
-from memsvc.styles.turns.layout import timestamp, turn_of
+from memsvc.store.recalled import Place, Wanted
+from memsvc.store.search import Found, Meaning, Shelf
+from memsvc.styles.embedding import Embedding
+from memsvc.styles.turns import books, shelves
+from memsvc.styles.turns.layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.recalled import Dropped, Piece, Recalled
+from memsvc.styles.turns.pieces import chunk_piece, insight_piece, turn_piece
+from memsvc.styles.turns.recalled import IN_CONTEXT, Dropped, Piece, Recalled
+from memsvc.styles.turns.recalled_facts import FactsAsked, beliefs, fact_pieces
+from memsvc.styles.turns.shelves import Pool
+from memsvc.styles.turns.speakers import Speakers
 
-BEST_ENTRIES: Final = 80
-NEIGHBOURS: Final = 1
-REACHING_ENTRIES: Final = 40
 SPARE_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, for those that turn out to be known or said twice."""
-FACT_TOKENS: Final = 90
-"""What a recalled fact costs beside its value, about."""
+INSIGHTS_FOUND: Final = 10
 QUESTION_CHARS_MAX: Final = 20_000
+SEARCH_BYTES_MAX: Final = 8_000
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
 TEXT_CHARS_READ: Final = 25_000
-FACT_WEIGHTS: Final = ranking.Weights(
-    near=0.0, near_reach=0, answer=0.0, day=0.0, date=0.0, speaker=1.0, brevity=0.0, floor=0.8
-)
-"""Facts stand for themselves: no neighbours, no days, no speakers."""
 
-_ABOUT_THE_USER = re.compile(r"\b(about me|who am i|know me|remember me|my profile)\b", re.IGNORECASE)
+SOURCES: Final = ("turns", "facts", "insights", "files")
+DEFAULT_SOURCES: Final = frozenset({"turns", "facts", "insights"})
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """What models and other parts of the service say of a question before its transaction begins."""
+
+    meaning: Meaning | None = None
+    passages: Sequence[Cited] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A question to memory. `known` are digests of items that the caller holds, `prompt` the entries of items that the
-    recent context shows; neither is recalled a second time, nor is what the turn itself has stored already."""
+    recent context shows; neither is recalled a second time, nor is what the turn itself has stored already. `as_of`
+    asks for what was said and believed by then, `sources` says which kinds of memory to look in."""
 
     session: str
     turn: str
@@ -53,114 +61,160 @@ class Ask:
     prompt: Collection[int]
     now: datetime
     explain: bool
+    as_of: datetime | None = None
+    sources: frozenset[str] = DEFAULT_SOURCES
+    looked_up: LookedUp = LookedUp()
 
 
 class Recall:
-    """Reads what bears on a question from the books of a session and its user."""
+    """Reads what bears on a question from the books of a session and its user, from the user's other sessions, and,
+    if asked for, from the callers' files. At most three statements, whatever there is."""
 
-    def __init__(self, meter: Meter, options: TurnOptions) -> None:
+    def __init__(
+        self,
+        meter: Meter,
+        options: TurnOptions,
+        *,
+        embedding: Embedding | None = None,
+        passages: Passages | None = None,
+    ) -> None:
         self._meter = meter
         self._options = options
+        self._embedding = embedding
+        self._passages = passages
+        self._speakers = Speakers()
+
+    async def look_up(self, scope: Scope, session: str, question: str, sources: Collection[str]) -> LookedUp:
+        """What is to be known of a question before its transaction: models are asked, and nothing is held meanwhile."""
+        meaning = None
+        if self._embedding is not None:
+            vector = await self._embedding.question(self._speakers.left_out(scope, session, question))
+            meaning = Meaning(vector, self._embedding.model) if vector is not None else None
+        passages: Sequence[Cited] = ()
+        if self._passages is not None and "files" in sources:
+            asked = question.encode()[-SEARCH_BYTES_MAX:].decode(errors="ignore").strip()
+            passages = await self._passages(scope, asked, self._options.search_limit) if asked else ()
+        return LookedUp(meaning, passages)
 
     async def gather(self, tx: Tx, ask: Ask) -> Recalled:
         """What memory holds on a question, beyond what the prompt shows anyway."""
         asked = query_terms(ask.question)
-        book = books.turns(ask.session)
-        fact_books = [one.number for one in books.facts(ask.session, ask.user)]
-        shelves = [Shelf(book.number, BEST_ENTRIES, NEIGHBOURS, REACHING_ENTRIES)]
-        shelves += [Shelf(number, self._options.recall_facts_limit, 0, 0) for number in fact_books]
-        found = await search.search(tx, shelves, asked) if asked else {}
+        told = books.facts(ask.session, ask.user) if "facts" in ask.sources else []
+        had = books.insights(ask.session, ask.user) if "insights" in ask.sources else []
+        found, elsewhere = await self._found(tx, ask, asked, [one.number for one in told], [one.number for one in had])
         self._meter.add("memsvc_recall_candidates", sum(len(one.candidates) for one in found.values()))
-        held = await self._facts(tx, fact_books, found, ask)
-        said, dropped = (
-            await self._turns(tx, book.number, found[book.number], ask) if book.number in found else ([], [])
-        )
-        return Recalled([*_within(held, self._options.recall_tok_max // 2, dropped), *said], dropped)
-
-    async def _facts(self, tx: Tx, shelves: Sequence[int], found: Mapping[int, Found], ask: Ask) -> list[Piece]:
-        ranked: list[tuple[int, Ranked]] = []
-        for book in shelves:
-            if book in found:
-                shelf = found[book]
-                asked = ranking.read_question(ask.question, shelf.entries, shelf.counts_by_term)
-                best = ranking.rank(shelf.candidates, asked, FACT_WEIGHTS)
-                ranked += [(book, one) for one in best if one.relevance >= FACT_WEIGHTS.floor]
-        ranked.sort(key=lambda pair: -pair[1].score)
-        holding: dict[tuple[int, int], Fact] = {}
-        if ranked:
-            holding = await facts.by_entries(tx, [(book, one.entry) for book, one in ranked], shelves, ask.now)
-        pieces = [
-            _fact_piece(holding[book, one.entry], one.score, one.parts)
-            for book, one in ranked
-            if (book, one.entry) in holding
-        ]
-        about_the_user = _ABOUT_THE_USER.search(ask.question) is not None
-        asked_for = {
-            rule.fact_id for rule in RULES if rule.asked and re.search(rule.asked, ask.question, re.IGNORECASE)
-        }
-        if about_the_user or asked_for:
-            shown = {fact.statement.identity for fact in holding.values()}
-            held = await self._held(tx, shelves, ask.now)
-            pieces += [
-                _fact_piece(fact, fact.statement.confidence, {"asked for": fact.statement.confidence})
-                for fact in held
-                if fact.statement.identity not in shown
-                and (fact.statement.fact_id in asked_for or (about_the_user and fact.statement.tier is Tier.L0))
-            ]
-        return pieces[: self._options.recall_facts_limit]
-
-    async def _held(self, tx: Tx, shelves: Sequence[int], now: datetime) -> list[Fact]:
-        """Every fact that holds, newest first: what a question draws on that names nothing but the user."""
-        held = latest_by_identity(await facts.holding(tx, shelves, now))
-        return sorted(held.values(), key=lambda fact: fact.valid_from, reverse=True)
-
-    async def _turns(self, tx: Tx, book: int, found: Found, ask: Ask) -> tuple[list[Piece], list[Dropped]]:
-        asked = ranking.read_question(ask.question, found.entries, found.counts_by_term)
-        ranked = ranking.rank(found.candidates, asked, ranking.DEFAULT_WEIGHTS)
-        silent = not ranking.floor(ranked, ranking.DEFAULT_WEIGHTS)
-        if silent and not ask.explain:
-            return [], []
+        pool = shelves.pooled(found, ask.session, elsewhere, ask.question, when.read(ask.question, ask.now), ask.as_of)
+        own = books.turns(ask.session).number
+        self._speakers.note(tx.scope, ask.session, {one.speaker for one in pool.candidates if one.weight == 1})
+        ranked = ranking.rank(pool.candidates, pool.question, ranking.DEFAULT_WEIGHTS)
+        personal = pool.question.personal or ranking.names_someone(pool.candidates, pool.question)
+        sure = relevance.confidence(ranked, personal=personal)
+        silent = sure.total < relevance.FLOOR
         # whoever wants reasons is told about all that was ranked; a prompt needs a few more than it shows
-        wanted = [one for one in ranked if ask.explain or one.entry not in ask.prompt]
-        wanted = wanted if ask.explain else wanted[: self._options.recall_turns_limit + SPARE_ENTRIES]
-        texts = await index.texts(tx, book, [one.entry for one in wanted], chars_max=TEXT_CHARS_READ)
-        distinct = ranking.Distinct()
-        pieces: list[Piece] = []
+        wanted = [one for one in ranked if ask.explain or not _in_context(pool.place(one.entry), own, ask)]
+        wanted = wanted if ask.explain else [] if silent else wanted[: self._options.recall_turns_limit + SPARE_ENTRIES]
+        facts_asked = FactsAsked.of(ask.question, [one.number for one in told], found)
+        insights = beliefs(ask.question, [one.number for one in had], found)
+        read = await self._read(tx, ask, facts_asked, insights, [pool.place(one.entry) for one in wanted])
         dropped: list[Dropped] = []
+        held = fact_pieces(facts_asked, read.facts, as_of=ask.as_of)[: self._options.recall_facts_limit]
+        pieces = _within(held, self._options.recall_tok_max // 2, dropped)
+        pieces += [
+            insight_piece(read.insights[place], one.score, one.parts)
+            for place, one in insights
+            if place in read.insights
+        ][: self._options.recall_insights_limit]
+        chars_max = self._options.snippet_chars_max
+        cited = [chunk_piece(one, pool.question.idf_by_term, chars_max=chars_max) for one in ask.looked_up.passages]
+        pieces += _within(cited, self._options.recall_tok_max // 2, dropped)
+        pieces += self._turns(pool, wanted, read.items, ask, silent=silent, dropped=dropped)
+        confidence = {name: round(float(value), 3) for name, value in sure._asdict().items()}
+        return Recalled(
+            pieces, dropped, confidence | {"total": round(sure.total, 3), "floor": relevance.FLOOR} if ranked else None
+        )
+
+    async def _found(
+        self, tx: Tx, ask: Ask, asked: Sequence[str], told: Sequence[int], had: Sequence[int]
+    ) -> tuple[dict[int, Found], list[str]]:
+        """What is found in every book that may be asked, and the other sessions that were asked."""
+        meaning = ask.looked_up.meaning
+        most = self._options.recall_facts_limit
+        first = [Shelf(number, most, 0, 0, near=most) for number in told]
+        first += [Shelf(number, INSIGHTS_FOUND, 0, 0, near=INSIGHTS_FOUND) for number in had]
+        turns = "turns" in ask.sources
+        if (not asked and meaning is None) or not (first or turns):
+            return {}, []
+        if not turns:
+            return await search.search(tx, first, asked, meaning), []
+        first.append(shelves.own(ask.session))
+        if not ask.user:
+            return await search.search(tx, first, asked, meaning), []
+        digests = shelves.digest(ask.user)
+        found, active = await search.search_as(
+            tx, [*first, digests], asked, meaning, user=ask.user, session=ask.session
+        )
+        elsewhere = shelves.others(ask.session, active, found.pop(digests.book, None))
+        if elsewhere:
+            found |= await search.search(tx, [shelves.other(name) for name in elsewhere], asked, meaning)
+        return found, elsewhere
+
+    async def _read(
+        self,
+        tx: Tx,
+        ask: Ask,
+        facts_asked: FactsAsked,
+        insights: Sequence[tuple[Place, Ranked]],
+        items: Sequence[Place],
+    ) -> stored.Recalled:
+        fact_books = [one.number for one in books.facts(ask.session, ask.user)]
+        every = facts_asked.every or (ask.as_of is not None and bool(facts_asked.books))
+        if not (every or facts_asked.ranked or insights or items):
+            return stored.Recalled([], {}, {})
+        wanted = Wanted(
+            [place for place, _ in facts_asked.ranked], [place for place, _ in insights], items, fact_books, every
+        )
+        as_of = ask.as_of
+        return await stored.read(tx, wanted, now=ask.now, as_of=as_of, chars_max=TEXT_CHARS_READ)
+
+    def _turns(
+        self,
+        pool: Pool,
+        wanted: Sequence[Ranked],
+        items: Mapping[Place, Text],
+        ask: Ask,
+        *,
+        silent: bool,
+        dropped: list[Dropped],
+    ) -> list[Piece]:
+        """The items to show, best first; why the others are not is added to what is dropped."""
+        distinct = relevance.Distinct()
+        pieces: list[Piece] = []
         for one in wanted:
-            text = texts[one.entry]
-            reason = UNDER_THE_FLOOR if silent else self._why_not(text, ask, len(pieces))
+            place = pool.place(one.entry)
+            if place not in items:
+                continue
+            text, session = items[place], pool.sessions[place.book]
+            elsewhere = session != ask.session
+            reason = UNDER_THE_FLOOR if silent else self._why_not(text, ask, len(pieces), elsewhere=elsewhere)
             if reason is None and not distinct.admits(text.text.casefold().split()):
                 reason = "nearly the same as a better one"
             if reason is None:
-                pieces.append(self._turn_piece(ask.session, text, one, asked.idf_by_term))
+                asked, chars_max = pool.question.idf_by_term, self._options.snippet_chars_max
+                pieces.append(turn_piece(session, text, one, asked, chars_max=chars_max, elsewhere=elsewhere))
             else:
-                dropped.append(Dropped("turn", text.ref, one.score, reason))
-        return pieces, dropped
+                dropped.append(Dropped("turn", text.ref, one.score, reason, session if elsewhere else ""))
+        return pieces
 
-    def _why_not(self, text: Text, ask: Ask, shown: int) -> str | None:
-        if turn_of(text.ref) == ask.turn:
+    def _why_not(self, text: Text, ask: Ask, shown: int, *, elsewhere: bool) -> str | None:
+        if not elsewhere and turn_of(text.ref) == ask.turn:
             return "stored by this very turn"
         if not text.text.strip():
             return "no text"
-        if text.entry in ask.prompt:
-            return "in the recent context"
+        if not elsewhere and text.entry in ask.prompt:
+            return IN_CONTEXT
         if text.digest in ask.known:
             return "in the caller's input"
         return "over recall_turns_limit" if shown >= self._options.recall_turns_limit else None
-
-    def _turn_piece(self, session: str, text: Text, ranked: Ranked, asked: Collection[str]) -> Piece:
-        shown = {
-            "session": session,
-            "turn": turn_of(text.ref),
-            "time": timestamp(text.said_at),
-            "role": text.role,
-            "text": snippet(text.text, asked, self._options.snippet_chars_max),
-        }
-        if text.speaker:
-            shown["speaker"] = text.speaker
-        tokens = min(text.tokens, self._options.snippet_chars_max) + budget.PIECE_TOKENS
-        return Piece(shown, None, text.ref, ranked.score, ranked.parts, tokens)
 
 
 def question_of(items: Sequence[Item]) -> str:
@@ -170,20 +224,8 @@ def question_of(items: Sequence[Item]) -> str:
     return text if len(text) <= QUESTION_CHARS_MAX else f"{text[:half]}\n{text[-half:]}"
 
 
-def _fact_piece(fact: Fact, score: float, parts: Mapping[str, float]) -> Piece:
-    statement = fact.statement
-    shown = {
-        "id": statement.fact_id,
-        "tier": statement.tier.value,
-        "key": statement.key,
-        "value": statement.value,
-        "confidence": f"{statement.confidence:.2f}",
-        "session": statement.evidence.session,
-        "turn": statement.evidence.turn,
-        "time": timestamp(fact.valid_from),
-    }
-    tokens = len(statement.value) // 3 + FACT_TOKENS
-    return Piece(shown, statement.fact_id, statement.record, score, parts, tokens)
+def _in_context(place: Place, own: int, ask: Ask) -> bool:
+    return place.book == own and place.entry in ask.prompt
 
 
 def _within(pieces: Sequence[Piece], room: int, dropped: list[Dropped]) -> list[Piece]:
@@ -192,18 +234,7 @@ def _within(pieces: Sequence[Piece], room: int, dropped: list[Dropped]) -> list[
     for piece in pieces:
         room -= piece.tokens
         if room < 0:
-            dropped.append(Dropped("fact", piece.ref, piece.score, "over half of recall_tok_max"))
+            dropped.append(Dropped(piece.kind, piece.ref, piece.score, "over half of recall_tok_max"))
         else:
             kept.append(piece)
     return kept
-
-
-def snippet(text: str, asked: Collection[str], chars_max: int) -> str:
-    """The text, or the part of it around the first word that was asked for, with `…` where it was cut."""
-    if len(text) <= chars_max:
-        return text
-    match = next((word for word in re.finditer(r"\w+", text) if not set(terms(word[0])).isdisjoint(asked)), None)
-    middle = match.start() if match else 0
-    start = max(0, min(middle - chars_max // 3, len(text) - chars_max))
-    cut = text[start : start + chars_max]
-    return ("…" if start else "") + cut + ("…" if start + chars_max < len(text) else "")

@@ -1,72 +1,97 @@
 """What was recalled for a prompt, and what was left out and why."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+Kind = Literal["fact", "insight", "chunk", "turn"]
+IN_CONTEXT: Final = "in the recent context"
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One recalled thing as the block shows it, with what it costs in tokens and where it came from."""
+    """One recalled thing as the block shows it, with what it costs in tokens and where it came from: `session` is that
+    of an item of another session, else ""."""
 
+    kind: Kind
     shown: dict[str, Any]
-    fact_id: str | None
     ref: str
     score: float
     parts: Mapping[str, float]
     tokens: int
+    id: str
+    session: str = ""
+
+    @property
+    def fact_id(self) -> str | None:
+        """The id of the fact that it is, if it is one."""
+        return self.id if self.kind == "fact" else None
+
+    @property
+    def is_own_turn(self) -> bool:
+        """Whether it is an item of the session itself."""
+        return self.kind == "turn" and not self.session
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
     """A candidate that is not shown, and why."""
 
-    kind: Literal["fact", "turn"]
+    kind: Kind
     ref: str
     score: float
     reason: str
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What was recalled, best first: facts before turns of the same relevance."""
+    """What was recalled, in the order in which it may stay when there is little room; within a kind, best first.
+    `confidence` says why past items are taken for an answer or not."""
 
     pieces: Sequence[Piece]
     dropped: Sequence[Dropped]
+    confidence: Mapping[str, Any] | None = None
 
-    def first(self, count: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The facts and the turns among the first so many pieces, as the block shows them."""
-        kept = self.pieces[:count]
-        return [one.shown for one in kept if one.fact_id], [one.shown for one in kept if not one.fact_id]
+    def first(self, count: int) -> dict[Kind, list[dict[str, Any]]]:
+        """The first so many pieces by kind, as the block shows them."""
+        shown: dict[Kind, list[dict[str, Any]]] = {"fact": [], "insight": [], "chunk": [], "turn": []}
+        for one in self.pieces[:count]:
+            shown[one.kind].append(one.shown)
+        return shown
 
     def tokens(self, count: int) -> int:
         """What the first so many pieces cost in the block."""
         return sum(one.tokens for one in self.pieces[:count])
 
     def among(self, count: int, refs: Collection[str]) -> set[str]:
-        """Which of these items are among the first so many pieces."""
-        return {one.ref for one in self.pieces[:count] if one.fact_id is None and one.ref in refs}
+        """Which of these items of the session are among the first so many pieces."""
+        return {one.ref for one in self.pieces[:count] if one.is_own_turn and one.ref in refs}
 
     def without(self, refs: Collection[str]) -> "Recalled":
-        """The same without these items, which the recent context shows."""
-        gone = [one for one in self.pieces if one.fact_id is None and one.ref in refs]
-        dropped = [Dropped("turn", one.ref, one.score, "in the recent context") for one in gone]
-        return Recalled([one for one in self.pieces if one not in gone], [*self.dropped, *dropped])
+        """The same without these items of the session, which the recent context shows."""
+        gone = [one for one in self.pieces if one.is_own_turn and one.ref in refs]
+        dropped = [Dropped("turn", one.ref, one.score, IN_CONTEXT) for one in gone]
+        kept = [one for one in self.pieces if one not in gone]
+        return replace(self, pieces=kept, dropped=[*self.dropped, *dropped])
 
-    def fact_ids(self, count: int) -> list[str]:
-        """The ids of the facts among the first so many pieces, each once."""
-        return list(dict.fromkeys(one.fact_id for one in self.pieces[:count] if one.fact_id))
+    def ids(self, kind: Kind, count: int) -> list[str]:
+        """The ids of this kind among the first so many pieces, each once."""
+        return list(dict.fromkeys(one.id for one in self.pieces[:count] if one.kind == kind))
 
     def explanation(self, count: int) -> dict[str, Any]:
-        """Why each candidate is shown or not, best first."""
+        """Why each candidate is shown or not, best first, and how sure recall is of the past items."""
         shown = [
-            {"ref": one.ref, "kind": "fact" if one.fact_id else "turn", "shown": at < count, "score": one.score}
+            {"ref": one.ref, "kind": one.kind, "shown": at < count, "score": one.score}
+            | ({"session": one.session} if one.session else {})
             | {"parts": {name: round(part, 4) for name, part in one.parts.items()}}
             | ({} if at < count else {"reason": "over the token budget"})
             for at, one in enumerate(self.pieces)
         ]
         dropped = [
             {"ref": one.ref, "kind": one.kind, "shown": False, "score": one.score, "reason": one.reason}
+            | ({"session": one.session} if one.session else {})
             for one in self.dropped
         ]
-        return {"candidates": sorted([*shown, *dropped], key=lambda one: -float(str(one["score"])))}
+        candidates = sorted([*shown, *dropped], key=lambda one: -float(str(one["score"])))
+        return {"candidates": candidates} | ({"confidence": self.confidence} if self.confidence else {})

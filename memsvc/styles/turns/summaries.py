@@ -16,6 +16,9 @@ SAMPLE_PATHS_MAX = 20
 ABSTRACT_NAME = ".abstract"
 OVERVIEW_NAME = ".overview"
 
+KEYS_TOLD_MAX = 20
+DIRECTORIES_TOLD_MAX = 200
+
 _PURPOSES: tuple[tuple[str, str], ...] = (
     ("events/raw", "Raw events: one JSON line for every item of every turn, whole and in order, a file for each day."),
     ("events/compact", "Summaries that replace older context in the prompt; the raw events they stand for are kept."),
@@ -100,12 +103,22 @@ def abstract(shelf: Shelf, session_root: str, notes: Mapping[str, str]) -> str:
     return " ".join(words[:ABSTRACT_WORDS_MAX])
 
 
-def overview(shelf: Shelf, now: datetime) -> str:
-    """What is where, as one line of JSON behind a fixed opening."""
+def overview(shelf: Shelf, within: Sequence[Shelf], now: datetime) -> str:
+    """What is where, as one line of JSON behind a fixed opening, 2,000 words at the most; `within` are the directories
+    inside this one."""
     body = {
         "generated_at": timestamp(now),
         "path": shelf.path,
         "stats": {"files": shelf.files, "directories": shelf.directories, "total_bytes": shelf.size_bytes},
+        "directories": [
+            {
+                "path": one.path,
+                "files": one.files,
+                "total_bytes": one.size_bytes,
+                "updated_at": timestamp(one.updated_at),
+            }
+            for one in sorted(within, key=lambda one: one.path)[:DIRECTORIES_TOLD_MAX]
+        ],
         "sample_paths": list(shelf.samples),
     }
     return "Directory overview snapshot: " + orjson.dumps(body).decode()

@@ -1,14 +1,29 @@
 """All that this style publishes, put together."""
 
-from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
-from memsvc.core.tools import Published
+from memsvc.core.ports import Clock, Llm, Meter, Passages, TokenCounter
+from memsvc.core.tools import Job, Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
+from memsvc.styles.turns.allowance import Allowance
+from memsvc.styles.turns.budget import Costs
+from memsvc.styles.turns.compaction import Compaction
+from memsvc.styles.turns.digests import Digests
+from memsvc.styles.turns.enrichment import EXTRACT_JOB, Enrichment
+from memsvc.styles.turns.fact_tools import FactTools, fact_tools
 from memsvc.styles.turns.follow_up import FollowUp
+from memsvc.styles.turns.forgetting import Forgetting
+from memsvc.styles.turns.import_tools import import_tools
+from memsvc.styles.turns.importing import Importing
 from memsvc.styles.turns.listing import Listing
 from memsvc.styles.turns.maintenance import Maintenance
+from memsvc.styles.turns.operation_tools import OperationTools, operation_tools
+from memsvc.styles.turns.operations import Operations
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.turn_tools import turn_tools
+from memsvc.styles.turns.rebuilding import Rebuilding
+from memsvc.styles.turns.recall import Recall
+from memsvc.styles.turns.rewording import SUMMARISE_JOB, Rewording
+from memsvc.styles.turns.shadow_tools import ShadowTools, shadow_tools
+from memsvc.styles.turns.turn_tools import TurnTools, turn_tools
 from memsvc.styles.turns.turns import TurnMemory
 
 
@@ -21,13 +36,55 @@ def published(
     *,
     embedding: Embedding | None = None,
     llm: Llm | None = None,
+    passages: Passages | None = None,
 ) -> Published:
-    """The memory tools, and the jobs that follow turns. `llm` is the model that reads them, if one shall."""
-    del llm
-    follow_up = FollowUp([], clock, embeds=embedding is not None)
-    memory = TurnMemory(database, clock, tokens, meter, options, follow_up=follow_up, embedding=embedding)
-    maintenance = Maintenance(database, clock, options)
-    return Published(
-        tools=turn_tools(memory, maintenance, Listing(database), clock, options),
-        jobs=[*follow_up.jobs],
+    """The memory tools, and the jobs that follow turns. `llm` is the model that reads them, if one shall; `passages`
+    finds what callers' files say, for those who ask for it."""
+    costs, embeds = Costs(tokens, options.media_tok), embedding is not None
+    asking = _asking(database, clock, tokens, meter, options, llm, embeds=embeds) if llm is not None else []
+    asked_after = {name: [job.name for job in asking if job.name == name] for name in (EXTRACT_JOB, SUMMARISE_JOB)}
+    compaction = Compaction(database, clock, costs, meter, options, then=asked_after[SUMMARISE_JOB])
+    follow_up = FollowUp(
+        [compaction.follow_up, Digests(database, clock, options).follow_up],
+        clock,
+        embeds=embeds,
+        after_each_turn=asked_after[EXTRACT_JOB],
     )
+    recall = Recall(meter, options, embedding=embedding, passages=passages)
+    memory = TurnMemory(database, clock, tokens, meter, options, follow_up=follow_up, recall=recall)
+    maintenance = Maintenance(database, clock, options, compaction)
+    functions = TurnTools(memory, maintenance, Listing(database, clock), clock, options)
+    operations = Operations(database, clock, options)
+    rebuilding = Rebuilding(database, clock, tokens, options)
+    importing = Importing(database, clock, tokens, options, follow_up, rebuilding)
+    shadows = ShadowTools(database, functions, rebuilding, clock, meter, options, costs=costs)
+    return Published(
+        tools=[
+            *turn_tools(functions),
+            *operation_tools(OperationTools(functions, memory, operations, clock, options)),
+            *fact_tools(FactTools(Forgetting(database, clock, options, recall), clock)),
+            *import_tools(importing),
+            *(shadow_tools(shadows) if options.shadow.enabled else []),
+        ],
+        jobs=[*follow_up.jobs, *maintenance.jobs(), *asking],
+    )
+
+
+def _asking(
+    database: Database,
+    clock: Clock,
+    tokens: TokenCounter,
+    meter: Meter,
+    options: TurnOptions,
+    llm: Llm,
+    *,
+    embeds: bool,
+) -> list[Job]:
+    """The jobs that ask a model, which share what a tenant may ask a day."""
+    allowance = Allowance(database, clock, meter, options.heuristic.calls_a_day)
+    costs = Costs(tokens, options.media_tok)
+    asking = [Rewording(database, llm, clock, costs, options, allowance).job]
+    if options.heuristic.enabled:
+        enrichment = Enrichment(database, llm, clock, tokens, meter, options, allowance=allowance, embeds=embeds)
+        asking.append(enrichment.job)
+    return asking

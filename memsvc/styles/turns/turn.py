@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from memsvc.core.items import Item, digest, role_of, speaker_of, text_of
 from memsvc.store.index import NewEntry
@@ -28,31 +29,21 @@ class Turn:
         """Each item with its event id, inputs first."""
         return [(event, item) for event, _, item in self._events()]
 
-    def lines(self, now: datetime) -> list[bytes]:
-        """The line of each item in the event file."""
-        return [layout.event_line(event, self.turn, self.user, way, item, now) for event, way, item in self._events()]
+    def lines(self, now: datetime, result: Any) -> list[bytes]:
+        """The line of each item in the event file; the last one holds the `result` that the turn is answered with."""
+        events = self._events()
+        results = [None] * (len(events) - 1) + [result]
+        return [
+            layout.event_line(event, self.turn, self.user, way, item, now, result=one)
+            for (event, way, item), one in zip(events, results, strict=True)
+        ]
 
     def entries(self, lines: Sequence[bytes], span: Span, costs: Costs, now: datetime) -> list[NewEntry]:
         """The entry of each item, whose lines stand one behind the other from the start of the span."""
         entries = []
         start = span.start
         for (event, item), line in zip(self.items(), lines, strict=True):
-            role = role_of(item)
-            text = text_of(item) if role in _FINDABLE_ROLES else ""
-            entries.append(
-                NewEntry(
-                    ref=event,
-                    text=text[:SAID_BY_TOOLS_CHARS_MAX] if role == "tool" else text,
-                    said_at=said_at(item) or now,
-                    role=role,
-                    speaker=speaker_of(item),
-                    digest=digest(item),
-                    tokens=costs.item(item),
-                    stream=span.stream,
-                    start=start,
-                    size_bytes=len(line),
-                )
-            )
+            entries.append(entry_of(event, item, (span.stream, start, len(line)), costs, now))
             start += len(line)
         return entries
 
@@ -63,6 +54,25 @@ class Turn:
             for way, items in sides
             for number, item in enumerate(items)
         ]
+
+
+def entry_of(event: str, item: Item, place: tuple[int, int, int], costs: Costs, now: datetime) -> NewEntry:
+    """The entry of an item; `place` is the stream, start and size of its line."""
+    role = role_of(item)
+    text = text_of(item) if role in _FINDABLE_ROLES else ""
+    stream, start, size_bytes = place
+    return NewEntry(
+        ref=event,
+        text=text[:SAID_BY_TOOLS_CHARS_MAX] if role == "tool" else text,
+        said_at=said_at(item) or now,
+        role=role,
+        speaker=speaker_of(item),
+        digest=digest(item),
+        tokens=costs.item(item),
+        stream=stream,
+        start=start,
+        size_bytes=size_bytes,
+    )
 
 
 def said_at(item: Item) -> datetime | None:

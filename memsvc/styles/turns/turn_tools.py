@@ -1,10 +1,8 @@
 """The turn memory tools: from arguments to memory and back."""
 
-import secrets
-from typing import Any
+from dataclasses import asdict
 
 from memsvc.core.errors import invalid
-from memsvc.core.items import Item, longest_text, normalise_item, user_message
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Tool
@@ -19,11 +17,12 @@ from memsvc.styles.turns.contract import (
     MaintenanceResult,
     SessionArguments,
 )
-from memsvc.styles.turns.history import Conversation, cut
+from memsvc.styles.turns.given import conversation_of, items_of, moment_of, new_turn_id
+from memsvc.styles.turns.history import cut
 from memsvc.styles.turns.listing import Listing
 from memsvc.styles.turns.maintenance import Maintenance
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.turns import TurnMemory
+from memsvc.styles.turns.turns import Look, TurnMemory
 
 NOT_IDEMPOTENT = "no turn_id was given, so one was made: sending this call again would store the turn a second time"
 
@@ -41,7 +40,7 @@ class TurnTools:
         self._options = options
 
     async def before_turn(self, scope: Scope, asked: BeforeTurnArguments) -> BeforeTurnResult:
-        conversation = self._conversation(asked)
+        conversation = conversation_of(asked, self._options)
         prepared = await self._memory.before_turn(
             scope,
             session=asked.session_id,
@@ -50,28 +49,28 @@ class TurnTools:
             conversation=conversation,
             instructions=asked.base_instructions,
             max_input_tok=asked.max_input_tok if asked.max_input_tok > 0 else self._options.max_input_tok,
-            explain=asked.explain,
+            look=Look(moment_of(asked.as_of, "as_of"), frozenset(asked.sources), asked.explain),
         )
         return BeforeTurnResult(
-            turn_id=asked.turn_id or self._new_turn_id(),
+            turn_id=asked.turn_id or new_turn_id(self._clock.now()),
             input_items=prepared.input_items,
             recall_fact_ids=prepared.fact_ids,
-            recall_insight_ids=[],
+            recall_insight_ids=prepared.insight_ids,
             context_token_count=prepared.tokens,
             explanation=prepared.explanation,
         )
 
     async def after_turn(self, scope: Scope, asked: AfterTurnArguments) -> AfterTurnResult:
-        outputs = self._items(asked.output_items, "output_items")
-        inputs = self._items(asked.input_items, "input_items")
-        whole = self._items(asked.conversation_items, "conversation_items")
+        outputs = items_of(asked.output_items, "output_items", self._options)
+        inputs = items_of(asked.input_items, "input_items", self._options)
+        whole = items_of(asked.conversation_items, "conversation_items", self._options)
         current = cut(whole, asked.current_input_start, asked.current_input_count).current if whole else None
         if not (inputs or outputs or current):
             raise invalid("a turn needs input_items, conversation_items or output_items")
         stored = await self._memory.after_turn(
             scope,
             session=asked.session_id,
-            turn=asked.turn_id or self._new_turn_id(),
+            turn=asked.turn_id or new_turn_id(self._clock.now()),
             user=asked.user_id,
             given=inputs if current is None else current,
             exact=current is not None,
@@ -81,7 +80,7 @@ class TurnTools:
 
     async def run_maintenance(self, scope: Scope, asked: SessionArguments) -> MaintenanceResult:
         done = await self._maintenance.run(scope, asked.session_id)
-        return MaintenanceResult(ok=True, expired_facts=done.expired_facts, summaries_written=done.summaries_written)
+        return MaintenanceResult(ok=True, **asdict(done))
 
     async def list_dir(self, scope: Scope, asked: ListDirArguments) -> ListDirResult:
         found = await self._listing.directories(
@@ -100,45 +99,9 @@ class TurnTools:
             ]
         )
 
-    def _conversation(self, asked: BeforeTurnArguments) -> Conversation:
-        whole = self._items(asked.conversation_items, "conversation_items")
-        if whole:
-            conversation = cut(whole, asked.current_input_start, asked.current_input_count)
-            if not conversation.current:
-                raise invalid("current_input_start leaves no current input in conversation_items")
-            return conversation
-        given = asked.current_input
-        if isinstance(given, str):
-            given = [user_message(given)] if given.strip() else []
-        elif isinstance(given, dict):
-            given = [given]
-        elif not isinstance(given, list):
-            raise invalid("current_input must be an array of response items or a string")
-        if not given and asked.current_input_text.strip():
-            given = [user_message(asked.current_input_text)]
-        if not given:
-            raise invalid("current_input is required when conversation_items is empty")
-        return Conversation([], self._items(given, "current_input"))
 
-    def _items(self, given: list[Any], name: str) -> list[Item]:
-        if len(given) > self._options.items_max:
-            raise invalid(f"{name} may hold {self._options.items_max} items at the most, not {len(given)}")
-        items = [normalise_item(item, f"{name}[{index}]") for index, item in enumerate(given)]
-        most = self._options.text_chars_max
-        for index, item in enumerate(items):
-            if longest_text(item) > most:
-                raise invalid(f"{name}[{index}] holds a text of {longest_text(item)} characters; {most} at the most")
-        return items
-
-    def _new_turn_id(self) -> str:
-        return f"turn-{int(self._clock.now().timestamp() * 1000)}-{secrets.token_hex(3)}"
-
-
-def turn_tools(
-    memory: TurnMemory, maintenance: Maintenance, listing: Listing, clock: Clock, options: TurnOptions
-) -> list[Tool]:
+def turn_tools(functions: TurnTools) -> list[Tool]:
     """The tools of a turn and of a session."""
-    functions = TurnTools(memory, maintenance, listing, clock, options)
     logged = frozenset({"project", "session_id", "turn_id", "user_id", "path"})
     return [
         Tool(
@@ -179,8 +142,9 @@ def turn_tools(
             name="memory_run_maintenance",
             title="Maintain a session",
             description=(
-                "Remove facts that are past their day and refresh the summaries of a session's directories. Call it "
-                "about daily, or when the agent is idle."
+                "Summarise older context, pack events of days gone by, remove facts that are past their day, work out "
+                "insights, and refresh the summaries of a session's directories. Call it about daily, or when the "
+                "agent is idle. Safe to repeat."
             ),
             arguments=SessionArguments,
             result=MaintenanceResult,

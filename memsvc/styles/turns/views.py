@@ -6,16 +6,19 @@ from typing import Any
 import orjson
 
 from memsvc.core.facts import Fact, latest_by_identity
-from memsvc.core.paths import decode_segment
+from memsvc.core.paths import check_identifier, decode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Rendered
-from memsvc.store import facts, sessions
+from memsvc.store import context, facts, index, insights, sessions
 from memsvc.store.database import Database, Tx
+from memsvc.store.insights import Insight
+from memsvc.store.locks import session_lock
 from memsvc.store.sessions import Session
 from memsvc.styles.turns import books
 from memsvc.styles.turns.layout import ROOT, fact_fields, session_root, timestamp
 from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.policy import own_policy, policy_of
 
 RENDERED = (
     "indexes/active_facts.json",
@@ -25,26 +28,27 @@ RENDERED = (
     "meta/watermarks.json",
     "runtime/context/current.jsonl",
 )
+POLICY = "meta/policy.json"
+COMPACT_POINTER = "runtime/context/latest_compact_pointer.json"
 
 
 class TurnViews:
-    """Reads a session's rendered files; a session that has no turn has none."""
+    """Reads a session's rendered files; a session that has neither a turn nor a policy has none. Its policy can be
+    written too."""
 
     def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
         self._database = database
         self._clock = clock
         self._options = options
-        renderers = (
-            self._active_facts,
-            self._metrics,
-            self._policy,
-            self._state,
-            self._watermarks,
-            self._context,
-        )
-        self._renderers: dict[str, Callable[[Tx, Session], Awaitable[bytes]]] = dict(
-            zip(RENDERED, renderers, strict=True)
-        )
+        self._renderers: dict[str, Callable[[Tx, Session], Awaitable[bytes]]] = {
+            "indexes/active_facts.json": self._active_facts,
+            "meta/metrics.json": self._metrics,
+            POLICY: self._policy,
+            "meta/state.json": self._state,
+            "meta/watermarks.json": self._watermarks,
+            "runtime/context/current.jsonl": self._context,
+            COMPACT_POINTER: self._compact_pointer,
+        }
 
     async def read(self, scope: Scope, path: str) -> Rendered | None:
         """The rendered file at this path, if it is one of a session's."""
@@ -53,7 +57,7 @@ class TurnViews:
             return None
         async with self._database.begin(scope, read_only=True) as tx:
             found = await sessions.find(tx, session)
-            if found is None:
+            if found is None or place not in rendered_names(found):
                 return None
             return Rendered(path, found.updated_at, await self._renderers[place](tx, found))
 
@@ -71,55 +75,76 @@ class TurnViews:
                 return []
             root = session_root(session)
             return [
-                Rendered(f"{root}/{name}", found.updated_at, await self._renderers[name](tx, found)) for name in within
+                Rendered(f"{root}/{name}", found.updated_at, await self._renderers[name](tx, found))
+                for name in rendered_names(found)
+                if name in within
             ]
+
+    def takes(self, path: str) -> bool:
+        """True for the policy of a session, whether or not the session is there yet."""
+        session, place = split(path)
+        return session is not None and place == POLICY
+
+    async def write(self, scope: Scope, path: str, content: bytes) -> None:
+        """Set the policy of a session; INVALID_CONTENT, saying what is wrong, when it cannot be one. What the session
+        has learnt already keeps its day."""
+        session, _ = split(path)
+        assert session is not None
+        check_identifier(session, "session_id")
+        own = own_policy(content, self._options)
+        async with self._database.begin(
+            scope, locks=[session_lock(session)], lock_timeout_ms=self._options.session_lock_timeout_ms
+        ) as tx:
+            await sessions.set_policy(tx, session, own, now=self._clock.now())
 
     async def _state(self, tx: Tx, session: Session) -> bytes:
         turns = await sessions.processed_turns(tx, session.session, most=self._options.max_processed_turns)
         return _json(
             {
                 "version": 1,
-                "latest_turn_id": session.latest_turn,
+                "latest_turn_id": session.latest_turn or None,
                 "processed_turn_ids": turns,
-                "last_compact_at": None,
+                "last_compact_at": session.compacted_at and timestamp(session.compacted_at),
                 "last_maintenance_at": session.last_maintenance_at and timestamp(session.last_maintenance_at),
                 "updated_at": timestamp(session.updated_at),
             }
         )
 
     async def _policy(self, tx: Tx, session: Session) -> bytes:
-        return _json(
-            {
-                "version": 1,
-                "timezone": "UTC",
-                "tiers": {
-                    "L0": {"retention_days": 0, "sweep": False},
-                    "L1": {"retention_days": self._options.l1_retention_days, "sweep": True},
-                    "L2": {"retention_days": self._options.l2_retention_days, "sweep": True},
-                },
-                "summary": {
-                    "abstract_words_min": 100,
-                    "abstract_words_max": 200,
-                    "refresh_interval_minutes": self._options.summary_refresh_interval_minutes,
-                },
-            }
-        )
+        return _json(policy_of(session.policy, self._options).model_dump())
 
     async def _watermarks(self, tx: Tx, session: Session) -> bytes:
-        recent = await sessions.recent(tx, session.session, books.turns(session.session).number, most=1)
+        book = books.turns(session.session).number
+        running = await context.read(tx, session.session, book, most=max(self._options.recent_context_items, 1))
+        latest = running.items[-1] if running.items else None
+        consolidated = await index.texts(tx, book, [session.consolidated_entry - 1], chars_max=0)
+        event = next((text.ref for text in consolidated.values()), None)
         return _json(
             {
                 "updated_at": timestamp(session.updated_at),
-                "last_raw_event_id": recent[-1].ref if recent else None,
-                "last_processed_turn_id": session.latest_turn,
+                "last_raw_event_id": latest and latest.ref,
+                "last_raw_event_ts": latest and orjson.loads(latest.line)["ts"],
+                "last_processed_turn_id": session.latest_turn or None,
+                "last_consolidated_at": session.consolidated_at and timestamp(session.consolidated_at),
+                "last_consolidated_event_id": event,
                 "raw_event_count": session.counters.get("items", 0),
+                "runtime_context_count": min(len(running.items), self._options.recent_context_items)
+                + (running.summary is not None),
                 "turn_count": session.turns,
                 "active_fact_count": len(await self._facts(tx, session)),
+                "insight_count": len(await self._insights(tx, session)),
             }
         )
 
     async def _metrics(self, tx: Tx, session: Session) -> bytes:
-        return _json({"updated_at": timestamp(session.updated_at)} | dict(sorted(session.counters.items())))
+        behind = await context.next_entry(tx, books.turns(session.session).number) - session.consolidated_entry
+        counted = {"consolidation_lag_events": max(behind, 0)} | dict(session.counters)
+        return _json({"updated_at": timestamp(session.updated_at)} | dict(sorted(counted.items())))
+
+    async def _compact_pointer(self, tx: Tx, session: Session) -> bytes:
+        assert session.summary is not None
+        assert session.compacted_at is not None
+        return _json({"last_compact_at": timestamp(session.compacted_at), "compact_file": session.summary["path"]})
 
     async def _active_facts(self, tx: Tx, session: Session) -> bytes:
         held: dict[str, Any] = {}
@@ -131,19 +156,24 @@ class TurnViews:
         return _json({"updated_at": timestamp(session.updated_at), "facts": held})
 
     async def _context(self, tx: Tx, session: Session) -> bytes:
-        recent = await sessions.recent(
-            tx,
-            session.session,
-            books.turns(session.session).number,
-            most=self._options.recent_context_items,
-        )
-        return b"".join(item.line for item in recent)
+        book = books.turns(session.session).number
+        running = await context.read(tx, session.session, book, most=self._options.recent_context_items)
+        return (running.summary or b"") + b"".join(item.line for item in running.items)
+
+    async def _insights(self, tx: Tx, session: Session) -> list[Insight]:
+        shelves = books.insights(session.session, session.user_id)
+        return await insights.of_books(tx, [book.number for book in shelves], self._clock.now())
 
     async def _facts(self, tx: Tx, session: Session) -> list[Fact]:
         """The facts that hold, oldest first; of two books' facts of one identity the newer one."""
         now = self._clock.now()
         shelves = books.facts(session.session, session.user_id)
         return list(latest_by_identity(await facts.holding(tx, [book.number for book in shelves], now)).values())
+
+
+def rendered_names(session: Session) -> list[str]:
+    """The rendered files that a session has, as paths inside its directory."""
+    return [*RENDERED, COMPACT_POINTER] if session.summary is not None else list(RENDERED)
 
 
 def split(path: str) -> tuple[str | None, str]:

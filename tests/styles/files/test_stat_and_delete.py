@@ -150,8 +150,10 @@ async def test_what_memory_keeps_is_read_but_neither_written_nor_deleted(files: 
     for entry in kept:
         read = await files("read", path=entry["path"])
         assert (len(read["content"].encode()), read["content_encoding"]) == (entry["size"], "utf-8")
+        ours = entry["path"] == "/memory/s1/meta/policy.json"  # the one that callers write, as a whole
         for mode in ("APPEND", "OVERWRITE", "TRUNCATE"):
-            await files.refuses("PERMISSION_DENIED", "write", path=entry["path"], content="x", mode=mode)
+            code = ("INVALID_CONTENT" if mode == "TRUNCATE" else "INVALID_ARGUMENT") if ours else "PERMISSION_DENIED"
+            await files.refuses(code, "write", path=entry["path"], content="x", mode=mode)
         await files.refuses("PERMISSION_DENIED", "delete", path=entry["path"])
     for directory in [entry["path"] for entry in listed["entries"] if entry["type"] == "DIRECTORY"] + ["/memory"]:
         await files.refuses("PERMISSION_DENIED", "delete", path=directory, recursive=True)

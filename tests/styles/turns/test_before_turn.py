@@ -293,3 +293,17 @@ async def test_projects_and_tenants_share_nothing(door: Door, other_scope: Scope
     ):
         assert len(prepared["input_items"]) == 1
     assert (await other("memory_list_dir_with_abstract", session_id="s1"))["summaries"] == []
+
+
+async def test_explain_says_which_limit_left_something_out(opened: Opened) -> None:
+    door = opened(recent_context_items=2)
+    for turn in range(6):
+        await say(door, f"t{turn}", f"Bees number {turn} live in Zanzibar, beside the old harbour.", answer="Yes.")
+    question = "Which bees live in Zanzibar?"
+    roomy = (await ask(door, question, explain=True))["explanation"]["limits"]
+    assert (roomy["block_cut_by"], roomy["history_dropped"], roomy["recent_dropped"]) == (None, 0, 0)
+    assert 0 < roomy["block_tok"] <= roomy["block_tok_max"]
+    tight = (await ask(door, question, explain=True, max_input_tok=40))["explanation"]["limits"]
+    assert tight["block_cut_by"] == "max_input_tok"
+    small = opened(recent_context_items=2, recall_tok_max=260)
+    assert (await ask(small, question, explain=True))["explanation"]["limits"]["block_cut_by"] == "recall_tok_max"

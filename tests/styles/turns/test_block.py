@@ -28,11 +28,11 @@ HOSTILE = [
 
 
 def built(text: str) -> list[Item]:
-    return block.build([{"id": "f", "value": text}], [{"turn": "t", "text": text}])
+    return block.build({"fact": [{"id": "f", "value": text}], "turn": [{"turn": "t", "text": text}]})
 
 
 def test_nothing_recalled_makes_no_block() -> None:
-    assert block.build([], []) == []
+    assert block.build({}) == []
 
 
 @given(st.one_of(st.sampled_from(HOSTILE), st.text()))

@@ -89,8 +89,8 @@ def test_a_value_longer_than_128_bytes_is_no_fact() -> None:
         {"type": "function_call_output", "role": "user", "call_id": "c", "output": "my name is Tool"},
         {"type": "function_call", "name": "f", "call_id": "c", "arguments": '{"x": "my name is Call"}'},
         user("", metadata={"note": "my name is Metadata"}),
-        block.build([{"id": "x", "value": "my name is Recalled"}], [])[1],
-        block.build([], [{"text": "well\nmy name is Recalled"}])[1],
+        block.build({"fact": [{"id": "x", "value": "my name is Recalled"}]})[1],
+        block.build({"turn": [{"text": "well\nmy name is Recalled"}]})[1],
     ],
     ids=["assistant", "developer", "system", "output", "output as user", "call", "metadata", "block", "block turn"],
 )

@@ -69,6 +69,7 @@ async def test_the_records_of_facts_stand_in_the_file_of_their_tier(door: Door, 
         "source_turn_id": "t1",
         "source_item_id": "t1-in-0",
         "source_user_id": "u1",
+        "cues": "name called who am i",
     }
     [task] = await file_records(door, L1)
     assert (task["value"], task["expires_at"]) == ("milk", "2026-01-06T00:00:00Z")
@@ -254,6 +255,8 @@ async def test_after_two_days_what_was_for_the_day_is_gone_and_the_name_is_not(
     assert await admin.fetchval("SELECT count(*) FROM entries WHERE role = 'fact' AND text LIKE '%milk%'") == 0
     assert await admin.fetchval("SELECT count(*) FROM postings p JOIN books b USING (tenant, project, book)"
                                 " WHERE b.name LIKE 'facts/%' AND p.term = 'milk'") == 0  # fmt: skip
+    assert await admin.fetchval("SELECT count(*) FROM fresh_terms AS f JOIN books b USING (tenant, project, book)"
+                                " WHERE b.name LIKE 'facts/%' AND 'milk' = ANY (f.terms)") == 0  # fmt: skip
     clock.advance(days=30)
     await door("memory_run_maintenance", session_id="s1")
     assert values(await ask(door, question, user_id="u1")) == ["Ada"]

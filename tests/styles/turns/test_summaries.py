@@ -64,10 +64,11 @@ def test_directories_count_what_lies_below_them_and_not_what_lies_beside() -> No
 
 
 def test_an_overview_says_what_is_there_as_json() -> None:
-    text = summaries.overview(shelf(ROOT, "/memory/s1/f", size_bytes=3), NOW)
+    text = summaries.overview(shelf(ROOT, "/memory/s1/f", size_bytes=3), [shelf(f"{ROOT}/a", size_bytes=2)], NOW)
     assert orjson.loads(text.removeprefix("Directory overview snapshot: ")) == {
         "generated_at": "2026-01-05T12:00:00Z",
         "path": ROOT,
         "stats": {"files": 1, "directories": 0, "total_bytes": 3},
+        "directories": [{"path": f"{ROOT}/a", "files": 0, "total_bytes": 2, "updated_at": "2026-01-05T12:00:00Z"}],
         "sample_paths": ["/memory/s1/f"],
     }

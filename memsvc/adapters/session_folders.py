@@ -1,0 +1,85 @@
+"""Session folders on this machine's disk: found and read, and nothing that a link or an odd name leads to."""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.paths import check_identifier, decode_segment
+
+FILE_BYTES_MAX = 64 * 1024 * 1024
+_MARKS = ("meta", "events", "memory_tiers", "log.jsonl", "context.jsonl", "memory_facts.jsonl", "meta.json")
+
+
+@dataclass(slots=True)
+class Folder:
+    """A session on disk: its name, where it lies, and what in it was passed over, with why."""
+
+    session: str
+    path: Path
+    passed_over: dict[str, str] = field(default_factory=dict)
+
+    def read(self) -> dict[str, bytes]:
+        """Its files by their names within it. UNAVAILABLE when one cannot be read: it must not look empty."""
+        return {path.relative_to(self.path).as_posix(): _content(path) for path in self._files(self.path)}
+
+    def _files(self, directory: Path) -> Iterator[Path]:
+        for entry in sorted(os.scandir(directory), key=lambda one: one.name):
+            name = Path(entry.path).relative_to(self.path).as_posix()
+            if entry.is_symlink():
+                self.passed_over[name] = "a symbolic link"
+            elif entry.is_dir(follow_symlinks=False):
+                yield from self._files(Path(entry.path))
+            elif not entry.is_file(follow_symlinks=False):
+                self.passed_over[name] = "not a file"
+            elif entry.stat(follow_symlinks=False).st_size > FILE_BYTES_MAX:
+                self.passed_over[name] = f"larger than {FILE_BYTES_MAX} bytes"
+            else:
+                yield Path(entry.path)
+
+
+def folders(root: Path) -> list[Folder]:
+    """The sessions at a place: of a folder that holds `memory`, of that folder itself, or the one session that it is.
+
+    INVALID_ARGUMENT where there is none, INVALID_PATH for a session whose name cannot be an identifier.
+    """
+    if not root.is_dir():
+        raise invalid("there is no such folder")
+    inner = root / "memory"
+    if inner.is_dir() and not inner.is_symlink():
+        root = inner
+    if _is_session(root):
+        return [Folder(session_name(root.resolve().name), root)]
+    found = [
+        Folder(session_name(entry.name), Path(entry.path))
+        for entry in sorted(os.scandir(root), key=lambda one: one.name)
+        if entry.is_dir(follow_symlinks=False) and _is_session(Path(entry.path))
+    ]
+    if not found:
+        raise invalid("no session is in this folder", recovery="name the folder that holds memory/, or one session")
+    return found
+
+
+def session_name(name: str) -> str:
+    """The session that a folder is named after; `%` stands for an encoded byte, as in the paths of this service."""
+    session = decode_segment(name) if "%" in name else name
+    if session is None:
+        raise MemsvcError(Code.INVALID_PATH, "a session's folder has a name that no session can have")
+    return check_identifier(session, "the name of a session's folder")
+
+
+def _is_session(directory: Path) -> bool:
+    return any((directory / mark).exists() for mark in _MARKS) or any(directory.glob("legacy*.json*"))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise MemsvcError(Code.INVALID_PATH, "a file of the folder was replaced while it was read")
+            return file.read()
+    except OSError as error:
+        raise MemsvcError(Code.UNAVAILABLE, f"{path.name}: cannot be read: {error.strerror}") from error

@@ -1,0 +1,129 @@
+"""`memsvc import` and `memsvc shadow-report`: from a memory that clients kept themselves to this one."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from memsvc.adapters.clock import SystemClock
+from memsvc.adapters.session_folders import Folder, folders
+from memsvc.adapters.tokens import O200kCounter
+from memsvc.cli_options import Config, DataDir, Owner, owner_of, settings_of, with_database
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.paths import check_identifier, check_project
+from memsvc.core.scope import Scope
+from memsvc.core.tools import DEFAULT_PROJECT
+from memsvc.settings import Settings
+from memsvc.store.database import Database
+from memsvc.styles.turns import legacy
+from memsvc.styles.turns.follow_up import FollowUp
+from memsvc.styles.turns.import_tools import told
+from memsvc.styles.turns.importing import Imported, Importing
+from memsvc.styles.turns.rebuilding import Rebuilding
+from memsvc.styles.turns.shadow_tools import report
+
+Json = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
+Project = Annotated[str, typer.Option(help="The project.")]
+
+
+def import_folder(
+    folder: Annotated[Path, typer.Argument(help="A folder that holds memory/, or one session's folder.")],
+    project: Project = DEFAULT_PROJECT,
+    session: Annotated[str | None, typer.Option(help="The name that a single session gets.")] = None,
+    tenant: Owner = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be imported.")] = False,
+    as_json: Json = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Import sessions that a client-side SDK kept as folders. Run again, it goes on where it stood.
+
+    The memory of whom, is told by --tenant, or by a key: the variable MEMSVC_API_KEY, else the one that is asked for.
+    """
+    settings = settings_of(config, data_dir=data_dir)
+    found = folders(folder)
+    if session is not None and len(found) > 1:
+        raise invalid("--session names one session, and there are several in this folder")
+    names = [check_identifier(session, "--session")] if session is not None else [one.session for one in found]
+
+    async def work(database: Database) -> dict[str, Imported]:
+        scope = Scope(await owner_of(database, settings, tenant, project), check_project(project))
+        importing = _importing(database, settings)
+        done: dict[str, Imported] = {}
+        with Progress(console=Console(stderr=True), disable=as_json or not sys.stderr.isatty()) as progress:
+            for name, one in zip(names, found, strict=True):
+                done[name] = await _import(importing, scope, name, one, progress, dry_run=dry_run)
+        return done
+
+    _tell(with_database(settings, work), found, dry_run=dry_run, as_json=as_json)
+
+
+async def _import(
+    importing: Importing, scope: Scope, name: str, folder: Folder, progress: Progress, *, dry_run: bool
+) -> Imported:
+    reading = legacy.read(folder.read())
+    task = progress.add_task(name, total=None)
+    return await importing.run(
+        scope, name, reading, dry_run=dry_run, advance=lambda turns: progress.advance(task, turns)
+    )
+
+
+def _importing(database: Database, settings: Settings) -> Importing:
+    clock, tokens, options = SystemClock(), O200kCounter(), settings.settings.mcp.memory
+    follow_up = FollowUp([], clock, embeds=False)  # a server's sweep finds what lacks vectors
+    return Importing(database, clock, tokens, options, follow_up, Rebuilding(database, clock, tokens, options))
+
+
+def _tell(done: dict[str, Imported], found: Sequence[Folder], *, dry_run: bool, as_json: bool) -> None:
+    passed_over = {name: one.passed_over for name, one in zip(done, found, strict=True)}
+    if as_json:
+        sessions: dict[str, Any] = {
+            name: told(one).model_dump() | {"passed_over": passed_over[name]} for name, one in done.items()
+        }
+        print(orjson.dumps({"dry_run": dry_run, "sessions": sessions}).decode())
+        return
+    total: Counter[str] = Counter()
+    for name, one in done.items():
+        total.update(one.counts)
+        for broken in one.broken[: legacy.BROKEN_SHOWN_MAX]:
+            print(f"{name}: {broken.file}:{broken.line}: {broken.why}", file=sys.stderr)
+        for turn in one.conflicts:
+            print(f"{name}: turn {turn} is here with other items and was left as it is", file=sys.stderr)
+        for file, why in [*passed_over[name].items(), *((file, "none of a session's files") for file in one.unknown)]:
+            print(f"{name}: {file}: passed over: {why}", file=sys.stderr)
+    print(f"sessions\t{len(done)}")
+    for kind, count in sorted((+total).items()):
+        print(f"{kind}\t{count}")
+    print(f"broken\t{sum(len(one.broken) for one in done.values())}")
+    print(f"conflicts\t{sum(len(one.conflicts) for one in done.values())}")
+
+
+def shadow_report(
+    project: Project = DEFAULT_PROJECT,
+    tenant: Owner = None,
+    as_json: Json = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Say how far clients' own memory and this one agreed, as memory_shadow_compare found."""
+    settings = settings_of(config, data_dir=data_dir)
+
+    async def work(database: Database) -> dict[str, Any]:
+        scope = Scope(await owner_of(database, settings, tenant, project), check_project(project))
+        rebuilding = Rebuilding(database, SystemClock(), O200kCounter(), settings.settings.mcp.memory)
+        return (await report(database, scope, await rebuilding.sessions(scope))).model_dump()
+
+    found = with_database(settings, work)
+    if as_json:
+        print(orjson.dumps(found).decode())
+        return
+    if not found["turns"]:
+        raise MemsvcError(Code.NOT_FOUND, "no turn of this project was ever compared")
+    for name, value in [*((one, found[one]) for one in found if one != "counts"), *found["counts"].items()]:
+        print(f"{name}\t{'' if value is None else value}")

@@ -1,0 +1,138 @@
+"""`memsvc maintain`: keeps sessions in order, and compares or rebuilds what is derived from their files."""
+
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, cast
+
+import orjson
+import typer
+
+from memsvc import app as root
+from memsvc.adapters.clock import SystemClock
+from memsvc.adapters.tokens import O200kCounter
+from memsvc.cli_options import Config, DataDir, Owner, owner_of, settings_of, with_database
+from memsvc.core.errors import invalid
+from memsvc.core.paths import check_identifier, check_project
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Tool
+from memsvc.gateway.metrics import Metrics
+from memsvc.settings import Settings
+from memsvc.store import keys, projects
+from memsvc.store.database import Database
+from memsvc.styles.files.indexing import BOOK
+from memsvc.styles.turns.contract import SessionArguments
+from memsvc.styles.turns.rebuilding import Rebuilding
+
+PROJECTS_A_PAGE = 100
+MAINTENANCE = "memory_run_maintenance"
+
+
+def maintain(
+    project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only this session; needs --project.")] = None,
+    tenant: Owner = None,
+    everyone: Annotated[bool, typer.Option("--all", help="The memory of all tenants.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only compare; exit code 1 where anything differs.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Put right what differs from the files first.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer with JSON.")] = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Maintain sessions. With --check or --rebuild, compare every derived row with the files that it comes from.
+
+    The memory of whom, is told by --tenant, or by a key: the variable MEMSVC_API_KEY, else the one that is asked for.
+    """
+    if check and rebuild:
+        raise invalid("--check changes nothing and --rebuild does: choose one of them")
+    if session is not None and project is None:
+        raise invalid("--session needs --project")
+    if everyone and tenant is not None:
+        raise invalid("--all are all tenants: it goes without --tenant")
+    settings = settings_of(config, data_dir=data_dir)
+
+    async def work(database: Database) -> list[dict[str, Any]]:
+        owners = (
+            await keys.list_tenants(database) if everyone else [await owner_of(database, settings, tenant, project)]
+        )
+        upkeep = _Upkeep(database, settings)
+        return [
+            await upkeep.project(scope, session, check=check, rebuild=rebuild)
+            for owner in owners
+            async for scope in _projects(database, owner, project)
+        ]
+
+    done = with_database(settings, work)
+    differ = sum(sum(one["differences"].values()) for one in done)
+    if as_json:
+        print(orjson.dumps({"projects": done, "differences": differ}).decode())
+    else:
+        _tell(done, check=check, rebuild=rebuild)
+    if check and differ:
+        sys.exit(1)
+
+
+class _Upkeep:
+    """Works through the sessions of a project."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        clock, tokens = SystemClock(), O200kCounter()
+        self._rebuilding = Rebuilding(database, clock, tokens, settings.settings.mcp.memory)
+        tools = root.published(database, settings, clock, tokens, Metrics(), root.Models()).tools
+        self._maintenance: Tool | None = next((tool for tool in tools if tool.name == MAINTENANCE), None)
+
+    async def project(self, scope: Scope, only: str | None, *, check: bool, rebuild: bool) -> dict[str, Any]:
+        """Maintain, compare or rebuild what a project holds, or one session of it."""
+        sessions = [check_identifier(only, "--session")] if only is not None else await self._rebuilding.sessions(scope)
+        found: Counter[str] = Counter()
+        counters: Counter[str] = Counter()
+        if check or rebuild:
+            found += await self._compare(scope, sessions, whole=only is None, mend=rebuild)
+        if not check and self._maintenance is not None:
+            for session in sessions:
+                asked = SessionArguments(project=scope.project, session_id=session)
+                done = (await cast(Any, self._maintenance.run)(scope, asked)).model_dump()
+                counters.update({name: value for name, value in done.items() if type(value) is int})
+        return {
+            "tenant": scope.tenant.hex(),
+            "project": scope.project,
+            "sessions": len(sessions),
+            "differences": dict(sorted((+found).items())),
+            "maintained": dict(sorted((+counters).items())),
+        }
+
+    async def _compare(self, scope: Scope, sessions: list[str], *, whole: bool, mend: bool) -> Counter[str]:
+        parts = self._rebuilding
+        found: Counter[str] = Counter()
+        for session in sessions:
+            found += await (parts.run(scope, session) if mend else parts.check(scope, session))
+        for user, learnt_in in (await parts.authors(scope)).items():
+            if whole or set(sessions) & set(learnt_in):
+                compared = parts.run_user if mend else parts.check_user
+                found += await compared(scope, user, learnt_in)
+        if whole:
+            found += await (parts.run_index(scope, BOOK) if mend else parts.check_index(scope, BOOK))
+        return found
+
+
+async def _projects(database: Database, tenant: bytes, only: str | None) -> AsyncIterator[Scope]:
+    if only is not None:
+        yield Scope(tenant, check_project(only))
+        return
+    after = ""
+    while True:
+        async with database.begin_tenant(Scope(tenant, "*"), read_only=True) as tx:
+            names = await projects.names(tx, like="", after=after, only=None, most=PROJECTS_A_PAGE)
+        for name in names:
+            yield Scope(tenant, name)
+        if not names:
+            return
+        after = names[-1]
+
+
+def _tell(done: list[dict[str, Any]], *, check: bool, rebuild: bool) -> None:
+    for one in done:
+        counts = one["differences"] if check else one["differences"] | one["maintained"]
+        said = ", ".join(f"{name} {count}" for name, count in counts.items())
+        nothing = "all as the files say" if check else "nothing to rebuild or to do" if rebuild else "nothing to do"
+        print(f"{one['tenant'][:16]}\t{one['project']}\t{one['sessions']} sessions\t{said or nothing}")

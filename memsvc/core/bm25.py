@@ -1,0 +1,43 @@
+"""BM25, the measure of how well words match: the reference that the searches in SQL must equal."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import log1p
+from typing import Final
+
+SHORT_LENGTH: Final = 30
+"""Terms up to which an entry, or a book's average, counts as short: a chat message, not an essay."""
+LONG_LENGTH: Final = 120
+
+
+def bm25_constants(average_length: float) -> tuple[float, float]:
+    """k1 and b for a book whose entries have this many terms on average: b rises from 0.4 (short) to 1 (long)."""
+    return 0.9, 0.4 + 0.6 * longness(average_length)
+
+
+def bm25_idf(count_with_term: int, count_all: int) -> float:
+    """Inverse document frequency in nats, never negative: ln(1 + (n - df + 0.5) / (df + 0.5)), as in Lucene."""
+    return log1p((count_all - count_with_term + 0.5) / (count_with_term + 0.5))
+
+
+def bm25_term_score(idf: float, frequency: float, length: float, average_length: float, k1: float, b: float) -> float:
+    """What one term adds to an entry's score (Robertson and Zaragoza 2009, with the factor k1 + 1)."""
+    return idf * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average_length))
+
+
+def bm25_scores(question_terms: Sequence[str], documents: Sequence[Sequence[str]], k1: float, b: float) -> list[float]:
+    """Scores of all documents (each its terms, repeats kept), in their order: the reference that the SQL must equal."""
+    counts = [Counter(document) for document in documents]
+    average_length = sum(map(len, documents)) / max(1, len(documents))
+    scores = [0.0] * len(documents)
+    for term in dict.fromkeys(question_terms):
+        idf = bm25_idf(sum(term in count for count in counts), len(documents))
+        for position, count in enumerate(counts):
+            if count[term]:
+                scores[position] += bm25_term_score(idf, count[term], len(documents[position]), average_length, k1, b)
+    return scores
+
+
+def longness(length: float) -> float:
+    """0 for what is short, 1 for what is long, in terms."""
+    return min(1.0, max(0.0, (length - SHORT_LENGTH) / (LONG_LENGTH - SHORT_LENGTH)))

@@ -1,0 +1,84 @@
+"""Whether the best of what was found is an answer at all, and whether two texts say the same."""
+
+from collections.abc import Collection, Sequence
+from math import exp, fsum, log, sqrt
+from typing import Final, NamedTuple
+
+from memsvc.core.ranking import Ranked
+
+FLOOR: Final = 2.2
+"""Least `Confidence.total` of an answer."""
+PROMINENCE_POWER: Final = 1 / 6
+PERSONAL_FACTOR: Final = 2.0
+MEANING_RATE: Final = 3.0
+MEANING_OF_NOISE: Final = 0.11
+RELEVANCE_LEAST: Final = 0.5
+"""What relevance counts as at the least beside a meaning that stands out: an answer may share no word."""
+TOP: Final = 10
+"""Entries at the top that are no part of the bulk."""
+BULK_MIN: Final = 10
+PROMINENCE_TYPICAL: Final = 10.0
+"""What is taken for prominence where too few entries were found to tell."""
+PROMINENCE_LEAST: Final = 0.5
+
+
+class Confidence(NamedTuple):
+    """Why the best of a ranking is taken for an answer or not; every number is free of scale.
+
+    - `relevance`: how much of what is asked one entry with its context says (see Ranked), the greatest of all.
+    - `prominence`: how many standard deviations the best score is above the mean of the bulk, which is all but the
+      best ten. A question that memory answers has one or a few entries where its words meet; the words of any other
+      are spread over many entries that say one of them each.
+    - `personal`: whether the question names one who speaks here or speaks of what is its asker's own.
+    - `meaning`: how far the best cosine is above that of unrelated entries, 0 without vectors.
+    """
+
+    relevance: float
+    prominence: float
+    personal: bool
+    meaning: float
+
+    @property
+    def total(self) -> float:
+        """relevance x prominence ** (1/6) x 2 if personal, and more where a meaning is beyond noise: the log-odds of
+        a logistic fit, with the relevance's weight taken for one."""
+        known = self.relevance
+        lifted = 0.0
+        if self.meaning > MEANING_OF_NOISE:
+            lifted = MEANING_RATE * (self.meaning - MEANING_OF_NOISE)
+            known = max(known, RELEVANCE_LEAST)
+        if known <= 0:
+            return 0.0
+        prominence = PROMINENCE_POWER * log(max(PROMINENCE_LEAST, self.prominence))
+        return exp(log(known) + prominence + (log(PERSONAL_FACTOR) if self.personal else 0.0) + lifted)
+
+
+def confidence(ranked: Sequence[Ranked], *, personal: bool) -> Confidence:
+    """What speaks for the best of a ranking, best first."""
+    relevance = max((one.relevance for one in ranked), default=0.0)
+    meaning = max((one.meaning for one in ranked), default=0.0)
+    bulk = [one.score for one in ranked[TOP:]]
+    prominence = PROMINENCE_TYPICAL
+    if len(bulk) >= BULK_MIN:
+        middle = fsum(bulk) / len(bulk)
+        spread = sqrt(fsum((score - middle) ** 2 for score in bulk) / len(bulk))
+        prominence = (ranked[0].score - middle) / spread if spread > 0 else PROMINENCE_TYPICAL
+    return Confidence(relevance, prominence, personal, meaning)
+
+
+class Distinct:
+    """Admits texts that are not nearly the same as one that it admitted before (Jaccard similarity of their words)."""
+
+    def __init__(self, similarity_max: float = 0.8) -> None:
+        self._similarity_max = similarity_max
+        self._admitted: list[frozenset[str]] = []
+
+    def admits(self, words: Collection[str]) -> bool:
+        """Whether a text of these words is new; from then on it counts as admitted."""
+        own = frozenset(words)
+        for other in self._admitted:
+            shared = len(own & other)
+            if shared > self._similarity_max * (len(own) + len(other) - shared):
+                return False
+        self._admitted.append(own)
+        return True

@@ -1,0 +1,55 @@
+"""What looks like a secret in a text: passwords, keys, tokens, card numbers. None of it is for a model to read."""
+
+import re
+from typing import Final
+
+MASK: Final = "[secret]"
+
+_WORDS: Final = (
+    r"pass[ _-]?(?:word|wd|code|phrase)s?|pwd|secret(?:[ _-]key)?|(?:api|access|private|licen[cs]e)[ _-]?key"
+    r"|(?:access|auth|bearer|refresh|session)[ _-]?token|credentials?|cv[vc]2?|pin(?:[ _-](?:code|number))?"
+    r"|passwort|kennwort|mot de passe|contraseña|senha|parola|wachtwoord"
+    r"|пароль|密码|密碼|口令|パスワード|暗証番号|비밀번호"
+)
+_NAMED: Final = re.compile(
+    rf"(?<![A-Za-z0-9])(?:{_WORDS})(?![A-Za-z0-9])[\"'”’]?"
+    r"\s{0,4}(?::|=|：|\bis\b|\bare\b|\bist\b|\best\b|\bes\b|\bé\b|\bè\b|\bто\b|это|[-—–]|是|为|為|は|은|는)"
+    r"\s{0,4}(?P<secret>[\"'“‘`]?[^\s,;，。、]{3,512})",
+    re.IGNORECASE,
+)
+_TOKENS: Final = re.compile(
+    r"""
+    -----BEGIN[ ][A-Z ]{0,30}PRIVATE[ ]KEY-----(?:[\s\S]{0,8000}?-----END[ ][A-Z ]{0,30}KEY-----|[\s\S]{0,8000})
+    | \b(?:sk|pk|rk)[-_](?:ant|proj|live|test|or)?[-_]?[A-Za-z0-9_-]{16,200}   # OpenAI, Anthropic, Stripe and their kin
+    | \b(?:gh[opsur]_|github_pat_|glpat-|npm_|pypi-|hf_|dop_v1_|shpat_|SG\.|ya29\.)[A-Za-z0-9_.-]{16,255}
+    | \bxox[abeprs]-[A-Za-z0-9-]{10,200}
+    | \b(?:AKIA|ASIA|AROA)[0-9A-Z]{16}\b
+    | \bAIza[0-9A-Za-z_-]{35}
+    | \beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{0,1000}  # JSON web tokens
+    | \bBearer[ ]+[A-Za-z0-9._~+/=-]{16,2000}
+    """,
+    re.VERBOSE,
+)
+_ADDRESS: Final = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,200}:(?P<secret>[^\s/@]{1,200})@", re.IGNORECASE)
+_CARD: Final = re.compile(r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d){9,15}(?![\w-])")
+
+
+def masked(text: str) -> str:
+    """The text with a mark in place of every secret in it."""
+    for pattern in (_TOKENS, _ADDRESS, _NAMED):
+        text = pattern.sub(_mask, text)
+    return _CARD.sub(lambda match: MASK if _is_card(match[0]) else match[0], text)
+
+
+def _mask(match: re.Match[str]) -> str:
+    if "secret" not in match.re.groupindex:
+        return MASK
+    start = match.start("secret") - match.start()
+    return match[0][:start] + MASK + match[0][match.end("secret") - match.start() :]
+
+
+def _is_card(text: str) -> bool:
+    """Whether digits end with the check digit of card numbers (Luhn)."""
+    digits = [int(character) for character in text if character.isdigit()]
+    doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
+    return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0

@@ -1,0 +1,270 @@
+"""find_tool: the few tools that fit a question, for clients that do not want to load all of them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from time import monotonic
+from typing import Any, Final, Literal, Protocol
+
+import regex
+from pydantic import BaseModel, Field
+
+from memsvc.core.analysis import query_terms, terms
+from memsvc.core.bm25 import bm25_scores
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.scope import Permission
+from memsvc.core.tools import Calls, Composed, ComposedArguments, Result, Tool
+from memsvc.gateway.mcp import input_schema
+
+NAME: Final = "find_tool"
+FOUND_MAX: Final = 5
+QUERY_CHARS_MAX: Final = 2000
+PATTERN_CHARS_MAX: Final = 200
+PATTERN_S_MAX: Final = 0.2
+"""How long a pattern may look at all the tools together."""
+REPEATS_MAX: Final = 100
+"""What the repeat counts of a pattern may come to when multiplied: compiling writes each repetition out."""
+K1: Final = 1.2
+B: Final = 0.75
+NAME_WEIGHT: Final = 3
+"""How often a word of a tool's name counts: it says more than one of many in the descriptions of arguments."""
+MEANING_WEIGHT: Final = 0.65
+
+_METACHARACTERS: Final = frozenset("\\^$.|?*+()[]{}")
+_ESCAPED: Final = regex.compile(r"\\.", regex.DOTALL)
+_REPEATED: Final = regex.compile(r"\{(\d*)(,?)(\d*)\}")
+_GROUPS: Final = regex.compile(r"\(\?(?!:|=|!|<=|<!|P?<\w+>)")
+_IDENTIFIER: Final = regex.compile(r"[A-Za-z0-9_]*_[A-Za-z0-9_]*")
+
+Mode = Literal["auto", "regex", "bm25", "embedding"]
+
+
+class Meaning(Protocol):
+    """What gives texts and questions vectors that can be compared."""
+
+    async def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text."""
+        ...
+
+    async def question(self, text: str) -> list[float] | None:
+        """The vector of a question, or None where none can be had in time."""
+        ...
+
+
+class FindArguments(ComposedArguments):
+    """What is looked for, and how."""
+
+    query: str = Field(
+        max_length=QUERY_CHARS_MAX,
+        description="what the tool should do, in words, or a regular expression over names and descriptions",
+    )
+    mode: Mode = Field(
+        "auto",
+        description="auto: by pattern if the query looks like one or like a name, else by words; regex; bm25: by words;"
+        " embedding: by meaning, where an embedder is configured",
+    )
+    return_references_only: bool = Field(False, description="names alone, for clients that know the tools already")
+
+
+class FoundTool(BaseModel):
+    """A tool as `tools/list` shows it."""
+
+    name: str = Field(description="what to call")
+    description: str = Field(description="what it does")
+    inputSchema: dict[str, Any] = Field(description="JSON schema of its arguments")  # noqa: N815 - the name in MCP
+
+
+class ToolReference(BaseModel):
+    """A tool by its name."""
+
+    type: Literal["tool_reference"] = Field("tool_reference", description="what this is")
+    tool_name: str = Field(description="what to call")
+
+
+class FindResult(Result):
+    """The tools that fit, best first; one of the two lists."""
+
+    tools: list[FoundTool] | None = Field(
+        None, description="the tools, unless references are asked for", exclude_if=lambda value: value is None
+    )
+    tool_references: list[ToolReference] | None = Field(
+        None, description="their names, if references are asked for", exclude_if=lambda value: value is None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """What of a tool is searched: its fields, the most telling first, and all their terms."""
+
+    tool: Tool
+    schema: dict[str, Any]
+    fields: tuple[str, ...]
+    terms: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.fields)
+
+
+def find_tool(meaning: Meaning | None) -> Tool:
+    """The tool. It finds what its caller may see, and not itself."""
+    return Tool(
+        name=NAME,
+        title="Find tools",
+        description=(
+            "Find the tools of this server that fit a question: at most 5, best first, with their argument schemas,"
+            " ready to be called."
+        ),
+        arguments=FindArguments,
+        result=FindResult,
+        run=Composed(_Finder(meaning).run),
+        permission=Permission.READ,
+        read_only=True,
+        idempotent=True,
+        logged=frozenset({"project", "mode"}),
+        spans_projects=True,
+    )
+
+
+class _Finder:
+    """Keeps what does not change of each tool: its document, and the vector of it."""
+
+    def __init__(self, meaning: Meaning | None) -> None:
+        self._meaning = meaning
+        self._documents: dict[str, _Document] = {}
+        self._vectors: dict[str, list[float]] = {}
+
+    async def run(self, calls: Calls, asked: FindArguments) -> FindResult:
+        """The best tools, of those that the caller may see."""
+        query = asked.query.strip()
+        if not query:
+            raise MemsvcError(Code.INVALID_QUERY, "query cannot be empty")
+        documents = [self._document(tool) for tool in calls.tools() if tool.name != NAME]
+        found = (await self._ranked(query, asked.mode, documents))[:FOUND_MAX]
+        if asked.return_references_only:
+            return FindResult(tool_references=[ToolReference(tool_name=one.tool.name) for one in found])
+        return FindResult(
+            tools=[
+                FoundTool(name=one.tool.name, description=one.tool.description, inputSchema=one.schema) for one in found
+            ]
+        )
+
+    async def _ranked(self, query: str, mode: Mode, documents: list[_Document]) -> list[_Document]:
+        match mode:
+            case "regex":
+                return await _by_pattern(query, documents)
+            case "bm25":
+                return _best(documents, _by_words(query, documents))
+            case "embedding":
+                return _best(documents, await self._by_meaning(query, documents))
+            case "auto":
+                return await _by_look(query, documents)
+
+    async def _by_meaning(self, query: str, documents: list[_Document]) -> list[float]:
+        """0.65 of the cosine and 0.35 of the score by words, where the best document by words has 1."""
+        if self._meaning is None:
+            raise invalid("there is no embedder for mode embedding", recovery="use mode auto, bm25 or regex")
+        asked = await self._meaning.question(query)
+        if asked is None:
+            raise MemsvcError(
+                Code.UNAVAILABLE, "the embedder is out of reach", retry_after_s=5.0, recovery="use mode auto or bm25"
+            )
+        missing = [document for document in documents if document.tool.name not in self._vectors]
+        if missing:
+            made = await self._meaning.embed_texts([document.text for document in missing])
+            self._vectors |= {document.tool.name: vector for document, vector in zip(missing, made, strict=True)}
+        by_words = _by_words(query, documents)
+        most = max(by_words, default=0.0) or 1.0
+        return [
+            MEANING_WEIGHT * _cosine(asked, self._vectors[document.tool.name]) + (1 - MEANING_WEIGHT) * words / most
+            for document, words in zip(documents, by_words, strict=True)
+        ]
+
+    def _document(self, tool: Tool) -> _Document:
+        if tool.name not in self._documents:
+            schema = input_schema(tool)
+            arguments = schema.get("properties", {})
+            described = " ".join(f"{name} {field.get('description', '')}" for name, field in arguments.items())
+            fields = (tool.name, f"{tool.title}. {tool.description}", described)
+            words = (*terms(tool.name) * NAME_WEIGHT, *(term for text in fields[1:] for term in terms(text)))
+            self._documents[tool.name] = _Document(tool, schema, fields, words)
+        return self._documents[tool.name]
+
+
+async def _by_look(query: str, documents: list[_Document]) -> list[_Document]:
+    """By pattern if the query looks like one; by words if it does not, or is none that finds anything: many questions
+    end with a question mark."""
+    if _METACHARACTERS & {*query} or _IDENTIFIER.fullmatch(query):
+        try:
+            if found := await _by_pattern(query, documents):
+                return found
+        except MemsvcError as error:
+            if error.code is not Code.INVALID_QUERY:
+                raise
+    return _best(documents, _by_words(query, documents))
+
+
+async def _by_pattern(pattern: str, documents: list[_Document]) -> list[_Document]:
+    """Those in which the pattern occurs: first in the name, then in the description, then in the arguments.
+
+    INVALID_QUERY for what is no pattern, is too long, could take much memory, or takes too long.
+    """
+    if len(pattern) > PATTERN_CHARS_MAX:
+        raise MemsvcError(Code.INVALID_QUERY, f"a pattern may have {PATTERN_CHARS_MAX} characters")
+    if not _is_tame(pattern):
+        raise MemsvcError(
+            Code.INVALID_QUERY,
+            "the pattern repeats too much, or uses what only large patterns need",
+            recovery=f"multiply repeat counts to {REPEATS_MAX} at the most; leave out recursion, flags, fuzzy matches",
+        )
+    scores = await asyncio.to_thread(_matched, pattern, documents)
+    return _best(documents, scores)
+
+
+def _is_tame(pattern: str) -> bool:
+    """Whether a pattern cannot take much memory: its groups are plain, named or look around, and every brace is a
+    repeat count, of which there are few. A limit of time does not help against what it takes to compile the others."""
+    bare = _ESCAPED.sub("", pattern)
+    if _GROUPS.search(bare) or "{" in _REPEATED.sub("", bare):
+        return False
+    times = 1
+    for least, _, most in _REPEATED.findall(bare):
+        times *= max(1, int(least[:9] or 0), int(most[:9] or 0))
+    return times <= REPEATS_MAX
+
+
+def _matched(pattern: str, documents: list[_Document]) -> list[float]:
+    """How telling the first field is in which a pattern occurs; 0 for none."""
+    try:
+        compiled = regex.compile(pattern, regex.IGNORECASE)
+    except (regex.error, ValueError, OverflowError, RecursionError):
+        raise MemsvcError(Code.INVALID_QUERY, "the query is not a regular expression") from None
+    until = monotonic() + PATTERN_S_MAX
+    scores = [0.0] * len(documents)
+    for at, document in enumerate(documents):
+        for rank, text in enumerate(document.fields):
+            try:
+                # without the interpreter's lock, so that nobody waits for a slow pattern but its caller
+                found = compiled.search(text, timeout=max(0.001, until - monotonic()), concurrent=True)
+            except TimeoutError:
+                raise MemsvcError(Code.INVALID_QUERY, "the pattern takes too long") from None
+            if found:
+                scores[at] = float(len(document.fields) - rank)
+                break
+    return scores
+
+
+def _by_words(query: str, documents: list[_Document]) -> list[float]:
+    return bm25_scores(query_terms(query), [document.terms for document in documents], K1, B)
+
+
+def _best(documents: list[_Document], scores: list[float]) -> list[_Document]:
+    """Those with a score, best first, by name among equals."""
+    ranked = sorted(zip(documents, scores, strict=True), key=lambda pair: (-pair[1], pair[0].tool.name))
+    return [document for document, score in ranked if score > 0]
+
+
+def _cosine(one: list[float], other: list[float]) -> float:
+    lengths = sqrt(sum(x * x for x in one)) * sqrt(sum(x * x for x in other))
+    return sum(x * y for x, y in zip(one, other, strict=True)) / lengths if lengths else 0.0

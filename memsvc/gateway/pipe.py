@@ -1,0 +1,89 @@
+"""mcp_pipe: several calls in one, each with what the ones before it came to, all of them through the one door."""
+
+from typing import Any
+
+from pydantic import Field
+from pydantic_core import from_json
+
+from memsvc.core.errors import invalid
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Permission
+from memsvc.core.tools import Calls, Composed, ComposedArguments, Tool
+from memsvc.gateway.limits import LimitsOptions, check_json
+from memsvc.gateway.pipe_run import PipeOptions, PipeResult, PipeRun, check_size
+from memsvc.gateway.pipelines import PIPE_TOOL, Limits, read_pipeline
+
+
+class PipeArguments(ComposedArguments):
+    """The fields of a pipeline, or all of them in `spec`."""
+
+    spec: dict[str, Any] | str | None = Field(
+        None, description="the whole pipeline, {vars, steps, return, continue_on_error}, as an object or as JSON text"
+    )
+    vars: dict[str, Any] | None = Field(None, description="values that steps refer to as ${vars.name}")
+    steps: list[dict[str, Any]] | None = Field(
+        None,
+        description="each is an id and one of: tool with args; parallel, an array of steps that run at the same time;"
+        " pipe, a pipeline of its own with the same vars",
+    )
+    returned: Any = Field(
+        None, alias="return", description="what to return, with references in it; without it, the last step's record"
+    )
+    continue_on_error: bool | None = Field(None, description="run the steps after one that failed")
+
+
+def pipe_tool(options: PipeOptions, limits: LimitsOptions, clock: Clock) -> Tool:
+    """The tool. It is as harmful as the tools that it calls, and each of those needs its own permission."""
+
+    async def run(calls: Calls, asked: PipeArguments) -> PipeResult:
+        spec = _spec(asked, limits)
+        pipeline = read_pipeline(spec, Limits(options.steps_max, options.depth_max))
+        return await PipeRun(calls, options, limits, clock).answer(pipeline)
+
+    return Tool(
+        name=PIPE_TOOL,
+        title="Run several tools in one call",
+        description=(
+            "Run tools one after another or at the same time and return what they came to. In args and return,"
+            " ${steps.ID.structured.field} puts in what an earlier step answered, ${last.text} the text of the latest"
+            ' one, ${vars.name} a variable; {"$ref": "steps.ID.structured"} puts in the value itself. Each step is'
+            " checked and logged as a call of its own. Nothing is undone when a step fails."
+        ),
+        arguments=PipeArguments,
+        result=PipeResult,
+        run=Composed(run),
+        permission=Permission.READ,
+        read_only=False,
+        idempotent=False,
+        destructive=True,
+        logged=frozenset({"project"}),
+        spans_projects=True,
+    )
+
+
+def _spec(asked: PipeArguments, limits: LimitsOptions) -> Any:
+    """The decoded spec, wherever it was given; INVALID_ARGUMENT or PAYLOAD_TOO_LARGE if it is more than a request."""
+    given = (
+        ("vars", asked.vars),
+        ("steps", asked.steps),
+        ("return", asked.returned),
+        ("continue_on_error", asked.continue_on_error),
+    )
+    fields = {name: value for name, value in given if value is not None}
+    if asked.spec is None:
+        spec: Any = fields
+    elif fields:
+        raise invalid(f"give spec or its fields, not both: {', '.join(fields)}")
+    elif isinstance(asked.spec, str):
+        if not asked.spec.strip():
+            raise invalid("spec cannot be empty")
+        text = asked.spec.encode()
+        check_json(text, limits)
+        try:
+            spec = from_json(text, allow_inf_nan=False)
+        except ValueError:
+            raise invalid("spec is not JSON") from None
+    else:
+        spec = asked.spec
+    check_size(spec, limits, "the pipeline")
+    return spec

@@ -1,0 +1,235 @@
+"""Runs a pipeline: its steps in their order, what they come to as records, within the time and the room there is."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Final
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.ports import Clock
+from memsvc.core.tools import Calls, Outcome, Result
+from memsvc.gateway.audit import printable
+from memsvc.gateway.limits import LimitsOptions, deeper_than
+from memsvc.gateway.pipelines import (
+    NAME_CHARS_TOLD,
+    ParallelStep,
+    Pipeline,
+    PipeStep,
+    Seen,
+    Step,
+    ToolStep,
+    resolve,
+)
+
+RESULT_DEPTH_MAX: Final = 128
+"""Levels of what a step answers or a pipeline returns, so that the whole stays readable for every JSON parser."""
+
+
+class PipeOptions(BaseModel):
+    """The tool that runs several calls in one. Arguments of its steps may be as large as a request."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(True, description="whether this tool is there")
+    steps_max: int = Field(50, ge=1, le=1000, description="steps in all, those inside other steps included")
+    depth_max: int = Field(5, ge=0, le=10, description="how deep pipelines and parallel groups may stand in each other")
+    parallel_max: int = Field(8, ge=1, le=100, description="calls of one pipeline that run at the same time")
+    timeout_s: float = Field(60.0, gt=0, le=3600, description="how long one pipeline may take")
+    result_bytes_max: int = Field(8 * 1024 * 1024, ge=1024, description="what the steps may answer together, in bytes")
+
+
+class PipeResult(Result):
+    """What the pipeline came to."""
+
+    ok: bool = Field(description="whether every step succeeded")
+    error: str = Field(description="what the first step that failed said; empty if none did")
+    result: Any = Field(description="what the pipeline returns; {error} where its references lead nowhere")
+    steps: dict[str, dict[str, Any]] = Field(
+        description="by step id: {id, kind, started_at, duration_ms, ok, error} and, for a tool, {tool, structured,"
+        " text}, for parallel {children}, for pipe {result, steps}"
+    )
+
+
+def check_size(value: Any, limits: LimitsOptions, what: str) -> bytes:
+    """The value as JSON, if a request could hold it."""
+    try:
+        encoded = orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        raise invalid(f"{what} must be plain JSON") from None
+    if len(encoded) > limits.request_bytes_max:
+        raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"{what} takes more than {limits.request_bytes_max} bytes")
+    if deeper_than(encoded, limits.json_depth_max):
+        raise invalid(f"{what} nests deeper than {limits.json_depth_max} levels")
+    return encoded
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """What a step came to: its record, and the error if it failed."""
+
+    record: dict[str, Any]
+    error: MemsvcError | None
+
+
+class PipeRun:
+    """One pipeline under way, with those inside it: they share the time, the room for results and the slots."""
+
+    def __init__(self, calls: Calls, options: PipeOptions, limits: LimitsOptions, clock: Clock) -> None:
+        self._calls = calls
+        self._tools = {tool.name: tool for tool in calls.tools()}
+        self._limits = limits
+        self._clock = clock
+        self._timeout_s = options.timeout_s
+        self._deadline = asyncio.get_running_loop().time() + options.timeout_s
+        self._slots = asyncio.Semaphore(options.parallel_max)
+        self._bytes_max = self._bytes_left = options.result_bytes_max
+        self._wrote = False
+
+    async def answer(self, pipeline: Pipeline) -> PipeResult:
+        """What the pipeline came to; if a step failed, the error of the first one, with all that was done beside it."""
+        seen = Seen(pipeline.variables)
+        error = await self._steps(pipeline, seen)
+        result = self._returned(pipeline, seen)
+        if error is None:
+            return PipeResult(ok=True, error="", result=result, steps=seen.steps)
+        details: dict[str, Any] = {"ok": False, "error": error.message, "result": result, "steps": seen.steps}
+        recovery = error.recovery
+        if error.retryable and self._wrote:  # to send it all again would do again what was done
+            details["retryable"] = False
+            recovery = "some steps were done already; send those that were not"
+        raise MemsvcError(
+            error.code, error.message, recovery=recovery, retry_after_s=error.retry_after_s, details=details
+        )
+
+    async def _steps(self, pipeline: Pipeline, seen: Seen) -> MemsvcError | None:
+        """Run the steps one after another; the first error."""
+        first = None
+        for step in pipeline.steps:
+            ended = await self._step(step, seen)
+            seen.note(ended.record)
+            first = first or ended.error
+            if ended.error is not None and not pipeline.continue_on_error:
+                break
+        return first
+
+    async def _step(self, step: Step, seen: Seen) -> _Ended:
+        match step:
+            case ToolStep():
+                return await self._tool(step, seen)
+            case ParallelStep():
+                return await self._parallel(step, seen)
+            case PipeStep():
+                return await self._pipe(step, seen)
+
+    async def _tool(self, step: ToolStep, seen: Seen) -> _Ended:
+        async with self._slots:
+            timed = _Timed(self._clock, step.id, "tool", {"tool": step.tool})
+            try:
+                outcome = await self._called(step, seen)
+            except MemsvcError as refused:
+                return timed.ended(refused)
+        tool = self._tools.get(step.tool)
+        error, told = outcome.error, _told(outcome, plain_text=tool is not None and tool.plain_text)
+        try:
+            self._keep(orjson.dumps(outcome.body), len(orjson.dumps(told)))
+        except MemsvcError as too_large:
+            return timed.ended(error or too_large)
+        return timed.ended(error, structured=outcome.body, text=told)
+
+    async def _called(self, step: ToolStep, seen: Seen) -> Outcome:
+        """What the tool answers; the errors are those of its arguments and of the time that is over."""
+        if asyncio.get_running_loop().time() >= self._deadline:
+            raise self._late()
+        writes = step.tool in self._tools and not self._tools[step.tool].read_only
+        given = resolve(step.args, seen, self._limits.request_bytes_max)
+        # a copy, so that nothing a tool does to its arguments is done to the records
+        arguments = orjson.loads(check_size(given, self._limits, "the arguments of this step"))
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                outcome = await self._calls.call(step.tool, arguments)
+        except TimeoutError:
+            self._wrote = self._wrote or writes  # it may have been at its end
+            raise self._late() from None
+        self._wrote = self._wrote or (writes and outcome.error is None)
+        if step.tool in self._tools or outcome.error is None:
+            return outcome
+        body = outcome.body | {"message": f"unknown tool: {printable(step.tool, NAME_CHARS_TOLD)}"}
+        return Outcome(body, orjson.dumps(body).decode(), MemsvcError(outcome.error.code, body["message"]))
+
+    def _late(self) -> MemsvcError:
+        return MemsvcError(Code.UNAVAILABLE, f"the pipeline took longer than {self._timeout_s:g} s")
+
+    async def _parallel(self, step: ParallelStep, seen: Seen) -> _Ended:
+        timed = _Timed(self._clock, step.id, "parallel")
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._step(child, seen)) for child in step.children]
+        ended = [task.result() for task in tasks]
+        return timed.ended(_first(ended), children={one.record["id"]: one.record for one in ended})
+
+    async def _pipe(self, step: PipeStep, seen: Seen) -> _Ended:
+        del seen  # a pipeline inside sees its own steps alone
+        timed = _Timed(self._clock, step.id, "pipe")
+        inner = Seen(step.pipe.variables)
+        error = await self._steps(step.pipe, inner)
+        return timed.ended(error, result=self._returned(step.pipe, inner), steps=inner.steps)
+
+    def _returned(self, pipeline: Pipeline, seen: Seen) -> Any:
+        """What the pipeline returns; {error} where a reference leads nowhere or it would be too large."""
+        try:
+            wanted = {"$ref": "last"} if pipeline.returned is None else pipeline.returned
+            result = resolve(wanted, seen, self._bytes_max)
+            self._keep(_json(result))
+        except MemsvcError as error:
+            return {"error": error.message}
+        return result
+
+    def _keep(self, encoded: bytes, beside_bytes: int = 0) -> None:
+        """Take room for what was answered, and for what goes out beside it."""
+        if deeper_than(encoded, RESULT_DEPTH_MAX):
+            raise _too_deep()
+        if len(encoded) + beside_bytes > self._bytes_left:
+            message = f"left out: the results of this pipeline would take more than {self._bytes_max} bytes"
+            raise MemsvcError(Code.PAYLOAD_TOO_LARGE, message)
+        self._bytes_left -= len(encoded) + beside_bytes
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        raise _too_deep() from None
+
+
+def _too_deep() -> MemsvcError:
+    return MemsvcError(Code.PAYLOAD_TOO_LARGE, f"left out: the result nests deeper than {RESULT_DEPTH_MAX} levels")
+
+
+def _told(outcome: Outcome, *, plain_text: bool) -> str:
+    """The text that a client would get."""
+    if not plain_text:
+        return outcome.text
+    return str(outcome.body["text"]) if outcome.error is None else outcome.error.message
+
+
+def _first(ended: Sequence[_Ended]) -> MemsvcError | None:
+    return next((one.error for one in ended if one.error is not None), None)
+
+
+class _Timed:
+    """A step that has begun."""
+
+    def __init__(self, clock: Clock, name: str, kind: str, more: dict[str, Any] | None = None) -> None:
+        started_at = clock.now().isoformat().replace("+00:00", "Z")
+        self._record = {"id": name, "kind": kind} | (more or {}) | {"started_at": started_at}
+        self._started = perf_counter()
+
+    def ended(self, error: MemsvcError | None, **came_to: Any) -> _Ended:
+        """The record of the step, now that it has ended."""
+        duration_ms = round((perf_counter() - self._started) * 1000, 3)
+        message = "" if error is None else error.message
+        record = self._record | {"duration_ms": duration_ms, "ok": error is None, "error": message} | came_to
+        return _Ended(record, error)

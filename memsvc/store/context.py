@@ -1,0 +1,203 @@
+"""The running context of a session: its latest items, and the event that stands for what was before them."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from memsvc.store.database import Tx
+from memsvc.store.sessions import COUNTED
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """One stored item with its line in the event file."""
+
+    entry: int
+    ref: str
+    digest: int
+    tokens: int
+    line: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryPlace:
+    """Where the event stands that replaces older context: its id, file and place there, and the entries `first` to
+    `next_entry` - 1 that it stands for. A model may word it anew under the same id."""
+
+    event: str
+    path: str
+    stream: int
+    start: int
+    size_bytes: int
+    first: int
+    next_entry: int
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The running context of a session: the line of the event that replaces what was before, if any, and the items."""
+
+    summary: bytes | None
+    items: list[StoredItem]
+
+
+async def read(tx: Tx, session: str, book: int, *, most: int, until: datetime | None = None) -> Context:
+    """The running context of a session with its latest items, oldest first, in one round trip. With `until`, the latest
+    items that were said by then, whether or not a summary stands for them now. Items that were forgotten are left out.
+    """
+    rows = await tx.fetch(
+        """
+        WITH s AS MATERIALIZED (
+            SELECT context_start, (summary ->> 'stream')::int8 AS stream, (summary ->> 'start')::int8 AS start,
+                   (summary ->> 'size_bytes')::int4 AS size_bytes
+            FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3
+        ), place AS (
+            SELECT -1 AS entry, '' AS ref, 0::int8 AS digest, 0 AS tokens, stream, start, size_bytes FROM s
+            WHERE stream IS NOT NULL AND $6::timestamptz IS NULL
+            UNION ALL
+            (SELECT entry, ref, digest, tokens, stream, start, size_bytes FROM entries
+             WHERE tenant = $1 AND project = $2 AND book = $4 AND length >= 0
+                AND ($6 IS NULL AND entry >= coalesce((SELECT context_start FROM s), 0) OR said_at <= $6)
+             ORDER BY entry DESC LIMIT $5)
+        )
+        SELECT e.entry, e.ref, e.digest, e.tokens, block.line FROM place AS e CROSS JOIN LATERAL (
+            SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
+            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream AND b.start <= e.start
+            ORDER BY b.start DESC LIMIT 1) AS block
+        ORDER BY e.entry
+        """,
+        session,
+        book,
+        most,
+        until,
+    )
+    summary = rows[0]["line"] if rows and rows[0]["entry"] < 0 else None
+    return Context(summary, [StoredItem(**row) for row in rows if row["entry"] >= 0])
+
+
+async def streams(tx: Tx, session: str, book: int, *, most: int) -> set[int]:
+    """The streams that so many latest items of a session's running context are read from."""
+    rows = await tx.fetch(
+        """
+        SELECT DISTINCT stream FROM (
+            SELECT stream FROM entries WHERE tenant = $1 AND project = $2 AND book = $4 AND entry >= coalesce(
+                (SELECT context_start FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3), 0)
+            ORDER BY entry DESC LIMIT $5) AS latest
+        """,
+        session,
+        book,
+        most,
+    )
+    return {row["stream"] for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """What a session's running context holds: its items, what they cost, and where it begins and ends."""
+
+    items: int
+    tokens: int
+    start: int
+    next_entry: int
+
+
+async def weigh(tx: Tx, session: str, book: int) -> Weight:
+    """How much the running context of a session holds, in one statement over the entries of it alone."""
+    row = await tx.fetchrow(
+        """
+        SELECT count(*) AS items, coalesce(sum(e.tokens), 0)::int8 AS tokens,
+               coalesce(min(s.context_start), 0) AS start, coalesce(max(e.entry) + 1, 0) AS next_entry
+        FROM sessions AS s JOIN entries AS e
+            ON e.tenant = $1 AND e.project = $2 AND e.book = $4 AND e.entry >= s.context_start
+        WHERE s.tenant = $1 AND s.project = $2 AND s.session = $3
+        """,
+        session,
+        book,
+    )
+    assert row is not None
+    return Weight(**row)
+
+
+@dataclass(frozen=True, slots=True)
+class SaidItem:
+    """An item as its text is kept in the index."""
+
+    entry: int
+    ref: str
+    role: str
+    speaker: str
+    said_at: datetime
+    text: str
+
+
+async def said(tx: Tx, book: int, first: int, stop: int, *, chars_max: int) -> list[SaidItem]:
+    """The items `first <= entry < stop` of a session's book in order, but for those that were made unfindable, each
+    with at most so many characters of its text."""
+    rows = await tx.fetch(
+        """
+        SELECT entry, ref, role, speaker, said_at, left(text, $6) AS text FROM entries
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND entry < $5 AND length >= 0
+        ORDER BY entry
+        """,
+        book,
+        first,
+        stop,
+        chars_max,
+    )
+    return [SaidItem(**row) for row in rows]
+
+
+async def written_before(tx: Tx, session: str, book: int, before: datetime, *, most: int) -> dict[int, str]:
+    """The first entries of a session's book, at most so many, that were written before this moment, each with all that
+    it was indexed by."""
+    rows = await tx.fetch(
+        r"""
+        SELECT entry, text || E'\n' || cues AS indexed FROM entries
+        WHERE tenant = $1 AND project = $2 AND book = $4 AND entry < coalesce(
+            (SELECT min(first_entry) FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND done
+                AND claimed_at >= $5), 2147483647)
+        ORDER BY entry LIMIT $6
+        """,
+        session,
+        book,
+        before,
+        most,
+    )
+    return {row["entry"]: row["indexed"] for row in rows}
+
+
+async def next_entry(tx: Tx, book: int) -> int:
+    """The number that the next entry of a book will have."""
+    number: int | None = await tx.fetchval(
+        "SELECT next_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3", book
+    )
+    return number or 0
+
+
+async def compacted(tx: Tx, session: str, place: SummaryPlace, *, counters: Mapping[str, int], now: datetime) -> None:
+    """Let the running context of a session begin behind what the summary stands for; `counters` are added."""
+    await tx.execute(
+        f"""
+        UPDATE sessions AS s SET context_start = $4, summary = $5, compacted_at = $6, counters = {COUNTED.format("$7")}
+        WHERE tenant = $1 AND project = $2 AND session = $3
+        """,
+        session,
+        place.next_entry,
+        asdict(place),
+        now,
+        dict(counters),
+    )
+
+
+async def resummarise(tx: Tx, session: str, place: SummaryPlace) -> bool:
+    """Let a summary of the same id stand elsewhere; False when the session has another one by now."""
+    touched = await tx.execute(
+        """
+        UPDATE sessions SET summary = $4
+        WHERE tenant = $1 AND project = $2 AND session = $3 AND summary ->> 'event' = $5
+        """,
+        session,
+        asdict(place),
+        place.event,
+    )
+    return bool(touched)

@@ -1,0 +1,80 @@
+"""Digests: what spans of a session are about, each an entry of a book of its user, so that other sessions find it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memsvc.store.database import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """How far the digests of a session have come: whose session it is, and the first entry that may have to be read
+    again."""
+
+    user: str
+    entry: int
+
+
+async def due(tx: Tx, session: str) -> Due | None:
+    """What is to be done for a session; None for one that does not exist."""
+    row = await tx.fetchrow(
+        "SELECT user_id, digested_entry FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3", session
+    )
+    return Due(row["user_id"], row["digested_entry"]) if row else None
+
+
+async def texts(tx: Tx, book: int, first: int, *, most: int, chars_max: int) -> dict[int, str]:
+    """The beginnings of the texts of entries from `first` on that can be found, of so many entries at the most."""
+    rows = await tx.fetch(
+        """
+        SELECT entry, left(text, $6) AS text FROM entries
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND entry < $4 + $5 AND length >= 0
+        ORDER BY entry
+        """,
+        book,
+        first,
+        most,
+        chars_max,
+    )
+    return {row["entry"]: row["text"] for row in rows}
+
+
+async def end_of(tx: Tx, book: int) -> int:
+    """The number that the next entry of a book will have."""
+    number: int | None = await tx.fetchval(
+        "SELECT next_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3", book
+    )
+    return number or 0
+
+
+async def written(tx: Tx, book: int, refs: Sequence[str]) -> dict[int, tuple[str, str]]:
+    """The entries of a book with these references: by number, the reference and the words that find it."""
+    rows = await tx.fetch(
+        """
+        SELECT entry, ref, cues FROM entries
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND ref = ANY($4::text[]) AND length >= 0
+        """,
+        book,
+        list(refs),
+    )
+    return {row["entry"]: (row["ref"], row["cues"]) for row in rows}
+
+
+async def reached(tx: Tx, session: str, entry: int) -> None:
+    """Note that what stands before an entry of the session is in digests for good."""
+    await tx.execute(
+        "UPDATE sessions SET digested_entry = $4 WHERE tenant = $1 AND project = $2 AND session = $3", session, entry
+    )
+
+
+async def outdate(tx: Tx, session: str, entry: int, *, span: int) -> None:
+    """Have the span of an entry, and what is behind it, read again by the next step: it was changed or forgotten."""
+    await tx.execute(
+        """
+        UPDATE sessions SET digested_entry = least(digested_entry, $4::int4 / $5::int4 * $5::int4)
+        WHERE tenant = $1 AND project = $2 AND session = $3
+        """,
+        session,
+        entry,
+        span,
+    )

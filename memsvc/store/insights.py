@@ -1,0 +1,159 @@
+"""Insights: what several facts and turns together show; each is an entry of its book in the index too."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memsvc.store import index
+from memsvc.store.database import Row, Tx
+
+ROLE = "insight"
+
+
+@dataclass(frozen=True, slots=True)
+class Insight:
+    """What several facts and turns show. `insight` is its id, which follows from what it says, so that it is made once.
+
+    `evidence` names the session, the ids of the facts and the turns, and the rows that it rests on as pairs of book and
+    entry: facts that have to hold (`holds`), past facts that must not be deleted (`past`), items that must be findable
+    (`sources`).
+    """
+
+    book: int
+    entry: int
+    insight: str
+    kind: str
+    summary: str
+    cues: str
+    confidence: float
+    evidence: dict[str, Any]
+    made_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewInsight:
+    """An insight that was just had. `cues` are further words under which it shall be found."""
+
+    insight: str
+    kind: str
+    summary: str
+    cues: str
+    confidence: float
+    evidence: dict[str, Any]
+
+
+_COLUMNS = "i.book, i.entry, i.insight, i.kind, i.summary, e.cues, i.confidence, i.evidence, i.made_at"
+_FROM = """insights AS i JOIN entries AS e
+           ON e.tenant = $1 AND e.project = $2 AND e.book = i.book AND e.entry = i.entry
+           WHERE i.tenant = $1 AND i.project = $2"""
+
+
+def _places(name: str) -> str:
+    return f"""jsonb_to_recordset((
+        SELECT coalesce(jsonb_agg(jsonb_build_object('book', p -> 0, 'entry', p -> 1)), '[]')
+        FROM jsonb_array_elements(i.evidence -> '{name}') AS p)) AS p (book int8, entry int4)"""
+
+
+# Whether an insight still rests on what it was made from; $4 is now.
+_STANDS = f"""
+    NOT EXISTS (SELECT FROM {_places("holds")} WHERE NOT EXISTS (
+        SELECT FROM facts AS f WHERE f.tenant = $1 AND f.project = $2 AND f.book = p.book AND f.entry = p.entry
+            AND f.state = 'active' AND (f.expires_at IS NULL OR f.expires_at > $4)))
+    AND NOT EXISTS (SELECT FROM {_places("past")} WHERE NOT EXISTS (
+        SELECT FROM facts AS f WHERE f.tenant = $1 AND f.project = $2 AND f.book = p.book AND f.entry = p.entry
+            AND f.state <> 'deleted'))
+    AND NOT EXISTS (SELECT FROM {_places("sources")} WHERE NOT EXISTS (
+        SELECT FROM entries AS s WHERE s.tenant = $1 AND s.project = $2 AND s.book = p.book AND s.entry = p.entry
+            AND s.length >= 0))
+"""
+# Whether a newer fact of the same identity, in any of the books $5, has made one that it rests on stale.
+_OUTDATED = f"""
+    EXISTS (SELECT FROM {_places("holds")}
+        JOIN facts AS f ON f.tenant = $1 AND f.project = $2 AND f.book = p.book AND f.entry = p.entry
+        JOIN facts AS n ON n.tenant = $1 AND n.project = $2 AND n.book = ANY($5::int8[]) AND n.fact_id = f.fact_id
+            AND n.key = f.key AND n.slot = f.slot AND n.state = 'active'
+        WHERE (n.expires_at IS NULL OR n.expires_at > $4)
+            AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5, f.book)))
+"""
+# The insights at the places $7 (books) and $8 (entries) that stand now ($4): every fact that they rest on holds, none
+# of them was made stale by a newer one in any of the fact books $5, and nothing that they cite was forgotten.
+STANDING_AT = f"""
+    SELECT {_COLUMNS} FROM {_FROM}
+        AND (i.book, i.entry) IN (SELECT * FROM unnest($7::int8[], $8::int4[])) AND {_STANDS} AND NOT {_OUTDATED}
+"""
+
+
+async def of_books(tx: Tx, books: Sequence[int], now: datetime) -> list[Insight]:
+    """The insights of these books that stand now, oldest first."""
+    rows = await tx.fetch(
+        f"""
+        SELECT {_COLUMNS} FROM {_FROM} AND i.book = ANY($3::int8[]) AND {_STANDS}
+        ORDER BY i.made_at, i.book, i.entry
+        """,
+        list(books),
+        now,
+    )
+    return [_insight(row) for row in rows]
+
+
+async def fallen(tx: Tx, books: Sequence[int], now: datetime, *, most: int) -> list[Insight]:
+    """Some insights of these books that no longer rest on what they were made from."""
+    rows = await tx.fetch(
+        f"""
+        SELECT {_COLUMNS} FROM {_FROM} AND i.book = ANY($3::int8[]) AND NOT ({_STANDS})
+        ORDER BY i.book, i.entry LIMIT $5
+        """,
+        list(books),
+        now,
+        most,
+    )
+    return [_insight(row) for row in rows]
+
+
+async def known(tx: Tx, book: int, ids: Sequence[str]) -> set[str]:
+    """Which of these insights a book has."""
+    rows = await tx.fetch(
+        "SELECT insight FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND insight = ANY($4::text[])",
+        book,
+        list(ids),
+    )
+    return {row["insight"] for row in rows}
+
+
+async def put(tx: Tx, book_name: str, made: Sequence[NewInsight], now: datetime) -> None:
+    """Keep insights that a book does not have, findable from now on; the caller holds the book's lock."""
+    entries = [index.NewEntry(ref=one.insight, text=one.summary, cues=one.cues, said_at=now, role=ROLE) for one in made]
+    first = (await index.add(tx, {book_name: entries}))[book_name]
+    await tx.execute(
+        """
+        INSERT INTO insights (tenant, project, book, entry, insight, kind, summary, confidence, evidence, made_at)
+        SELECT $1, $2, $3, $4 + m.number - 1, m.insight, m.kind, m.summary, m.confidence, m.evidence, $5
+        FROM unnest($6::text[], $7::text[], $8::text[], $9::float4[], $10::jsonb[]) WITH ORDINALITY
+            AS m (insight, kind, summary, confidence, evidence, number)
+        """,
+        index.book_of(book_name),
+        first,
+        now,
+        [one.insight for one in made],
+        [one.kind for one in made],
+        [one.summary for one in made],
+        [one.confidence for one in made],
+        [one.evidence for one in made],
+    )
+
+
+async def remove(tx: Tx, gone: Sequence[Insight]) -> None:
+    """Take insights away, from the index too; should what they say become true again, they may be made anew."""
+    for book in sorted({one.book for one in gone}):
+        here = [one for one in gone if one.book == book]
+        await index.remove(tx, book, {one.entry: f"{one.summary}\n{one.cues}" for one in here})
+        await tx.execute(
+            "DELETE FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
+            book,
+            [one.entry for one in here],
+        )
+
+
+def _insight(row: Row) -> Insight:
+    return Insight(**dict(row))

@@ -1,0 +1,80 @@
+"""How far a model has read each session, and what it is to read next."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.store.database import Row, Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A message of the user or the assistant; `line` is its line in the event file, None when that is gone.
+
+    `text` has at most one character more than was asked for.
+    """
+
+    entry: int
+    ref: str
+    role: str
+    speaker: str
+    said_at: datetime
+    tokens: int
+    text: str
+    line: bytes | None
+
+
+async def watermark(tx: Tx, session: str) -> int | None:
+    """The entry that a model is to read the session from; None for a session that is not there."""
+    read: int | None = await tx.fetchval(
+        "SELECT extracted_entry FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3", session
+    )
+    return read
+
+
+async def spoken(tx: Tx, book: int, entry: int, *, before: int, most: int, chars_max: int) -> list[Spoken]:
+    """What user and assistant said from this entry on, at most so many messages, and the latest before it, in order."""
+    rows = await tx.fetch(
+        f"""
+        WITH chosen AS (
+            (SELECT {_COLUMNS} FROM entries WHERE {_SPOKEN} AND entry < $4 ORDER BY entry DESC LIMIT $5)
+            UNION ALL
+            (SELECT {_COLUMNS} FROM entries WHERE {_SPOKEN} AND entry >= $4 ORDER BY entry LIMIT $6)
+        )
+        SELECT e.entry, e.ref, e.role, e.speaker, e.said_at, e.tokens, left(e.text, $7 + 1) AS text, block.line
+        FROM chosen AS e LEFT JOIN LATERAL (
+            SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
+            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream AND b.start <= e.start
+            ORDER BY b.start DESC LIMIT 1) AS block ON true
+        ORDER BY e.entry
+        """,
+        book,
+        entry,
+        before,
+        most,
+        chars_max,
+    )
+    return [_spoken(row) for row in rows]
+
+
+_COLUMNS = "entry, ref, role, speaker, said_at, tokens, text, stream, start, size_bytes"
+_SPOKEN = """tenant = $1 AND project = $2 AND book = $3 AND role IN ('user', 'assistant')
+             AND length >= 0 AND text <> ''"""
+
+
+async def advance(tx: Tx, session: str, *, start: int, stop: int) -> bool:
+    """Note that a model has read the entries from `start` to `stop` - 1; False, and nothing noted, when somebody else
+    noted another place meanwhile."""
+    touched = await tx.execute(
+        """
+        UPDATE sessions SET extracted_entry = $5
+        WHERE tenant = $1 AND project = $2 AND session = $3 AND extracted_entry = $4
+        """,
+        session,
+        start,
+        stop,
+    )
+    return bool(touched)
+
+
+def _spoken(row: Row) -> Spoken:
+    return Spoken(**dict(row))

@@ -1,0 +1,88 @@
+"""What a recall shows, read in one round trip: facts, insights and items of several books."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from memsvc.core.facts import Fact
+from memsvc.store import facts, insights
+from memsvc.store.database import Tx
+from memsvc.store.index import Text
+from memsvc.store.insights import Insight
+
+
+class Place(NamedTuple):
+    """An entry by its book and number."""
+
+    book: int
+    entry: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to read. `fact_books` are those that the asker may be given facts of, in order: a newer fact in any of them
+    makes an older one stale. With `every_fact` all facts of these books are read, not only those at the places."""
+
+    facts: Sequence[Place]
+    insights: Sequence[Place]
+    items: Sequence[Place]
+    fact_books: Sequence[int]
+    every_fact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What is there of what was wanted: facts in no order, insights and items by their places."""
+
+    facts: list[Fact]
+    insights: dict[Place, Insight]
+    items: dict[Place, Text]
+
+
+async def read(tx: Tx, wanted: Wanted, *, now: datetime, as_of: datetime | None, chars_max: int) -> Recalled:
+    """What holds now of the facts and insights, or with `as_of`, every fact of the books that held at that time, the
+    latest BELIEVED_MOST; and the items, each with at most so many characters of its text."""
+    which = facts.BELIEVED if as_of is not None else facts.CURRENT if wanted.every_fact else facts.CURRENT_AT
+    row = await tx.fetchrow(
+        _STATEMENTS[which],
+        [place.book for place in wanted.facts],
+        as_of or now,
+        list(wanted.fact_books),
+        [place.entry for place in wanted.facts],
+        [place.book for place in wanted.insights],
+        [place.entry for place in wanted.insights],
+        [place.book for place in wanted.items],
+        [place.entry for place in wanted.items],
+        chars_max,
+    )
+    assert row is not None
+    told = [Insight(**_dated(one, "made_at")) for one in row["insights"] or ()]
+    items = [_dated(one, "said_at") for one in row["items"] or ()]
+    return Recalled(
+        [facts.fact_of(_dated(one, "valid_from", "valid_to", "expires_at")) for one in row["facts"] or ()],
+        {Place(one.book, one.entry): one for one in told if as_of is None or one.made_at <= as_of},
+        {Place(one.pop("book"), one["entry"]): Text(**one) for one in items},
+    )
+
+
+def _dated(fields: dict[str, Any], *moments: str) -> dict[str, Any]:
+    """A row that came as JSON, with its moments as such."""
+    return fields | {name: datetime.fromisoformat(fields[name]) for name in moments if fields[name] is not None}
+
+
+# Parameters are typed here for the variants that do not use them all.
+_READ: Final = f"""
+    WITH given AS (SELECT $3::int8[], $6::int4[], $4::timestamptz, $5::int8[])
+    SELECT (SELECT jsonb_agg(to_jsonb(f)) FROM ({{facts}}) AS f) AS facts,
+           (SELECT jsonb_agg(to_jsonb(i)) FROM ({insights.STANDING_AT}) AS i) AS insights,
+           (SELECT jsonb_agg(to_jsonb(e)) FROM (
+                SELECT place.book, one.* FROM unnest($9::int8[], $10::int4[]) AS place (book, entry)
+                CROSS JOIN LATERAL (
+                    SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens FROM entries
+                    WHERE tenant = $1 AND project = $2 AND book = place.book AND entry = place.entry OFFSET 0
+                ) AS one) AS e) AS items
+"""
+_STATEMENTS: Final = {
+    which: _READ.replace("{facts}", which) for which in (facts.CURRENT_AT, facts.CURRENT, facts.BELIEVED)
+}

@@ -1,0 +1,23 @@
+"""Secrets that the servers of one database share; they hold no content and belong to no tenant."""
+
+import secrets
+from datetime import datetime
+
+from memsvc.store.database import Database
+
+SECRET_BYTES = 32
+
+
+async def obtain(database: Database, name: str, now: datetime) -> bytes:
+    """The secret of this name, the same for every server of the database; made by whichever needs it first."""
+    held = await database.registry("SELECT secret FROM server_secrets WHERE name = $1", name)
+    if not held:
+        await database.registry(
+            "INSERT INTO server_secrets (name, secret, created_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING",
+            name,
+            secrets.token_bytes(SECRET_BYTES),
+            now,
+        )
+        held = await database.registry("SELECT secret FROM server_secrets WHERE name = $1", name)
+    secret: bytes = held[0]["secret"]
+    return secret

@@ -1,0 +1,124 @@
+"""Raw events of days gone by, packed with zstd: the same bytes, in a fraction of the room."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import zstandard
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.store import context, files, moves, tree
+from memsvc.store.database import Tx
+from memsvc.store.files import File
+from memsvc.store.locks import TREE_LOCK
+from memsvc.styles.turns import books
+from memsvc.styles.turns.layout import OWNER, session_root
+from memsvc.styles.turns.policy import Policy
+
+PIECE_BYTES: Final = 1024 * 1024
+SHARDS_MAX: Final = 1000
+"""Raw files of a session that one run looks at; the oldest come first."""
+
+_SHARD = re.compile(r"/events/raw/(\d{4})/(\d\d)/(\d\d)/log-\d{8}\.jsonl\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """A raw file that became an archive: how many bytes it had, and how many it has now."""
+
+    raw_bytes: int
+    packed_bytes: int
+
+
+def unpacked(content: bytes, *, most: int) -> bytes:
+    """What an archive holds; it may have grown by one frame after the other. ValueError when it is no whole archive or
+    holds more than `most` bytes."""
+    whole = bytearray()
+    while content:
+        unpacking = zstandard.ZstdDecompressor().decompressobj()
+        start = 0
+        while start < len(content) and not unpacking.eof:
+            try:
+                whole += unpacking.decompress(content[start : start + PIECE_BYTES // 16])
+            except zstandard.ZstdError as error:
+                raise ValueError("this is not a zstd archive") from error
+            start += PIECE_BYTES // 16
+            if len(whole) > most:
+                raise ValueError(f"the archive holds more than {most} bytes")
+        if not unpacking.eof:
+            raise ValueError("the archive is cut off")
+        content = unpacking.unused_data + content[start:]
+    return bytes(whole)
+
+
+async def due(tx: Tx, session: str, policy: Policy, *, recent_items: int, now: datetime) -> list[str]:
+    """The raw files of a session that are old enough to be packed, oldest first: by the day in their path and by their
+    last write, or at the end of their day when they are large. A file that the recent context is read from stays."""
+    candidates = []
+    for path in await tree.files_at(tx, f"{session_root(session)}/events/raw", after="", most=SHARDS_MAX):
+        day = _day(path)
+        if day is not None and day.date() < now.date():
+            candidates.append((path, day))
+    if not candidates:
+        return []
+    needed = await context.streams(tx, session, books.turns(session).number, most=recent_items)
+    old = now - timedelta(hours=policy.compaction.min_shard_age_hours)
+    ready = []
+    for path, day in candidates:
+        file = await files.find(tx, path)
+        if file is None or file.stream in needed:
+            continue
+        if (day <= old and file.updated_at <= old) or file.size_bytes > policy.compaction.max_hot_shard_bytes:
+            ready.append(path)
+    return ready
+
+
+async def pack(tx: Tx, path: str, *, now: datetime) -> Archived | None:
+    """Put a raw file into its archive and delete it, once the archive is known to unpack to the same bytes; None when
+    it is gone already. The caller holds the session's lock."""
+    file = await files.find(tx, path, for_update=True)
+    if file is None:
+        return None
+    packed = await _packed(tx, file)
+    await tx.lock(TREE_LOCK)
+    where = archive_file(path)
+    archive = await files.find(tx, where, for_update=True)
+    if archive is None:
+        await files.create(tx, where, packed, is_text=False, owner=OWNER, now=now)
+    else:  # something was added to a day that had been packed: one frame more
+        await files.append(tx, archive, packed, is_text=False, now=now)
+    await moves.delete(tx, path, recursive=False, now=now, keep_owned=False)
+    return Archived(file.size_bytes, len(packed))
+
+
+def archive_file(raw: str) -> str:
+    """The archive that a raw file goes into."""
+    return raw.replace("/events/raw/", "/events/archive/", 1) + ".zst"
+
+
+async def _packed(tx: Tx, file: File) -> bytes:
+    packing, before = zstandard.ZstdCompressor().compressobj(), hashlib.sha256()
+    frame = bytearray()
+    for start in range(0, file.size_bytes, PIECE_BYTES):
+        piece = await files.read(tx, file, start, min(start + PIECE_BYTES, file.size_bytes))
+        before.update(piece)
+        frame += packing.compress(piece)
+    frame += packing.flush()
+    after = hashlib.sha256()
+    for piece in zstandard.ZstdDecompressor().read_to_iter(bytes(frame)):
+        after.update(piece)
+    if after.digest() != before.digest():
+        raise MemsvcError(Code.INTERNAL_ERROR, "an archive does not unpack to what was packed")
+    return bytes(frame)
+
+
+def _day(path: str) -> datetime | None:
+    found = _SHARD.search(path)
+    if found is None:
+        return None
+    try:
+        return datetime(int(found[1]), int(found[2]), int(found[3]), tzinfo=UTC)
+    except ValueError:
+        return None

@@ -1,0 +1,97 @@
+"""Digests: a session is found from its user's other sessions by the words of its spans."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from memsvc.core.analysis import is_stop_word
+from memsvc.core.paths import encode_segment
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Scope
+from memsvc.store import digests, index
+from memsvc.store.database import Database
+from memsvc.store.index import NewEntry
+from memsvc.store.locks import book_lock
+from memsvc.styles.turns import books
+from memsvc.styles.turns.options import TurnOptions
+
+SPAN_ITEMS: Final = 100
+"""Items of a session that share a digest."""
+SPANS_A_STEP: Final = 20
+TEXT_CHARS_MAX: Final = 400
+"""What counts of one item: a long answer shall not speak for the other items of its span."""
+WORDS_MAX: Final = 2000
+WORD_CHARS_MAX: Final = 40
+
+_WORD: Final = re.compile(r"\w+")
+
+
+class Digests:
+    """Keeps the digests of a session with a user up to date: a full span is written once, the last one anew each time.
+
+    A session has digests with the user who spoke in it last; what was written for another user before stays, as that
+    one was part of it. Sessions without a user have none.
+    """
+
+    def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
+        self._database = database
+        self._clock = clock
+        self._options = options
+
+    async def follow_up(self, scope: Scope, session: str) -> None:
+        """Step: write what is missing, some spans in a transaction; run again, it writes the last span anew."""
+        while await self._write(scope, session):
+            pass
+
+    async def _write(self, scope: Scope, session: str) -> bool:
+        """The next spans; whether there are more."""
+        async with self._database.begin(scope, read_only=True) as tx:
+            known = await digests.due(tx, session)
+        if known is None or not known.user:
+            return False
+        shelf, book = books.digests(known.user), books.turns(session).number
+        locks = [book_lock(shelf.name)]
+        timeout_ms = self._options.session_lock_timeout_ms
+        async with self._database.begin(scope, locks=locks, lock_timeout_ms=timeout_ms) as tx:
+            due = await digests.due(tx, session)
+            if due is None or due.user != known.user:
+                return due is not None  # somebody else spoke meanwhile: once more, with that one's book
+            end = await digests.end_of(tx, book)
+            start = due.entry // SPAN_ITEMS * SPAN_ITEMS
+            stop = min(end, start + SPANS_A_STEP * SPAN_ITEMS)
+            said = await digests.texts(tx, book, start, most=stop - start, chars_max=TEXT_CHARS_MAX)
+            spans = {span: span_ref(session, span) for span in range(start, stop, SPAN_ITEMS)}
+            old = await digests.written(tx, shelf.number, list(spans.values()))
+            now = self._clock.now()
+            entries = [
+                NewEntry(ref=ref, text="", cues=words, said_at=now, role="digest")
+                for span, ref in spans.items()
+                if (words := digest_of(text for entry, text in said.items() if span <= entry < span + SPAN_ITEMS))
+            ]
+            kept = {(entry.ref, entry.cues) for entry in entries} & set(old.values())
+            gone = {entry: words for entry, (ref, words) in old.items() if (ref, words) not in kept}
+            await index.remove(tx, shelf.number, gone)
+            fresh = [entry for entry in entries if (entry.ref, entry.cues) not in kept]
+            if fresh:
+                await index.add(tx, {shelf.name: fresh})
+            reached = stop // SPAN_ITEMS * SPAN_ITEMS
+            if reached != due.entry:
+                await digests.reached(tx, session, reached)
+        return stop < end
+
+
+def span_ref(session: str, first: int) -> str:
+    """What the digest of the span that begins with an entry of a session is called."""
+    return f"{encode_segment(session)}/{first}"
+
+
+def digest_of(texts: Iterable[str]) -> str:
+    """The distinct words of some texts in their order, without those that tell nothing, WORDS_MAX at the most."""
+    words: dict[str, None] = {}
+    for text in texts:
+        for word in _WORD.findall(text.lower()):
+            if len(words) >= WORDS_MAX:
+                return " ".join(words)
+            if not is_stop_word(word):
+                words.setdefault(word[:WORD_CHARS_MAX] if word.isascii() else word)
+    return " ".join(words)

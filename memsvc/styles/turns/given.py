@@ -1,0 +1,62 @@
+"""What callers give, read and checked: items, conversations, moments, and ids for turns that have none."""
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from memsvc.core.errors import invalid
+from memsvc.core.items import Item, longest_text, normalise_item, user_message
+from memsvc.styles.turns.contract import BeforeTurnArguments
+from memsvc.styles.turns.history import Conversation, cut
+from memsvc.styles.turns.options import TurnOptions
+
+
+def items_of(given: Sequence[Any], name: str, options: TurnOptions) -> list[Item]:
+    """The items of the argument `name`, normalised; INVALID_ARGUMENT naming the first that is none or too large."""
+    if len(given) > options.items_max:
+        raise invalid(f"{name} may hold {options.items_max} items at the most, not {len(given)}")
+    items = [normalise_item(item, f"{name}[{index}]") for index, item in enumerate(given)]
+    most = options.text_chars_max
+    for index, item in enumerate(items):
+        if longest_text(item) > most:
+            raise invalid(f"{name}[{index}] holds a text of {longest_text(item)} characters; {most} at the most")
+    return items
+
+
+def conversation_of(asked: BeforeTurnArguments, options: TurnOptions) -> Conversation:
+    """What comes before the current input and the current input itself, in whichever way they were given."""
+    whole = items_of(asked.conversation_items, "conversation_items", options)
+    if whole:
+        conversation = cut(whole, asked.current_input_start, asked.current_input_count)
+        if not conversation.current:
+            raise invalid("current_input_start leaves no current input in conversation_items")
+        return conversation
+    given = asked.current_input
+    if isinstance(given, str):
+        given = [user_message(given)] if given.strip() else []
+    elif isinstance(given, dict):
+        given = [given]
+    elif not isinstance(given, list):
+        raise invalid("current_input must be an array of response items or a string")
+    if not given and asked.current_input_text.strip():
+        given = [user_message(asked.current_input_text)]
+    if not given:
+        raise invalid("current_input is required when conversation_items is empty")
+    return Conversation([], items_of(given, "current_input", options))
+
+
+def moment_of(text: str, name: str) -> datetime | None:
+    """The moment that a text names in RFC 3339, in UTC where it names no zone; None for ""; INVALID_ARGUMENT."""
+    if not text.strip():
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise invalid(f"{name} must be a moment as in RFC 3339, such as 2026-01-31T12:00:00Z") from None
+
+
+def new_turn_id(now: datetime) -> str:
+    """An id for a turn whose caller gave none."""
+    return f"turn-{int(now.timestamp() * 1000)}-{secrets.token_hex(3)}"

@@ -1,0 +1,200 @@
+"""What several facts and turns show together, found without a model: pure rules over what is stored."""
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import log
+from typing import Any, Final, Literal
+
+import orjson
+
+from memsvc.core.analysis import is_stop_word, terms
+from memsvc.core.facts import Fact, Identity, State, Statement, Tier, normalised_value
+from memsvc.store.context import SaidItem
+from memsvc.store.insights import NewInsight
+from memsvc.styles.turns.layout import turn_of
+
+Kind = Literal["fact_stability", "fact_evolution", "fact_cooccurrence", "recurring_topic"]
+
+CONFIDENCE_BY_KIND: Final[Mapping[Kind, float]] = {
+    "fact_stability": 0.84,
+    "fact_evolution": 0.78,
+    "fact_cooccurrence": 0.7,
+    "recurring_topic": 0.6,
+}
+TOGETHER_MAX: Final = 4
+TOPICS_MAX: Final = 3
+TOPIC_TURNS_MIN: Final = 3
+TOPIC_DAYS_MIN: Final = 2
+TOPIC_SHARE_MAX: Final = 0.5
+"""A word of more than every other turn is how somebody talks, not what about."""
+SOURCES_MAX: Final = 5
+
+_WORD: Final = re.compile(r"[^\W\d_]{4,40}")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An insight, and the book of the facts that it is about; None when it is about the session itself."""
+
+    fact_book: int | None
+    insight: NewInsight
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    turns: set[str] = field(default_factory=set)
+    days: set[str] = field(default_factory=set)
+    words: Counter[str] = field(default_factory=Counter)
+    items: list[SaidItem] = field(default_factory=list)
+
+
+def of_facts(history: Sequence[Fact], repeated: Sequence[Statement], now: datetime) -> list[Found]:
+    """What the history of some identities shows, oldest fact first: a value that was stated again in another turn, and
+    a value that changed. `repeated` are statements of the user that changed nothing. Only of facts that hold, and never
+    anything of a fact that was deleted."""
+    by_identity: dict[Identity, list[Fact]] = defaultdict(list)
+    for fact in history:
+        by_identity[fact.statement.identity].append(fact)
+    found = []
+    for identity, facts in by_identity.items():
+        current = facts[-1]
+        if not current.holds(now) or current.statement.tier is Tier.L1:
+            continue
+        again = [one for one in repeated if one.identity == identity]
+        found += [one for one in (_stability(facts, again), _evolution(facts)) if one is not None]
+    return found
+
+
+def together(facts: Iterable[Fact], session: str, now: datetime) -> list[Found]:
+    """Facts that hold and were stated in one and the same turn of the session."""
+    by_turn: dict[tuple[int, str], list[Fact]] = defaultdict(list)
+    for fact in facts:
+        evidence = fact.statement.evidence
+        if fact.holds(now) and fact.statement.tier is not Tier.L1 and evidence.session == session:
+            by_turn[fact.book, evidence.turn].append(fact)
+    found = []
+    for stated in by_turn.values():
+        distinct = {fact.statement.identity: fact for fact in stated}
+        if 2 <= len(distinct) <= TOGETHER_MAX:
+            told = "; ".join(_told(fact.statement) for fact in distinct.values())
+            summary = f"Said together on {stated[0].valid_from:%Y-%m-%d}: {told}"
+            found.append(_about("fact_cooccurrence", list(distinct.values()), [], summary))
+    return found
+
+
+def topics(items: Sequence[SaidItem], fresh_from: int, session: str, book: int) -> list[Found]:
+    """What the user comes back to: words of the latest items (from the entry `fresh_from` on) that several turns of
+    several days are about, but by no means all. The best of them, with the turns that they stand in."""
+    said = [item for item in items if item.role == "user"]
+    seen: dict[str, _Topic] = defaultdict(_Topic)
+    for item in said:
+        for word in {match[0] for match in _WORD.finditer(item.text)}:
+            stems = [] if is_stop_word(word) else terms(word)
+            if len(stems) == 1:
+                topic = seen[stems[0]]
+                topic.turns.add(turn_of(item.ref))
+                topic.days.add(f"{item.said_at:%Y-%m-%d}")
+                topic.words[word.lower()] += 1
+                topic.items.append(item)
+    turns = len({turn_of(item.ref) for item in said})
+    ranked = sorted(
+        (
+            (-len(topic.turns) * log(1 + turns / len(topic.turns)), stem)
+            for stem, topic in seen.items()
+            if len(topic.turns) >= TOPIC_TURNS_MIN
+            and len(topic.days) >= TOPIC_DAYS_MIN
+            and len(topic.turns) <= TOPIC_SHARE_MAX * turns
+            and topic.items[-1].entry >= fresh_from
+        )
+    )
+    return [_topic(stem, seen[stem], session, book) for _, stem in ranked[:TOPICS_MAX]]
+
+
+def insight_id(kind: Kind, identity: Sequence[str], summary: str) -> str:
+    """The id of an insight: the same for the same thing said of the same facts, whenever it is found."""
+    content = orjson.dumps({"identity": list(identity), "type": kind, "summary": summary}, option=orjson.OPT_SORT_KEYS)
+    return "insight-" + hashlib.sha1(content, usedforsecurity=False).hexdigest()[:16]
+
+
+def _stability(facts: Sequence[Fact], again: Sequence[Statement]) -> Found | None:
+    current = facts[-1]
+    value = normalised_value(current.statement.value)
+    same = [fact for fact in facts if fact.state is not State.DELETED and _value(fact.statement) == value]
+    supporting = [fact.statement for fact in same] + [one for one in again if _value(one) == value]
+    turns = list(dict.fromkeys((one.evidence.session, one.evidence.turn) for one in supporting))
+    if len(turns) < 2:
+        return None
+    summary = f"Stated again and unchanged: {_told(current.statement)}"
+    return _about("fact_stability", [current], [], summary, turns=turns)
+
+
+def _evolution(facts: Sequence[Fact]) -> Found | None:
+    chain: list[Fact] = []
+    for fact in facts:
+        if fact.state is State.DELETED:
+            continue
+        if chain and _value(chain[-1].statement) == _value(fact.statement):
+            chain.pop()
+        chain.append(fact)
+    if len(chain) < 2:
+        return None
+    values = " to ".join(f"{fact.statement.value} ({fact.valid_from:%Y-%m-%d})" for fact in chain)
+    summary = f"{chain[-1].statement.key.replace('_', ' ')} changed from {values}"
+    return _about("fact_evolution", [chain[-1]], chain[:-1], summary)
+
+
+def _about(
+    kind: Kind,
+    holds: Sequence[Fact],
+    past: Sequence[Fact],
+    summary: str,
+    *,
+    turns: Sequence[tuple[str, str]] = (),
+) -> Found:
+    facts = [*past, *holds]
+    cited = turns or [(one.statement.evidence.session, one.statement.evidence.turn) for one in facts]
+    identity = [part for fact in holds for part in fact.statement.identity]
+    evidence: dict[str, Any] = {
+        "facts": list(dict.fromkeys(fact.statement.fact_id for fact in facts)),
+        "turns": [{"session": session, "turn": turn} for session, turn in dict.fromkeys(cited)],
+        "holds": [[fact.book, fact.entry] for fact in holds],
+        "past": [[fact.book, fact.entry] for fact in past],
+        "sources": [],
+    }
+    cues = " ".join(dict.fromkeys(fact.statement.cues for fact in holds if fact.statement.cues))
+    made = NewInsight(insight_id(kind, identity, summary), kind, summary, cues, CONFIDENCE_BY_KIND[kind], evidence)
+    return Found(holds[-1].book, made)
+
+
+def _topic(stem: str, topic: _Topic, session: str, book: int) -> Found:
+    word = min(topic.words, key=lambda one: (-topic.words[one], one))
+    cited = topic.items[-SOURCES_MAX:]
+    evidence: dict[str, Any] = {
+        "facts": [],
+        "turns": [{"session": session, "turn": turn} for turn in dict.fromkeys(turn_of(item.ref) for item in cited)],
+        "holds": [],
+        "past": [],
+        "sources": [[book, item.entry] for item in cited],
+    }
+    kind: Kind = "recurring_topic"
+    made = NewInsight(
+        insight_id(kind, [stem], ""),
+        kind,
+        f"The user comes back to this on several days: {word}",
+        "",
+        CONFIDENCE_BY_KIND[kind],
+        evidence,
+    )
+    return Found(None, made)
+
+
+def _value(statement: Statement) -> str:
+    return normalised_value(statement.value)
+
+
+def _told(statement: Statement) -> str:
+    return f"{statement.key.replace('_', ' ')}: {statement.value}"

@@ -1,0 +1,91 @@
+"""What a model is given to read of a session: as data that cannot end before it is over, and without secrets."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from memsvc.core.analysis import terms
+from memsvc.core.facts import Fact
+from memsvc.core.secrets import masked
+from memsvc.styles.turns.layout import timestamp
+
+_ESCAPES: Final = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message that a model is shown. `stored_at` is when its turn was stored, `said_at` when it was said."""
+
+    entry: int
+    event: str
+    role: str
+    speaker: str
+    text: str
+    said_at: datetime
+    stored_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a model is asked about: the new messages of one user of a session, those before them, and what is believed.
+
+    It knows them by the ids that are made here, and by no other: `m1`, `m2` ... and `f1`, `f2` ... in this order.
+    """
+
+    session: str
+    user: str
+    messages: Sequence[Message]
+    earlier: Sequence[Message]
+    facts: Sequence[Fact]
+
+    def text(self, now: datetime) -> str:
+        """All of it as one JSON object that no text inside can close, without what looks like a secret."""
+        body = {
+            "today": f"{now:%Y-%m-%d, %A}",
+            "facts": [_fact(f"f{at}", fact) for at, fact in enumerate(self.facts, 1)],
+            "earlier": [_message(message) for message in self.earlier],
+            "messages": [{"id": f"m{at}"} | _message(one) for at, one in enumerate(self.messages, 1)],
+        }
+        return escaped(orjson.dumps(body).decode())
+
+
+def escaped(json: str) -> str:
+    """The same JSON without the characters that markup begins and ends with."""
+    for plain, instead in _ESCAPES:
+        json = json.replace(plain, instead)
+    return json
+
+
+def most_related(facts: Sequence[Fact], messages: Iterable[Message], *, most: int) -> list[Fact]:
+    """The facts that share the most words with the messages, at most so many, the newest first among equals."""
+    if len(facts) <= most:
+        return list(facts)
+    said = {term for message in messages for term in terms(message.text)}
+    by_words = sorted(
+        facts,
+        key=lambda fact: (
+            len(said & set(terms(f"{fact.statement.key.replace('_', ' ')} {fact.statement.value}"))),
+            fact.valid_from,
+        ),
+        reverse=True,
+    )
+    return by_words[:most]
+
+
+def _fact(name: str, fact: Fact) -> dict[str, Any]:
+    statement = fact.statement
+    return {
+        "id": name,
+        "key": statement.key,
+        "value": masked(statement.value),
+        "tier": statement.tier.value,
+        "since": f"{fact.valid_from:%Y-%m-%d}",
+    }
+
+
+def _message(message: Message) -> dict[str, Any]:
+    body = {"role": message.role, "at": timestamp(message.said_at), "text": masked(message.text)}
+    return body | ({"speaker": message.speaker} if message.speaker else {})

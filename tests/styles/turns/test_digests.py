@@ -1,0 +1,88 @@
+"""Digests: written by the follow-up, once a span, the same however often it runs."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from memsvc.core.scope import Scope
+from memsvc.styles.turns.digests import SPAN_ITEMS, WORDS_MAX, digest_of, span_ref
+from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
+from tests.door import Door
+from tests.styles.turns.talk import user
+
+
+async def digests(admin: asyncpg.Connection) -> dict[str, str]:
+    """The words of each digest by its reference."""
+    rows = await admin.fetch("SELECT ref, cues FROM entries WHERE role = 'digest' AND length > 0 ORDER BY ref")
+    assert len({row["ref"] for row in rows}) == len(rows)
+    return {row["ref"]: row["cues"] for row in rows}
+
+
+async def store(door: Door, turn: str, count: int, **more: Any) -> None:
+    items = [user(f"Item {turn}x{number} of marzipan.") for number in range(count)]
+    await door("memory_after_turn", session_id="s 1", turn_id=turn, input_items=items, **more)
+
+
+async def follow_up(door: Door) -> None:
+    await door.jobs[FOLLOW_UP_JOB].run(Scope(door.caller.tenant, "default"), "s 1")
+
+
+async def test_full_spans_stay_and_the_last_is_written_anew(door: Door, admin: asyncpg.Connection) -> None:
+    await store(door, "a", SPAN_ITEMS + 20, user_id="ada")
+    await follow_up(door)
+    first = await digests(admin)
+    assert list(first) == [span_ref("s 1", 0), span_ref("s 1", SPAN_ITEMS)]
+    assert "ax0 marzipan" in first[span_ref("s 1", 0)]
+    for _ in range(2):
+        await follow_up(door)
+        assert await digests(admin) == first
+    await store(door, "b", 5, user_id="ada")
+    await follow_up(door)
+    second = await digests(admin)
+    assert second[span_ref("s 1", 0)] == first[span_ref("s 1", 0)]
+    assert second[span_ref("s 1", SPAN_ITEMS)].endswith("bx4")
+    assert await admin.fetchval("SELECT digested_entry FROM sessions") == SPAN_ITEMS
+
+
+async def test_they_follow_from_the_items_alone(door: Door, admin: asyncpg.Connection) -> None:
+    await store(door, "a", 2 * SPAN_ITEMS + 3, user_id="ada")
+    await follow_up(door)
+    before = await digests(admin)
+    await admin.execute("UPDATE sessions SET digested_entry = 0")
+    await follow_up(door)
+    assert await digests(admin) == before
+
+
+async def test_what_is_forgotten_is_in_no_digest_any_more(door: Door, admin: asyncpg.Connection) -> None:
+    await store(door, "a", SPAN_ITEMS, user_id="ada")
+    await store(door, "b", 2, user_id="ada")
+    await follow_up(door)
+    await door("memory_forget", session_id="s 1", turn_ids=["a"])
+    await door.work()
+    assert list(await digests(admin)) == [span_ref("s 1", SPAN_ITEMS)]
+
+
+async def test_a_session_without_a_user_has_none(door: Door, admin: asyncpg.Connection) -> None:
+    await store(door, "a", SPAN_ITEMS)
+    await follow_up(door)
+    await door.jobs[FOLLOW_UP_JOB].run(Scope(door.caller.tenant, "default"), "never seen")
+    assert await digests(admin) == {}
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["The dog and the cat.", "A dog!"], "dog cat"),
+        (["Zürich 2023"], "zürich 2023"),
+        (["昨日東京へ行った"], "昨日東京へ行った"),
+        ([], ""),
+    ],
+)
+def test_a_digest_has_each_word_once_and_none_that_tells_nothing(texts: list[str], words: str) -> None:
+    assert digest_of(texts) == words
+
+
+def test_a_digest_is_bounded() -> None:
+    assert len(digest_of(f"word{number}" for number in range(9999)).split()) == WORDS_MAX
+    assert len(digest_of(["x" * 9999])) < 100

@@ -1,0 +1,255 @@
+"""Import of sessions that clients kept themselves: nothing lost, nothing twice, nothing brought back."""
+
+from typing import Any
+
+import asyncpg
+import orjson
+import pytest
+
+from memsvc.core.errors import Code
+from tests.door import Door, Refused
+from tests.fakes import FakeClock
+from tests.styles.turns.folders import DAY, L0, L2, RAW, canonical, event, fact, jsonl, legacy, superseded, turn
+from tests.styles.turns.talk import ask, events, file_text, row_counts, say, snapshot, user, values
+
+IMPORT = "memory_import_session"
+
+
+async def bring(door: Door, files: dict[str, str], session: str = "s1", **more: Any) -> dict[str, Any]:
+    return await door(IMPORT, session_id=session, files=files, **more)
+
+
+@pytest.mark.parametrize("layout", [canonical, legacy])
+async def test_both_layouts_come_in_with_turns_facts_and_what_became_of_them(door: Door, layout: Any) -> None:
+    done = await bring(door, layout())
+    counts = done["counts"]
+    assert (counts["turns"], counts["items"], counts["turns_noted"]) == (2, 4, 1)
+    assert (counts["facts_active"], counts["facts_superseded"]) == (1, 1)
+    assert (done["broken_count"], done["conflicts"], done["unknown_files"]) == (0, [], [])
+    assert values(await ask(door, "What is my name?")) == ["grace"]
+    assert "the harbour opens at six" in str((await ask(door, "When does the harbour open?"))["input_items"])
+
+
+async def test_events_keep_their_times_and_ids(door: Door) -> None:
+    await bring(door, canonical())
+    kept = await events(door, day=DAY.replace("-", "/"))
+    assert [(one["id"], one["ts"], one["item_id"]) for one in kept[:2]] == [
+        ("t1-in-0", f"{DAY}T09:00:00Z", "item-of-t1-in-0"),
+        ("t1-out-0", f"{DAY}T09:00:00Z", "item-of-t1-out-0"),
+    ]
+    state = orjson.loads(await file_text(door, "/memory/s1/meta/state.json"))
+    assert state["latest_turn_id"] == "t2"
+    assert {"t0", "t1", "t2"} == set(state["processed_turn_ids"])
+
+
+@pytest.mark.parametrize("layout", [canonical, legacy])
+async def test_importing_twice_is_importing_once(door: Door, admin: asyncpg.Connection, layout: Any) -> None:
+    await bring(door, layout())
+    before = await snapshot(admin)
+    again = await bring(door, layout())
+    assert again["counts"]["turns_already_here"] == 2
+    assert not any(again["counts"].get(name) for name in ("turns", "turns_noted", "facts_active", "facts_superseded"))
+    assert await snapshot(admin) == before
+
+
+async def test_a_dry_run_says_the_same_and_writes_nothing(door: Door, admin: asyncpg.Connection) -> None:
+    before = await row_counts(admin)
+    dry = await bring(door, canonical(), dry_run=True)
+    assert await row_counts(admin) == before
+    assert (await bring(door, canonical()))["counts"] == dry["counts"]
+
+
+async def test_a_retry_of_an_imported_turn_is_a_duplicate_and_other_items_are_a_conflict(door: Door) -> None:
+    await bring(door, canonical())
+    same = await say(door, "t1", "my name is ada", answer="hello ada")
+    assert (same["stored_items"], same["fact_ids"]) == (2, ["user_name"])
+    await door.refuses("CONFLICT", "memory_after_turn", session_id="s1", turn_id="t1", input_items=[user("else")])
+
+
+async def test_a_turn_that_is_only_known_as_done_succeeds_again_and_stores_nothing(
+    door: Door, admin: asyncpg.Connection
+) -> None:
+    await bring(door, canonical())
+    before = await snapshot(admin)
+    assert (await say(door, "t0", "My name is Nobody."))["stored_items"] == 0
+    assert await snapshot(admin) == before
+
+
+async def test_a_turn_that_is_here_with_other_items_is_left_and_told(door: Door) -> None:
+    await say(door, "t1", "Something else.")
+    done = await bring(door, canonical())
+    assert (done["conflicts"], done["counts"]["turns"]) == (["t1"], 1)
+    assert [one["turn_id"] for one in await events(door)] == ["t1"]
+
+
+async def test_older_turns_stand_before_those_that_were_here(door: Door) -> None:
+    await say(door, "now-1", "The newest question.", answer="The newest answer.")
+    await bring(door, canonical())
+    context = await file_text(door, "/memory/s1/runtime/context/current.jsonl")
+    assert [orjson.loads(line)["turn_id"] for line in context.splitlines()] == [
+        "t1",
+        "t1",
+        "t2",
+        "t2",
+        "now-1",
+        "now-1",
+    ]
+    state = orjson.loads(await file_text(door, "/memory/s1/meta/state.json"))
+    assert state["latest_turn_id"] == "now-1"
+
+
+async def test_broken_lines_are_counted_with_their_place_and_stop_nothing(door: Door) -> None:
+    files = canonical()
+    lines = files[RAW].splitlines(keepends=True)
+    files[RAW] = "".join([lines[0], '{"torn": \n', lines[1], '"text"\n', '{"who": 1}\n', *lines[2:]]) + '{"id": "t3-'
+    done = await bring(door, files)
+    assert done["counts"]["turns"] == 2
+    assert [(one["file"], one["line"]) for one in done["broken"]] == [(RAW, 2), (RAW, 4), (RAW, 5), (RAW, 8)]
+    assert "torn" not in str(done)
+
+
+async def test_an_event_without_turn_time_or_item_is_broken_and_the_rest_is_not(door: Door) -> None:
+    bad = [event("", "in", "lost") | {"id": "x"}, event("t8", "in", "y") | {"item": {"role": 7}}]
+    files = {
+        "log.jsonl": jsonl([event("t7", "in", "no time") | {"ts": "0001-01-01T00:00:00Z"}, *bad, *turn("t9", "a", "b")])
+    }
+    done = await bring(door, files)
+    assert (done["counts"]["turns"], done["broken_count"]) == (1, 3)
+
+
+async def test_a_crash_that_wrote_a_turn_twice_leaves_it_once(door: Door) -> None:
+    files = {"log.jsonl": jsonl([*turn("t1", "yes", "ok"), *turn("t1", "yes", "ok"), *turn("t2", "yes", "ok")])}
+    done = await bring(door, files)
+    assert (done["counts"]["turns"], done["counts"]["items"], done["counts"]["events_repeated"]) == (2, 4, 2)
+
+
+async def test_a_deleted_fact_stays_deleted_although_the_index_has_it(door: Door) -> None:
+    held = fact("t1-fact-name", "ada")
+    gone = fact("t2-fact_delete-user_name", "", kind="fact_delete", state="deleted", at=f"{DAY}T10:00:00Z")
+    index = {"updated_at": f"{DAY}T09:00:00Z", "facts": {"user_name::name": held}}
+    files = canonical() | {L0: jsonl([held, gone]), "indexes/active_facts.json": orjson.dumps(index).decode()}
+    assert (await bring(door, files))["counts"]["facts_deleted"] == 1
+    assert values(await ask(door, "What is my name?")) == []
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+async def test_of_changes_within_one_second_the_last_one_holds_whatever_their_ids(door: Door, backwards: bool) -> None:
+    at = f"{DAY}T09:00:00Z"
+    first, second = ("b", "a") if backwards else ("a", "b")
+    old = fact(f"{first}-fact", "old", tier="L2" if backwards else "L0")
+    told = superseded(f"{first}-fact", "old", f"{second}-fact", at=at, tier="L2" if backwards else "L0")
+    new = fact(f"{second}-fact", "new", tier="L0" if backwards else "L2", expires_at="2027-01-01T00:00:00Z")
+    shards = {L0: [new], L2: [old, told]} if backwards else {L0: [old, told], L2: [new]}
+    await bring(door, {name: jsonl(some) for name, some in shards.items()} | {RAW: jsonl(turn("t1", "hi", "ho"))})
+    assert values(await ask(door, "What is my name?")) == ["new"]
+
+
+async def test_facts_of_the_index_are_taken_where_no_record_tells_of_them(door: Door) -> None:
+    index = {"facts": {"user_name::name": fact("t1-fact-name", "ada")}}
+    await bring(door, {"indexes/active_facts.json": orjson.dumps(index).decode(), **legacy_events()})
+    assert values(await ask(door, "What is my name?")) == ["ada"]
+
+
+def legacy_events() -> dict[str, str]:
+    return {"log.jsonl": jsonl(turn("t1", "hi", "ho"))}
+
+
+async def test_facts_past_their_day_do_not_come_back(door: Door) -> None:
+    task = fact("t1-fact-today-task", "milk", fact_id="today_task", key="today_task", tier="L1")
+    done = await bring(door, {"memory_facts.jsonl": jsonl([task])} | legacy_events())
+    assert done["counts"]["facts_expired"] == 1
+    assert values(await ask(door, "What do I need today?")) == []
+
+
+async def test_newer_words_that_are_here_already_win_over_what_is_imported(door: Door) -> None:
+    await say(door, "now-1", "My name is Edith.")
+    done = await bring(door, canonical())
+    assert done["counts"]["facts_known_better"] == 1
+    assert values(await ask(door, "What is my name?")) == ["Edith"]
+
+
+async def test_imported_facts_give_way_to_what_is_said_next(door: Door, clock: FakeClock) -> None:
+    await bring(door, canonical())
+    clock.advance(minutes=1)
+    await say(door, "t3", "My name is Edith.")
+    assert values(await ask(door, "What is my name?")) == ["Edith"]
+
+
+async def test_what_is_forgotten_here_is_not_brought_back_by_another_import(door: Door) -> None:
+    await bring(door, canonical())
+    await door("memory_forget", session_id="s1", fact_ids=["user_name"])
+    await bring(door, canonical())
+    assert values(await ask(door, "What is my name?")) == []
+
+
+async def test_memory_blocks_of_older_clients_are_left_out(door: Door) -> None:
+    told = event("t1", "in", "<memory_reference>\n- Fact[x][L0] name=eve\n</memory_reference>", number=0)
+    told["item"]["role"] = "developer"
+    done = await bring(door, {"log.jsonl": jsonl([told, event("t1", "in", "hello", number=1)])})
+    assert (done["counts"]["items"], done["counts"]["memory_blocks_left_out"]) == (1, 1)
+
+
+async def test_older_file_names_are_read_by_what_is_in_them(door: Door) -> None:
+    files = {"legacy_log.json": orjson.dumps(turn("t1", "a", "b")).decode(), "legacy.jsonl": canonical()[L0]}
+    counts = (await bring(door, files))["counts"]
+    assert (counts["turns"], counts["facts_active"]) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["../s2/log.jsonl", "/etc/passwd", "a//b", "events/../../x", "a\x00b", ".", ""])
+async def test_names_that_lead_out_of_the_session_are_refused(door: Door, name: str) -> None:
+    await door.refuses("INVALID_PATH", IMPORT, session_id="s1", files={name: "{}"})
+
+
+async def test_files_of_nobody_are_told_and_nothing_of_them_is_kept(door: Door, admin: asyncpg.Connection) -> None:
+    before = await row_counts(admin)
+    done = await bring(door, {"notes.txt": "secret", ".abstract": "old words"})
+    assert done["unknown_files"] == ["notes.txt"]
+    assert await row_counts(admin) == before
+
+
+async def test_a_killed_import_goes_on_where_it_stood(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = jsonl([line for at in range(500) for line in turn(f"t{at}", f"word{at}", "ok")])
+    from memsvc.styles.turns.importing import Importing  # noqa: PLC0415 - only to be killed here
+
+    whole = Importing._write
+    calls = []
+
+    async def killed(self: Any, *given: Any) -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        await whole(self, *given)
+
+    monkeypatch.setattr(Importing, "_write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        await bring(door, {"log.jsonl": many})
+    monkeypatch.setattr(Importing, "_write", whole)
+    counts = (await bring(door, {"log.jsonl": many}))["counts"]
+    assert (counts["turns_already_here"], counts["turns"]) == (200, 300)
+    assert len(await events(door, day=DAY.replace("-", "/"))) == 1000
+
+
+async def test_a_policy_comes_along_and_governs_the_facts(door: Door, clock: FakeClock) -> None:
+    week = {"version": 1, "tiers": {"L1": {"retention_days": 30, "sweep": True}}}
+    task = fact("t1-fact-today-task", "milk", fact_id="today_task", key="today_task", tier="L1")
+    files = {"meta/policy.json": orjson.dumps(week).decode(), "memory_facts.jsonl": jsonl([task])}
+    done = await bring(door, files | legacy_events())
+    assert (done["counts"]["policies"], done["counts"]["facts_active"]) == (1, 1)
+    policy = orjson.loads(await file_text(door, "/memory/s1/meta/policy.json"))
+    assert policy["tiers"]["L1"]["retention_days"] == 30
+    bad = await bring(door, {"meta/policy.json": '{"tiers": {"L1": 7}}'} | legacy_events(), session="s2")
+    assert [one["why"] for one in bad["broken"]] == ["not a policy"]
+
+
+async def test_nothing_is_imported_into_a_session_that_is_to_keep_nothing(door: Door) -> None:
+    where = "/memory/s1/meta/policy.json"
+    await door("file_write", project="default", path=where, content='{"store": false}', mode="TRUNCATE")
+    await door.refuses("PERMISSION_DENIED", IMPORT, session_id="s1", files=canonical())
+
+
+async def test_another_tenant_sees_nothing_of_an_import(door: Door, other_call: Door) -> None:
+    await bring(door, canonical())
+    assert values(await ask(other_call, "What is my name?")) == []
+    with pytest.raises(Refused) as refused:
+        await file_text(other_call, f"/memory/s1/{RAW}")
+    assert refused.value.code is Code.NOT_FOUND

@@ -1,0 +1,261 @@
+"""What is derived can be thrown away: a rebuild from the files gives the same memory; a check tells any difference."""
+
+from collections import Counter
+from typing import Any
+
+import asyncpg
+import pytest
+
+from memsvc.adapters.tokens import O200kCounter
+from memsvc.core.scope import Scope
+from memsvc.store.database import Database
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.rebuilding import Rebuilding
+from tests.door import Door
+from tests.fakes import FakeClock
+from tests.styles.turns.conftest import Opened
+from tests.styles.turns.talk import ask, file_paths, say, values
+
+DERIVED = ("books", "entries", "facts", "fresh_terms", "guards", "postings", "sessions")
+"""What a rebuild makes anew from nothing but the files."""
+
+
+@pytest.fixture
+def rebuilding(database: Database, clock: FakeClock, tokens: O200kCounter) -> Rebuilding:
+    return Rebuilding(database, clock, tokens, TurnOptions())
+
+
+async def live(door: Door, clock: FakeClock) -> None:
+    """A history with users, changes of mind, what was taken back, forgotten, expired and packed away."""
+    for day in range(4):
+        for at in range(12):
+            user = ("u1", "u2", "")[at % 3]
+            said = f"On day {day} the word is {'abcdefghijkl'[at]}{day}. I like tea{at}."
+            await say(door, f"d{day}-{at}", said, answer=f"Noted {at}.", user_id=user)
+            clock.advance(minutes=7)
+        await say(door, f"d{day}-name", f"My name is Ada{day}. Today I need milk{day}.", user_id="u1")
+        clock.advance(seconds=1)
+        await say(door, f"d{day}-other", f"My name is Grace{day}.", session="s2", user_id="u2")
+        clock.advance(days=1)
+    await door("memory_forget", session_id="s1", user_id="u1", turn_ids=["d1-3"])
+    await door("memory_forget", session_id="s2", user_id="u2", fact_ids=["user_name"])
+    await say(door, "back", "My name is Zoe.", session="s2", user_id="u2")
+    for session in ("s1", "s2"):
+        await door("memory_run_maintenance", session_id=session)
+    archives = await file_paths(door, "/memory/s1/events/archive")
+    assert any(path.endswith(".zst") for path in archives)
+    clock.advance(minutes=5)
+    await say(door, "last", "One more thing.", user_id="u1")
+
+
+async def rows(admin: asyncpg.Connection) -> dict[str, Any]:
+    """What is derived, as far as it follows from the files.
+
+    Left out: the token of a guard (a random fence), how far an index has put its fresh terms into its postings (both
+    are read as one), numbers of facts where others before them were swept (their order stays), and what counts runs
+    rather than what is there (runs of maintenance, watermarks).
+    """
+    facts = await admin.fetch(
+        """
+        SELECT b.name, f.record, f.fact_id, f.key, f.slot, f.value, f.cues, f.tier, f.confidence, f.state, f.valid_from,
+               f.valid_to, f.expires_at, f.superseded_by, f.evidence, f.forgotten,
+               e.ref, e.text, e.said_at, e.length, e.cues AS found_by
+        FROM facts AS f JOIN books AS b USING (tenant, project, book)
+        JOIN entries AS e USING (tenant, project, book, entry)
+        ORDER BY b.name, f.entry
+        """
+    )
+    items = await admin.fetch(
+        "SELECT b.name, e.* FROM entries AS e JOIN books AS b USING (tenant, project, book) WHERE b.name LIKE 'turns/%'"
+    )
+    guards = await admin.fetch(
+        "SELECT session, turn, done, fingerprint, first_entry, result, claimed_at FROM guards WHERE turn <> ''"
+    )
+    sessions = await admin.fetch(
+        """
+        SELECT session, user_id, latest_turn, turns, counters -> 'items' AS items, counters -> 'facts' AS facts,
+               created_at, updated_at FROM sessions
+        """
+    )
+    counters = await admin.fetch(
+        """
+        SELECT name, analyser, segment_bits, entries, length,
+               CASE WHEN name LIKE 'turns/%' THEN next_entry END AS next_entry
+        FROM books WHERE name LIKE 'turns/%' OR name LIKE 'facts/%' AND entries > 0
+        """
+    )
+    hits = await admin.fetch(
+        """
+        SELECT b.name, h.term, CASE WHEN b.name LIKE 'turns/%' THEN h.hit ELSE h.hit & 4294967295 END AS hit FROM (
+            SELECT tenant, project, book, term, unnest(hits) AS hit FROM postings
+            UNION ALL SELECT tenant, project, book, unnest(terms), unnest(hits) FROM fresh_terms
+        ) AS h JOIN books AS b USING (tenant, project, book) WHERE b.name LIKE 'turns/%' OR b.name LIKE 'facts/%'
+        """
+    )
+    return {"facts": list(map(str, facts))} | {
+        name: sorted(map(str, found))
+        for name, found in (
+            ("items", items),
+            ("guards", guards),
+            ("sessions", sessions),
+            ("books", counters),
+            ("hits", hits),
+        )
+    }
+
+
+async def differences(rebuilding: Rebuilding, scope: Scope) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for session in await rebuilding.sessions(scope):
+        found += await rebuilding.check(scope, session)
+    for user, learnt_in in (await rebuilding.authors(scope)).items():
+        found += await rebuilding.check_user(scope, user, learnt_in)
+    return found
+
+
+async def rebuild(rebuilding: Rebuilding, scope: Scope) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for session in await rebuilding.sessions(scope):
+        found += await rebuilding.run(scope, session)
+    for user, learnt_in in (await rebuilding.authors(scope)).items():
+        found += await rebuilding.run_user(scope, user, learnt_in)
+    return found
+
+
+async def test_a_lived_history_is_what_its_files_say(
+    door: Door, clock: FakeClock, rebuilding: Rebuilding, scope: Scope
+) -> None:
+    await live(door, clock)
+    assert await differences(rebuilding, scope) == Counter()
+
+
+async def test_everything_derived_comes_back_from_the_files_as_it_was(
+    door: Door, clock: FakeClock, admin: asyncpg.Connection, rebuilding: Rebuilding, scope: Scope
+) -> None:
+    await live(door, clock)
+    before = await rows(admin)
+    assert await rebuild(rebuilding, scope) == Counter()
+    assert await rows(admin) == before
+    places = await admin.fetch("SELECT book, entry, stream, start, size_bytes FROM entries WHERE stream <> 0")
+    await admin.execute(f"TRUNCATE {', '.join(DERIVED)}")
+    assert (await rebuild(rebuilding, scope)).keys() >= {"entries", "facts", "guards", "postings", "sessions"}
+    await admin.executemany(  # where the lines of packed days once stood, nobody can tell any more
+        "UPDATE entries SET stream = $3, start = $4 WHERE book = $1 AND entry = $2 AND stream = 0 AND size_bytes = $5",
+        [tuple(place) for place in places],
+    )
+    after = await rows(admin)
+    for name in before:
+        assert after[name] == before[name], name
+    assert await differences(rebuilding, scope) == Counter()
+
+
+@pytest.mark.parametrize(
+    ("harm", "table"),
+    [
+        ("UPDATE facts SET value = 'Mallory' WHERE value = 'Ada3'", "facts"),
+        ("DELETE FROM facts WHERE value = 'Ada3'", "facts"),
+        ("UPDATE facts SET state = 'active', valid_to = NULL, superseded_by = NULL WHERE value = 'tea1'", ""),
+        ("UPDATE entries SET text = 'changed' WHERE ref = 'd0-1-in-0'", "entries"),
+        ("DELETE FROM entries WHERE ref = 'd3-2-out-0'", "entries"),
+        ("UPDATE guards SET result = '{}' WHERE turn = 'd1-1'", "guards"),
+        ("DELETE FROM guards WHERE turn = 'd1-1'", "guards"),
+        ("DELETE FROM postings", "postings"),
+        ("UPDATE books SET length = length + 1 WHERE name = 'turns/s1'", "books"),
+        ("UPDATE sessions SET turns = 1", "sessions"),
+    ],
+)
+async def test_a_check_tells_what_is_wrong_and_a_rebuild_puts_it_right(
+    door: Door,
+    clock: FakeClock,
+    admin: asyncpg.Connection,
+    rebuilding: Rebuilding,
+    scope: Scope,
+    harm: str,
+    table: str,
+) -> None:
+    await live(door, clock)
+    before = await rows(admin)
+    await admin.execute(harm)
+    harmed = await rows(admin)
+    found = await differences(rebuilding, scope)
+    assert bool(found) == bool(table)
+    assert found[table] > 0 or not table
+    assert await rows(admin) == harmed
+    await rebuild(rebuilding, scope)
+    assert await differences(rebuilding, scope) == Counter()
+    assert await rows(admin) == before
+
+
+async def test_a_forgotten_turn_stays_forgotten_when_its_rows_are_made_anew(
+    door: Door, admin: asyncpg.Connection, rebuilding: Rebuilding, scope: Scope
+) -> None:
+    await say(door, "t1", "The password of the harbour is swordfish.")
+    await say(door, "t2", "The weather is fine.")
+    await door("memory_forget", session_id="s1", turn_ids=["t1"])
+    await admin.execute(f"TRUNCATE {', '.join(DERIVED)}")
+    await rebuild(rebuilding, scope)
+    assert "swordfish" not in str(await ask(door, "What is the password of the harbour?"))
+    assert "weather" in str(await ask(door, "How is the weather?"))
+
+
+async def test_days_that_were_removed_are_not_missed_and_their_turns_stay_known(
+    door: Door, clock: FakeClock, rebuilding: Rebuilding, scope: Scope
+) -> None:
+    policy = '{"ttl_days": 2}'
+    where = "/memory/s1/meta/policy.json"
+    await door("file_write", project="default", path=where, content=policy, mode="TRUNCATE")
+    for day in range(5):
+        await say(door, f"t{day}", f"My name is Ada{day}.", answer="Yes.")
+        clock.advance(days=1)
+    removed = await door("memory_run_maintenance", session_id="s1")
+    assert removed["expired_facts"] > 0
+    assert await differences(rebuilding, scope) == Counter()
+    assert await rebuild(rebuilding, scope) == Counter()
+    assert (await say(door, "t0", "My name is Ada0.", answer="Yes."))["stored_items"] == 2
+
+
+async def test_a_retry_is_answered_from_a_rebuilt_guard_as_it_was_before(
+    door: Door, admin: asyncpg.Connection, rebuilding: Rebuilding, scope: Scope
+) -> None:
+    first = await say(door, "t1", "My name is Ada. Today I need milk.", answer="Yes.")
+    await admin.execute("TRUNCATE guards")
+    await rebuild(rebuilding, scope)
+    assert await say(door, "t1", "My name is Ada. Today I need milk.", answer="Yes.") == first
+    await door.refuses("CONFLICT", "memory_after_turn", session_id="s1", turn_id="t1", output_items=[{"role": "user"}])
+
+
+async def test_turns_that_come_during_a_rebuild_are_there_after_it(
+    door: Door, admin: asyncpg.Connection, rebuilding: Rebuilding, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await say(door, "t1", "My name is Ada.")
+    await admin.execute("UPDATE entries SET text = 'x'")
+    whole = Rebuilding._events
+    said = []
+
+    async def between(self: Rebuilding, *given: Any, **more: Any) -> Counter[str]:
+        found = await whole(self, *given, **more)
+        said.append(1)
+        return found
+
+    monkeypatch.setattr(Rebuilding, "_events", between)
+    await rebuilding.run(scope, "s1")
+    await say(door, "t2", "I like jazz.")
+    await rebuilding.run(scope, "s1")
+    assert len(said) == 2
+    assert await differences(rebuilding, scope) == Counter()
+    assert sorted(values(await ask(door, "What is my name, and what do I like?"))) == ["Ada", "jazz"]
+
+
+async def test_a_large_session_is_compared_segment_by_segment(
+    opened: Opened, admin: asyncpg.Connection, rebuilding: Rebuilding, scope: Scope
+) -> None:
+    door = opened()
+    for at in range(11):
+        items = [f"turn {at} item {number} speaks of word{at * 100 + number}" for number in range(100)]
+        await say(door, f"t{at}", *items)
+    assert await differences(rebuilding, scope) == Counter()
+    await admin.execute("DELETE FROM postings WHERE segment = 1")
+    assert (await differences(rebuilding, scope))["postings"] == 1
+    await rebuild(rebuilding, scope)
+    assert await differences(rebuilding, scope) == Counter()
+    assert "word1050" in str(await ask(door, "What was said of word1050?"))

@@ -1,0 +1,188 @@
+"""What is recalled from elsewhere than the session: the user's other sessions, insights, files, and the past."""
+
+from typing import Any
+
+import pytest
+
+from memsvc.adapters.tokens import O200kCounter
+from memsvc.core.scope import Scope
+from memsvc.store import insights
+from memsvc.store.database import Database
+from memsvc.store.insights import NewInsight
+from memsvc.styles.turns import books
+from tests.door import Door, open_door
+from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter
+from tests.servers import DatabaseUrls
+from tests.store.vectors import make_ready
+from tests.styles.turns.conftest import Opened
+from tests.styles.turns.talk import ask, memory, say, user, values
+
+BEES = "Where in Zanzibar do I keep my bees?"
+
+
+def shown(prepared: dict[str, Any]) -> list[tuple[str, str]]:
+    """The session and the text of each past item in the block."""
+    return [(one["session"], one["text"]) for one in memory(prepared)["turns"]]
+
+
+async def test_what_a_user_said_in_another_session_is_recalled_and_says_where_it_is_from(door: Door) -> None:
+    await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="old", user_id="ada")
+    prepared = await ask(door, BEES, session="new", user_id="ada", explain=True)
+    assert shown(prepared) == [("old", "I keep bees in the garden in Zanzibar.")]
+    [candidate] = [one for one in prepared["explanation"]["candidates"] if one["kind"] == "turn"]
+    assert candidate["session"] == "old"
+    assert candidate["parts"]["elsewhere"] < 0
+
+
+async def test_the_session_itself_comes_first(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="own", user_id="ada")
+    await say(door, "t1", "I keep bees on the roof in Zanzibar.", session="old", user_id="ada")
+    assert [session for session, _ in shown(await ask(door, BEES, session="own", user_id="ada"))] == ["own", "old"]
+
+
+@pytest.mark.parametrize("other", ["", "ad", "adaa", "Ada", "ada/", "ada%", "ad_", "../ada", "ada x", "*", "アダ"])
+async def test_no_session_of_another_user_or_of_none_is_shown(opened: Opened, other: str) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="theirs", user_id=other)
+    await door.work()
+    for session in ("new", "thei", "theirs2"):
+        assert shown(await ask(door, BEES, session=session, user_id="ada")) == []
+    await say(door, "t1", "I keep bees in the attic in Zanzibar.", session="mine", user_id="ada")
+    for asking in (other, ""):
+        assert shown(await ask(door, BEES, session="new", user_id=asking)) == (
+            [("theirs", "I keep bees in the garden in Zanzibar.")] if asking else []
+        )
+
+
+async def test_another_project_and_another_tenant_are_not_looked_into(door: Door, other_scope: Scope) -> None:
+    await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="old", user_id="ada")
+    assert shown(await ask(door, BEES, session="new", user_id="ada", project="other")) == []
+    assert shown(await ask(door.as_tenant(other_scope), BEES, session="new", user_id="ada")) == []
+
+
+async def test_a_session_belongs_to_the_user_who_spoke_in_it_last(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="shared", user_id="ada")
+    await say(door, "t2", "How lovely.", session="shared", user_id="bo")
+    assert ("shared", "I keep bees in the garden in Zanzibar.") in shown(
+        await ask(door, BEES, session="new", user_id="bo")
+    )
+    await say(door, "t1", "I keep bees on the roof in Zanzibar.", session="alone", user_id="ada")
+    assert {session for session, _ in shown(await ask(door, BEES, session="new", user_id="bo"))} == {"shared"}
+
+
+async def test_an_older_session_is_found_by_its_digests(opened: Opened, clock: FakeClock) -> None:
+    door = opened(recent_context_items=0)
+    for number in range(9):
+        clock.advance(hours=1)
+        await say(door, "t1", f"I keep bees in hive{number} in Zanzibar.", session=f"s{number}", user_id="ada")
+        for turn in range(2, 11):
+            said = f"Talk about ship{number}{turn} and weather."
+            await say(door, f"t{turn}", said, answer="I see.", session=f"s{number}", user_id="ada")
+    question = "What do I keep in hive1?"
+    assert shown(await ask(door, question, session="new", user_id="ada"))[:1] != [
+        ("s1", "I keep bees in hive1 in Zanzibar.")
+    ]
+    await door.work()
+    for _ in range(2):
+        assert shown(await ask(door, question, session="new", user_id="ada"))[0] == (
+            "s1",
+            "I keep bees in hive1 in Zanzibar.",
+        )
+        await door.jobs["turns.follow_up"].run(Scope(door.caller.tenant, "default"), "s1")
+
+
+async def test_an_insight_is_recalled_with_what_kind_it_is_of(
+    door: Door, database: Database, scope: Scope, clock: FakeClock
+) -> None:
+    made = [
+        NewInsight(f"i{number}", "pattern", f"Keeps bees in Zanzibar, house {number}.", "", 0.7, {})
+        for number in range(7)
+    ]
+    for place in books.insights("s1", "ada"):  # of the session and of the user: said once
+        async with database.begin(Scope(scope.tenant, "default")) as tx:
+            await insights.put(tx, place.name, made, clock.now())
+    prepared = await ask(door, BEES, user_id="ada")
+    recalled = memory(prepared)["insights"]
+    assert len(recalled) == 5
+    assert set(recalled[0]) == {"id", "type", "summary", "confidence", "time"}
+    assert prepared["recall_insight_ids"] == [one["id"] for one in recalled]
+    assert len(set(prepared["recall_insight_ids"])) == 5
+    for nobody in (await ask(door, BEES, session="other", user_id="bo"), await ask(door, BEES, session="other")):
+        assert nobody["recall_insight_ids"] == []
+    assert memory(await ask(door, BEES, user_id="ada", sources=["turns", "facts"])).get("insights", []) == []
+
+
+async def test_files_are_quoted_only_where_they_are_asked_for(door: Door) -> None:
+    content = "# Bees\n\nThe bees in Zanzibar need sugar water in winter.\n"
+    await door("file_write", project="default", path="/notes/bees.md", content=content)
+    question = "What do the bees in Zanzibar need in winter?"
+    assert "chunks" not in memory(await ask(door, question))
+    [chunk] = memory(await ask(door, question, sources=["files"]))["chunks"]
+    assert (chunk["path"], chunk["start_bytes"], chunk["end_bytes"]) == ("/notes/bees.md", 0, len(content.encode()))
+    assert "sugar water" in chunk["text"]
+    assert memory(await ask(door, question, sources=["files"], project="other")).get("chunks") is None
+
+
+async def test_facts_are_as_they_were_believed_at_a_time_and_otherwise_never_stale(
+    door: Door, clock: FakeClock
+) -> None:
+    await say(door, "t1", "My name is Ada.", user_id="u")
+    then = clock.now()
+    clock.advance(days=1)
+    await say(door, "t2", "My name is Bea.", user_id="u")
+    question = "What is my name?"
+    assert values(await ask(door, question, user_id="u")) == ["Bea"]
+    assert values(await ask(door, question, user_id="u", as_of=then.isoformat())) == ["Ada"]
+    assert values(await ask(door, question, user_id="u", as_of="2020-01-01T00:00:00Z")) == []
+    assert values(await ask(door, question, user_id="u", as_of=clock.now().isoformat())) == ["Bea"]
+
+
+async def test_what_was_said_later_is_not_recalled_as_of_a_time(opened: Opened, clock: FakeClock) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "I keep bees in the garden in Zanzibar.")
+    then = clock.now()
+    clock.advance(days=1)
+    await say(door, "t2", "I keep bees on the roof in Zanzibar.")
+    assert len(shown(await ask(door, BEES))) == 2
+    assert shown(await ask(door, BEES, as_of=then.isoformat())) == [("s1", "I keep bees in the garden in Zanzibar.")]
+
+
+async def test_explain_says_how_sure_recall_is(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "I keep bees in the garden in Zanzibar.")
+    for question, sure in ((BEES, True), ("How do bees see ultraviolet light in the open desert?", False)):
+        prepared = await ask(door, question, explain=True)
+        confidence = prepared["explanation"]["confidence"]
+        assert (confidence["total"] >= confidence["floor"]) is sure is bool(shown(prepared))
+
+
+async def test_with_an_embedder_what_shares_no_word_is_found(
+    database: Database,
+    database_urls: DatabaseUrls,
+    clock: FakeClock,
+    tokens: O200kCounter,
+    meter: RecordingMeter,
+    scope: Scope,
+) -> None:
+    await make_ready(database_urls)
+    alike = {"hound": "dog", "canine": "dog"}
+    door = open_door(database, clock, tokens, meter, scope, embedder=FakeEmbedder(alike=alike))
+    for turn in range(12):
+        await say(door, f"t{turn}", f"Remark {turn} about ship{turn} weather.", session="old", user_id="ada")
+    await say(door, "t99", "hound", session="old", user_id="ada")
+    await door.work()
+    [best, *_] = shown(await ask(door, "canine", session="new", user_id="ada"))
+    assert best == ("old", "hound")
+
+
+async def test_every_source_may_be_left_out(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "My name is Ada. I keep bees in the garden in Zanzibar.", user_id="ada")
+    question = "What is my name, and where do I keep my bees in Zanzibar?"
+    facts = memory(await ask(door, question, user_id="ada", sources=["facts"]))
+    turns = memory(await ask(door, question, user_id="ada", sources=["turns"]))
+    assert (bool(facts["facts"]), facts["turns"]) == (True, [])
+    assert (turns["facts"], bool(turns["turns"])) == ([], True)
+    assert (await ask(door, question, user_id="ada", sources=[]))["input_items"] == [user(question)]

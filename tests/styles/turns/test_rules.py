@@ -1,0 +1,78 @@
+"""Every rule reads its own example and leaves its counter-example alone."""
+
+from pathlib import Path
+
+import pytest
+
+from memsvc.core.facts import Claim, Retraction, Statement
+from memsvc.styles.turns.extraction import LANGUAGES, extract
+from memsvc.styles.turns.rules.rule import Language, Rule
+from tests.styles.turns.talk import user
+
+_MAIN = {
+    *("user_name", "user_like", "user_dislike", "user_preference", "user_allergy", "user_diet", "user_home"),
+    *("user_job", "user_employer", "user_family", "user_kin", "user_pet", "user_plan", "user_reminder"),
+    *("today_task", "weekly_task"),
+}
+_TAKEN_BACK = {"user_name", "user_diet", "user_allergy", "user_home", "user_pet"}
+"""In all languages; liking ends by disliking."""
+_FOUND_BY_WORDS = {"user_food_rule", "user_birthplace"}
+RULES = [(language, rule) for language in LANGUAGES for rule in language.rules]
+
+
+def claims(*texts: str) -> list[Claim]:
+    numbered = [(f"t1-in-{number}", user(text)) for number, text in enumerate(texts)]
+    return extract(numbered, session="s1", turn="t1", user="u1")
+
+
+def stated(text: str) -> list[tuple[str, str]]:
+    """The ids and values of what a text states."""
+    return [(one.fact_id, one.value) for one in claims(text) if isinstance(one, Statement)]
+
+
+def ended(text: str) -> list[tuple[str, str]]:
+    """The ids and values of what a text takes back."""
+    return [
+        (ending.fact_id, ending.value) for one in claims(text) if isinstance(one, Retraction) for ending in one.ends
+    ]
+
+
+@pytest.mark.parametrize(("language", "rule"), RULES, ids=lambda one: getattr(one, "says", ""))
+def test_a_rule_reads_its_example(language: Language, rule: Rule) -> None:
+    found = ended(rule.says) if rule.ends else stated(rule.says)
+    assert (rule.topic.fact_id, rule.value) in found
+
+
+@pytest.mark.parametrize(("language", "rule"), RULES, ids=lambda one: getattr(one, "unsaid", ""))
+def test_a_rule_states_nothing_in_its_counter_example(language: Language, rule: Rule) -> None:
+    assert [fact for fact, value in stated(rule.unsaid) if (fact, value) == (rule.topic.fact_id, rule.value)] == []
+
+
+def test_every_language_speaks_of_the_main_themes() -> None:
+    for language in LANGUAGES:
+        themes = {rule.topic.fact_id for rule in language.rules}
+        ending = {rule.topic.fact_id for rule in language.rules if rule.ends}
+        assert themes >= _MAIN, language.name
+        assert ending >= _TAKEN_BACK, language.name
+        assert themes - set(language.asked) <= _FOUND_BY_WORDS, language.name
+
+
+def test_the_table_of_rules_in_the_documentation_is_true() -> None:
+    told = (Path(__file__).parents[3] / "docs" / "rules.md").read_text("utf-8")
+    assert table() in told
+
+
+def table() -> str:
+    """How many rules state and take back facts of each id, by language."""
+    ids = sorted({rule.topic.fact_id for _, rule in RULES})
+    names = [language.name for language in LANGUAGES]
+    lines = [f"| fact | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
+    for fact_id in ids:
+        cells = []
+        for language in LANGUAGES:
+            own = [rule.ends for rule in language.rules if rule.topic.fact_id == fact_id]
+            cells.append(f"{own.count(False)} + {own.count(True)}" if own else "")
+        lines.append(f"| {fact_id} | {' | '.join(cells)} |")
+    ends = [sum(rule.ends for rule in language.rules) for language in LANGUAGES]
+    totals = [f"{len(one.rules) - back} + {back}" for one, back in zip(LANGUAGES, ends, strict=True)]
+    return "\n".join([*lines, f"| all | {' | '.join(totals)} |"])

@@ -1,0 +1,85 @@
+"""After a change of mind the old fact is shown to nobody, and the new one to whoever asks."""
+
+import pytest
+
+from tests.styles.turns.conftest import Opened
+from tests.styles.turns.talk import ask, file_records, memory, say, values
+from tests.styles.turns.updates import Update, updates
+
+UPDATES = updates()
+
+
+def test_there_are_two_hundred_updates() -> None:
+    assert len(UPDATES) >= 200
+
+
+@pytest.mark.parametrize("user", ["", "u1"])
+async def test_no_stale_fact_is_shown_after_an_update_and_the_fresh_one_is(opened: Opened, user: str) -> None:
+    door = opened(recent_context_items=0)
+    unknown: list[Update] = []
+    stale: list[Update] = []
+    missing: list[Update] = []
+    for number, update in enumerate(UPDATES):
+        who = {"session": f"s{number}", "user_id": f"{user}{number}" if user else ""}
+        await say(door, "t1", update.first, **who)
+        before = memory(await ask(door, update.question, **who))["facts"]
+        told = [fact["id"] for fact in before if fact["value"] == update.old]
+        unknown += [] if told else [update]
+        await say(door, "t2", update.later, **who)
+        shown = memory(await ask(door, update.question, **who))["facts"]
+        everything = memory(await ask(door, f"{update.old}? What do you know about me?", **who))["facts"]
+        # what was liked may be disliked by now: that is another fact
+        stale += [
+            update
+            for fact in (*shown, *everything)
+            if (fact["id"], fact["value"]) in {(one, update.old) for one in told}
+        ]
+        missing += [update] if update.new and update.new not in [fact["value"] for fact in shown] else []
+    assert (stale, missing, unknown) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "question", "fact_id", "shown"),
+    [
+        ("I like jazz.", "I hate jazz.", "What do I like?", "user_like", []),
+        ("I like jazz.", "I hate jazz.", "What do I dislike?", "user_dislike", ["jazz"]),
+        ("I hate jazz.", "I love jazz.", "What do I like?", "user_like", ["jazz"]),
+        ("I hate jazz.", "I love jazz.", "What do I dislike?", "user_dislike", []),
+        ("I like jazz. I like tea.", "I no longer like jazz.", "What do I like?", "user_like", ["tea"]),
+        ("I live in Paris.", "I don't live in Berlin.", "Where do I live?", "user_home", ["Paris"]),
+        ("I'm allergic to nuts and eggs.", "I'm not allergic to eggs.", "My allergies?", "user_allergy", ["nuts"]),
+        ("Hello.", "I no longer like jazz.", "What do I like?", "user_like", []),
+    ],
+)
+async def test_what_cannot_hold_together_does_not(
+    opened: Opened, first: str, later: str, question: str, fact_id: str, shown: list[str]
+) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", first)
+    await say(door, "t2", later)
+    facts = memory(await ask(door, question))["facts"]
+    assert sorted(fact["value"] for fact in facts if fact["id"] == fact_id) == shown
+
+
+async def test_what_was_taken_back_has_a_record_and_can_be_said_again(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "I live in Paris.")
+    stored = await say(door, "t2", "I don't live in Paris any more.")
+    assert stored["fact_ids"] == ["user_home"]
+    records = await file_records(door, "/memory/s1/memory_tiers/L0/2026/01/facts-202601.jsonl")
+    assert [(one["type"], one["state"], one.get("of")) for one in records] == [
+        ("fact_upsert", "active", None),
+        ("fact_delete", "deleted", "t1-fact-home"),
+    ]
+    assert records[1]["deleted_at"] == "2026-01-05T12:00:00Z"
+    assert (await say(door, "t3", "I don't live in Paris."))["fact_ids"] == []
+    await say(door, "t4", "I live in Paris.")
+    assert values(await ask(door, "Where do I live?")) == ["Paris"]
+
+
+async def test_what_a_user_takes_back_is_gone_from_the_book_of_the_session_too(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "I live in Paris.")
+    await say(door, "t2", "I no longer live in Paris.", user_id="u1")
+    for user in ("", "u1"):
+        assert values(await ask(door, "Where do I live?", user_id=user)) == []
