@@ -37,10 +37,11 @@ def delta(given: Sequence[Item], stored: Sequence[int], *, window: int, block_fo
     """The given input without the recalled context that stands before it.
 
     `stored` are the digests of the session's latest items, oldest first; `older` says that there are more before them,
-    `window` how many of them before_turn shows as recent context. What the client echoes is a run of stored items at the head of its input: the end of the store, or any part of it
-    (other turns may have been stored meanwhile) when a memory block proves that the input was prepared by before_turn,
-    when the assistant's words are in the run, or when it is the whole recent context. Instructions may stand before it, and so may older parts of a long
-    conversation. The input is never emptied.
+    `window` how many of them before_turn shows as recent context. What the client echoes is a run of stored items at
+    the head of its input: the end of the store, or any part of it (other turns may have been stored meanwhile) when a
+    memory block proves that the input was prepared by before_turn, when the assistant's words are in the run, or when
+    it is the whole recent context. Instructions may stand before it, and so may older parts of a long conversation.
+    The input is never emptied.
     """
     digests = [digest(item) for item in given]
     spoken = [role_of(item) == "assistant" for item in given]
