@@ -21,12 +21,12 @@ from memsvc.core.scope import Scope
 from memsvc.core.tools import DEFAULT_PROJECT
 from memsvc.settings import Settings
 from memsvc.store.database import Database
-from memsvc.styles.turns import legacy
 from memsvc.styles.turns.follow_up import FollowUp
-from memsvc.styles.turns.import_tools import told
-from memsvc.styles.turns.importing import Imported, Importing
-from memsvc.styles.turns.rebuilding import Rebuilding
-from memsvc.styles.turns.shadow_tools import report
+from memsvc.styles.turns.migration import legacy
+from memsvc.styles.turns.migration.import_tools import told
+from memsvc.styles.turns.migration.importing import Imported, Importing
+from memsvc.styles.turns.migration.shadow_tools import report
+from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
 
 Json = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
 Project = Annotated[str, typer.Option(help="The project.")]

@@ -22,7 +22,7 @@ from memsvc.store import keys, projects
 from memsvc.store.database import Database
 from memsvc.styles.files.indexing import BOOK
 from memsvc.styles.turns.contract import SessionArguments
-from memsvc.styles.turns.rebuilding import Rebuilding
+from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
 
 PROJECTS_A_PAGE = 100
 MAINTENANCE = "memory_run_maintenance"

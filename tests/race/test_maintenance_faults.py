@@ -12,8 +12,8 @@ from memsvc.core.errors import Code
 from memsvc.core.scope import Scope
 from memsvc.store import tree
 from memsvc.store.database import Database, Tx
-from memsvc.styles.turns.archive import unpacked
 from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.upkeep.archive import unpacked
 from tests.door import Door, Refused, open_door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.race.test_faults import STATEMENTS

@@ -6,7 +6,7 @@ from typing import Any
 
 from memsvc.core.items import Item
 from memsvc.styles.turns import block, budget
-from memsvc.styles.turns.recalled import Recalled
+from memsvc.styles.turns.recall.recalled import Recalled
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,27 +4,27 @@ from memsvc.core.ports import Clock, Llm, Meter, Passages, TokenCounter
 from memsvc.core.tools import Job, Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
-from memsvc.styles.turns.allowance import Allowance
 from memsvc.styles.turns.budget import Costs
-from memsvc.styles.turns.compaction import Compaction
-from memsvc.styles.turns.digests import Digests
-from memsvc.styles.turns.enrichment import EXTRACT_JOB, Enrichment
-from memsvc.styles.turns.fact_tools import FactTools, fact_tools
+from memsvc.styles.turns.facts.fact_tools import FactTools, fact_tools
+from memsvc.styles.turns.facts.forgetting import Forgetting
 from memsvc.styles.turns.follow_up import FollowUp
-from memsvc.styles.turns.forgetting import Forgetting
-from memsvc.styles.turns.import_tools import import_tools
-from memsvc.styles.turns.importing import Importing
-from memsvc.styles.turns.listing import Listing
-from memsvc.styles.turns.maintenance import Maintenance
+from memsvc.styles.turns.migration.import_tools import import_tools
+from memsvc.styles.turns.migration.importing import Importing
+from memsvc.styles.turns.migration.shadow_tools import ShadowTools, shadow_tools
+from memsvc.styles.turns.models.allowance import Allowance
+from memsvc.styles.turns.models.enrichment import EXTRACT_JOB, Enrichment
+from memsvc.styles.turns.models.rewording import SUMMARISE_JOB, Rewording
 from memsvc.styles.turns.operation_tools import OperationTools, operation_tools
 from memsvc.styles.turns.operations import Operations
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.rebuilding import Rebuilding
-from memsvc.styles.turns.recall import Recall
-from memsvc.styles.turns.rewording import SUMMARISE_JOB, Rewording
-from memsvc.styles.turns.shadow_tools import ShadowTools, shadow_tools
+from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
+from memsvc.styles.turns.recall.digests import Digests
+from memsvc.styles.turns.recall.recall import Recall
 from memsvc.styles.turns.turn_tools import TurnTools, turn_tools
 from memsvc.styles.turns.turns import TurnMemory
+from memsvc.styles.turns.upkeep.compaction import Compaction
+from memsvc.styles.turns.upkeep.listing import Listing
+from memsvc.styles.turns.upkeep.maintenance import Maintenance
 
 
 def published(

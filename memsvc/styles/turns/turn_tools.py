@@ -19,10 +19,10 @@ from memsvc.styles.turns.contract import (
 )
 from memsvc.styles.turns.given import conversation_of, items_of, moment_of, new_turn_id
 from memsvc.styles.turns.history import cut
-from memsvc.styles.turns.listing import Listing
-from memsvc.styles.turns.maintenance import Maintenance
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.turns import Look, TurnMemory
+from memsvc.styles.turns.upkeep.listing import Listing
+from memsvc.styles.turns.upkeep.maintenance import Maintenance
 
 NOT_IDEMPOTENT = "no turn_id was given, so one was made: sending this call again would store the turn a second time"
 

@@ -19,14 +19,14 @@ from memsvc.store.journals import append
 from memsvc.store.locks import book_lock, session_lock
 from memsvc.store.sessions import TurnDone
 from memsvc.styles.turns import block, books, budget, history, layout
-from memsvc.styles.turns.extraction import extract, states_anything
+from memsvc.styles.turns.facts.extraction import extract, states_anything
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.history import Conversation
 from memsvc.styles.turns.layout import summary_shown
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import Policy, policy_of
 from memsvc.styles.turns.prompt import Parts, Prepared, Prompts
-from memsvc.styles.turns.recall import Ask, Recall, question_of
+from memsvc.styles.turns.recall.recall import Ask, Recall, question_of
 from memsvc.styles.turns.turn import Turn
 
 

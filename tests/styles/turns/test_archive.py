@@ -4,7 +4,7 @@ from base64 import b64decode
 
 import pytest
 
-from memsvc.styles.turns.archive import unpacked
+from memsvc.styles.turns.upkeep.archive import unpacked
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened

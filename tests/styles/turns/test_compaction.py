@@ -6,8 +6,8 @@ import pytest
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from memsvc.store.locks import session_lock
-from memsvc.styles.turns.compaction import replace_summary, standing_summary
 from memsvc.styles.turns.follow_up import EVERY_ITEMS
+from memsvc.styles.turns.upkeep.compaction import replace_summary, standing_summary
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.turns.conftest import Opened

@@ -1,6 +1,6 @@
 """What a summary without a model says: what was told, by whom and when, and nothing that was not said."""
 
-from memsvc.styles.turns.condensing import Said, condensed
+from memsvc.styles.turns.upkeep.condensing import Said, condensed
 
 
 def words(text: str) -> int:

@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.styles.turns.digests import SPAN_ITEMS, WORDS_MAX, digest_of, span_ref
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
+from memsvc.styles.turns.recall.digests import SPAN_ITEMS, WORDS_MAX, digest_of, span_ref
 from tests.door import Door
 from tests.styles.turns.talk import user
 

@@ -15,11 +15,11 @@ from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
 from memsvc.core.ports import Llm
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.styles.turns.allowance import REST_S
-from memsvc.styles.turns.enrichment import EXTRACT_JOB
-from memsvc.styles.turns.model_facts import ASSISTANT_CONFIDENCE_MAX, CONFIDENCE, PROPOSALS_MAX
+from memsvc.styles.turns.models.allowance import REST_S
+from memsvc.styles.turns.models.enrichment import EXTRACT_JOB
+from memsvc.styles.turns.models.model_facts import ASSISTANT_CONFIDENCE_MAX, CONFIDENCE, PROPOSALS_MAX
+from memsvc.styles.turns.models.window import EARLIER_MESSAGES, MESSAGES_MAX, MESSAGES_TOK
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.window import EARLIER_MESSAGES, MESSAGES_MAX, MESSAGES_TOK
 from tests.door import Door, open_door
 from tests.endpoints import Fault, Provider, provider
 from tests.fakes import FakeClock, Question, RecordingMeter, ScriptedLlm

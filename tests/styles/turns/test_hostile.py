@@ -5,8 +5,8 @@ from time import perf_counter
 
 from memsvc.core.analysis import dates_named
 from memsvc.core.items import user_message
-from memsvc.styles.turns.extraction import STATEMENTS_MAX, extract, states_anything
-from memsvc.styles.turns.summaries import Shelf, shelves
+from memsvc.styles.turns.facts.extraction import STATEMENTS_MAX, extract, states_anything
+from memsvc.styles.turns.upkeep.summaries import Shelf, shelves
 from tests.door import Door
 from tests.styles.turns.conftest import Opened
 from tests.styles.turns.talk import ask, say, values

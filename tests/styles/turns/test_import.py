@@ -209,7 +209,7 @@ async def test_files_of_nobody_are_told_and_nothing_of_them_is_kept(door: Door, 
 
 async def test_a_killed_import_goes_on_where_it_stood(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     many = jsonl([line for at in range(500) for line in turn(f"t{at}", f"word{at}", "ok")])
-    from memsvc.styles.turns.importing import Importing  # noqa: PLC0415 - only to be killed here
+    from memsvc.styles.turns.migration.importing import Importing  # noqa: PLC0415 - only to be killed here
 
     whole = Importing._write
     calls = []

@@ -10,7 +10,7 @@ from memsvc.store import index, insights
 from memsvc.store.database import Database
 from memsvc.store.insights import Insight
 from memsvc.styles.turns import books
-from memsvc.styles.turns.insights import insight_id
+from memsvc.styles.turns.upkeep.insights import insight_id
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened

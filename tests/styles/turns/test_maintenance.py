@@ -15,7 +15,7 @@ from memsvc.core.scope import Scope
 from memsvc.store import guard
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import session_lock
-from memsvc.styles.turns.maintenance import GUARDED_AS
+from memsvc.styles.turns.upkeep.maintenance import GUARDED_AS
 from tests.door import Door, Refused
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened

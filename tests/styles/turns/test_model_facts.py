@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.core.facts import Evidence, Fact, Origin, Retraction, State, Statement, Tier, merge
-from memsvc.styles.turns.model_facts import KEYS, PROPOSALS_MAX, Proposal, believed
-from memsvc.styles.turns.shown import Message, Shown, most_related
+from memsvc.styles.turns.models.model_facts import KEYS, PROPOSALS_MAX, Proposal, believed
+from memsvc.styles.turns.models.shown import Message, Shown, most_related
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 SAID = [

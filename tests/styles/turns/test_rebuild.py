@@ -10,7 +10,7 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.rebuilding import Rebuilding
+from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened

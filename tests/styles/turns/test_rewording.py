@@ -10,9 +10,9 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.styles.turns.compaction import SUMMARY_TOK_MAX
+from memsvc.styles.turns.models.rewording import SUMMARISE_JOB
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.rewording import SUMMARISE_JOB
+from memsvc.styles.turns.upkeep.compaction import SUMMARY_TOK_MAX
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, RecordingMeter, ScriptedLlm
 from tests.styles.turns.talk import ask, file_paths, file_records, memory, say

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsvc.core.items import user_message
-from memsvc.styles.turns.extraction import LANGUAGES, extract, states_anything
+from memsvc.styles.turns.facts.extraction import LANGUAGES, extract, states_anything
 
 SIZE_CHARS = 256 * 1024
 QUICK_S = 1.0

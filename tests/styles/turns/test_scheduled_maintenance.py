@@ -1,7 +1,7 @@
 """Maintenance on a schedule: every session in which something may be due, and no other."""
 
 from memsvc.core.scope import Scope
-from memsvc.styles.turns.maintenance import MAINTAIN_ALL_JOB, MAINTAIN_JOB
+from memsvc.styles.turns.upkeep.maintenance import MAINTAIN_ALL_JOB, MAINTAIN_JOB
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.styles.turns import summaries
-from memsvc.styles.turns.summaries import Shelf
+from memsvc.styles.turns.upkeep import summaries
+from memsvc.styles.turns.upkeep.summaries import Shelf
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 ROOT = "/memory/s1"

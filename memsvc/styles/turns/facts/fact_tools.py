@@ -1,0 +1,146 @@
+"""The tools over facts: what is known, and what shall be forgotten."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from memsvc.core.errors import invalid
+from memsvc.core.facts import Fact, State, Tier
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tools import Tool
+from memsvc.store.fact_history import Place, Wanted
+from memsvc.styles.turns.facts.fact_contract import (
+    CURSOR,
+    FactEvidence,
+    ForgetArguments,
+    ForgetResult,
+    ForgottenTurn,
+    ListedFact,
+    ListFactsArguments,
+    ListFactsResult,
+)
+from memsvc.styles.turns.facts.forgetting import Forgetting, Named, Whose
+
+LIMIT_DEFAULT: Final = 100
+LIMIT_MAX: Final = 500
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_HOLDING: Final = {"active": True, "past": False, "all": None}
+
+
+class FactTools:
+    """The functions behind the tools over facts."""
+
+    def __init__(self, forgetting: Forgetting, clock: Clock) -> None:
+        self._forgetting = forgetting
+        self._clock = clock
+
+    async def list_facts(self, scope: Scope, asked: ListFactsArguments) -> ListFactsResult:
+        now = self._clock.now()
+        most = min(asked.limit, LIMIT_MAX) if asked.limit > 0 else LIMIT_DEFAULT
+        wanted = Wanted(Tier(asked.tier) if asked.tier else None, _HOLDING[asked.state], now)
+        whose = Whose(asked.session_id, asked.user_id, asked.reach)
+        found = await self._forgetting.listed(scope, whose, wanted, behind=_place(asked.cursor), most=most + 1)
+        page = found[:most]
+        return ListFactsResult(
+            facts=[_listed(fact, now) for fact in page], next_cursor=_cursor(page[-1]) if len(found) > most else None
+        )
+
+    async def forget(self, scope: Scope, asked: ForgetArguments) -> ForgetResult:
+        named = Named(asked.fact_ids, asked.query, asked.turn_ids)
+        if not (named.names or named.question.strip() or named.turns):
+            raise invalid("say what to forget: fact_ids, a query or turn_ids")
+        dry_run = bool(named.question.strip()) if asked.dry_run is None else asked.dry_run
+        whose = Whose(asked.session_id, asked.user_id, asked.reach)
+        forgetting = self._forgetting
+        found = await (forgetting.would_forget if dry_run else forgetting.forget)(scope, whose, named)
+        turns = [ForgottenTurn(turn_id=turn, items=len(items)) for turn, items in found.items_by_turn.items()]
+        now = self._clock.now()
+        return ForgetResult(
+            dry_run=dry_run,
+            facts=[_listed(fact, now) for fact in found.facts],
+            turns=turns,
+            not_found=found.unknown,
+        )
+
+
+def _listed(fact: Fact, now: datetime) -> ListedFact:
+    statement, evidence = fact.statement, fact.statement.evidence
+    expired = fact.state is State.ACTIVE and not fact.holds(now)
+    return ListedFact(
+        fact_id=statement.fact_id,
+        record_id=statement.record,
+        key=statement.key,
+        value=statement.value,
+        tier=statement.tier.value,
+        confidence=round(statement.confidence, 4),
+        state="expired" if expired else fact.state.value,
+        valid_from=fact.valid_from,
+        valid_to=fact.valid_to,
+        expires_at=fact.expires_at,
+        superseded_by=fact.superseded_by,
+        evidence=FactEvidence(
+            session_id=evidence.session,
+            turn_id=evidence.turn,
+            item=evidence.item,
+            user_id=evidence.user,
+            origin=evidence.origin,
+        ),
+    )
+
+
+def _cursor(fact: Fact) -> str:
+    return f"{(fact.valid_from - _EPOCH) // timedelta(microseconds=1)}.{fact.book}.{fact.entry}"
+
+
+def _place(cursor: str) -> Place | None:
+    """Where a page ended; INVALID_ARGUMENT for a cursor that no page had."""
+    match = CURSOR.match(cursor)
+    if match is None:
+        return None
+    microseconds, book, entry = map(int, match.groups())
+    try:
+        place = Place(_EPOCH + timedelta(microseconds=microseconds), book, entry)
+    except OverflowError:
+        place = None
+    if place is None or not (-(2**63) <= book < 2**63 and entry < 2**31):
+        raise invalid("cursor must be the next_cursor of an earlier answer")
+    return place
+
+
+def fact_tools(functions: FactTools) -> list[Tool]:
+    """The tools over facts."""
+    logged = frozenset({"project", "session_id", "user_id"})
+    return [
+        Tool(
+            name="memory_list_facts",
+            title="List facts",
+            description=(
+                "List what memory holds to be true for a session and a user, or what it held before, with where each "
+                "was said, until when it held and what replaced it."
+            ),
+            arguments=ListFactsArguments,
+            result=ListFactsResult,
+            run=functions.list_facts,
+            permission=Permission.READ,
+            read_only=True,
+            idempotent=True,
+            logged=logged,
+        ),
+        Tool(
+            name="memory_forget",
+            title="Forget facts or turns",
+            description=(
+                "Forget for good: facts by id, facts that a query finds (a dry run unless dry_run is false), or whole "
+                "turns with the facts learnt in them. Recall never shows them again. The session's files keep the "
+                "record of what was said."
+            ),
+            arguments=ForgetArguments,
+            result=ForgetResult,
+            run=functions.forget,
+            permission=Permission.WRITE,
+            read_only=False,
+            idempotent=True,
+            destructive=True,
+            logged=logged,
+        ),
+    ]

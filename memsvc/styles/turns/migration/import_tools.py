@@ -1,0 +1,86 @@
+"""The tool that brings in a session which was kept elsewhere, for those who reach this service over HTTP alone."""
+
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from memsvc.core.errors import invalid
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tools import Result, Tool
+from memsvc.styles.turns.contract import SessionArguments
+from memsvc.styles.turns.migration import legacy
+from memsvc.styles.turns.migration.importing import Imported, Importing
+
+FILES_MAX = 200
+
+
+class ImportArguments(SessionArguments):
+    files: dict[str, str] = Field(
+        description="the session's files by their paths within it, such as log.jsonl or events/raw/2026/01/05/...jsonl"
+    )
+    dry_run: bool = Field(False, description="only say what would be imported")
+
+    @field_validator("files", mode="before")
+    @classmethod
+    def _files(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+            raise invalid("files must be an object of texts by the names of their files")
+        if not 0 < len(value) <= FILES_MAX:
+            raise invalid(f"files must hold 1 to {FILES_MAX} files")
+        return {legacy.check_name(name): text for name, text in value.items()}
+
+
+class UnreadPlace(Result):
+    file: str = Field(description="the file")
+    line: int = Field(description="the line, counted from 1; 0 for the whole file")
+    why: str = Field(description="why it could not be read")
+
+
+class ImportResult(Result):
+    ok: bool = Field(description="true: what could be read is in memory")
+    counts: dict[str, int] = Field(description="what was imported, was here already, or was left out, by kind")
+    broken: list[UnreadPlace] = Field(description="the first places that could not be read")
+    broken_count: int = Field(description="how many places could not be read")
+    conflicts: list[str] = Field(description="turns that are here with other items; they were left as they are")
+    unknown_files: list[str] = Field(description="files that are none of a session's")
+
+
+def told(done: Imported) -> ImportResult:
+    """What an import did, as it is answered."""
+    return ImportResult(
+        ok=True,
+        counts=dict(sorted((+done.counts).items())),
+        broken=[
+            UnreadPlace(file=one.file, line=one.line, why=one.why) for one in done.broken[: legacy.BROKEN_SHOWN_MAX]
+        ],
+        broken_count=len(done.broken),
+        conflicts=done.conflicts,
+        unknown_files=done.unknown,
+    )
+
+
+def import_tools(importing: Importing) -> list[Tool]:
+    """The tools of import."""
+
+    async def import_session(scope: Scope, asked: ImportArguments) -> ImportResult:
+        reading = legacy.read({name: text.encode("utf-8", "replace") for name, text in asked.files.items()})
+        return told(await importing.run(scope, asked.session_id, reading, dry_run=asked.dry_run))
+
+    return [
+        Tool(
+            name="memory_import_session",
+            title="Import a session",
+            description=(
+                "Bring in a session that a client kept itself: give the text of its files (event logs, facts, state; "
+                "the canonical layout or log.jsonl, context.jsonl, memory_facts.jsonl, meta.json). Importing twice "
+                "changes nothing."
+            ),
+            arguments=ImportArguments,
+            result=ImportResult,
+            run=import_session,
+            permission=Permission.WRITE,
+            read_only=False,
+            idempotent=True,
+            logged=frozenset({"project", "session_id"}),
+        )
+    ]

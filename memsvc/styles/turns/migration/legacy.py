@@ -1,0 +1,194 @@
+"""Session folders as the client-side SDK writes them, in both of its layouts: from the text of files to records.
+
+A record is told by its shape, not by the file that it stands in, so that files under older names are read too. What
+cannot be read is counted with its place, and never stops the rest.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum, auto
+from typing import Any
+
+import orjson
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.styles.turns.upkeep.archive import unpacked
+
+FILE_BYTES_MAX = 64 * 1024 * 1024
+"""What one file may hold; a packed one, when it is unpacked."""
+BROKEN_SHOWN_MAX = 100
+
+_ARCHIVED = ".zst"
+_LEGACY = re.compile(r"(log|context|memory_facts|meta|legacy[A-Za-z0-9_.-]*)\.jsonl?\Z")
+_WRITTEN_ANEW = frozenset({".abstract", ".overview", "watermarks.json", "metrics.json", "latest_compact_pointer.json"})
+_PLACES = (
+    "events/archive/",
+    "events/raw/",
+    "events/compact/",
+    "memory_tiers/",
+    "indexes/",
+    "insights/",
+    "meta/",
+    "runtime/context/",
+)
+_SEGMENT = re.compile(r"[A-Za-z0-9_.-]+\Z")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Kind(Enum):
+    """What a record is."""
+
+    EVENT = auto()
+    SUMMARY = auto()
+    FACT = auto()
+    INDEX = auto()
+    INSIGHT = auto()
+    STATE = auto()
+    POLICY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record with its place, which is all that may be told of it."""
+
+    kind: Kind
+    body: dict[str, Any]
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A place that could not be read, and why; `line` 0 is the whole file."""
+
+    file: str
+    line: int
+    why: str
+
+
+@dataclass(slots=True)
+class Reading:
+    """The records of a session in the order in which they were written, as far as its files tell."""
+
+    records: list[Record] = field(default_factory=list)
+    broken: list[Broken] = field(default_factory=list)
+    files: int = 0
+    unknown: list[str] = field(default_factory=list)
+
+    def of(self, *kinds: Kind) -> list[Record]:
+        """The records of these kinds."""
+        return [record for record in self.records if record.kind in kinds]
+
+
+def is_session(names: Iterable[str]) -> bool:
+    """Whether the files of a folder, by their names within it, are those of a session."""
+    return any(
+        _LEGACY.match(name)
+        or name in ("meta/state.json", "meta/policy.json")
+        or name.startswith(("events/", "memory_"))
+        for name in names
+    )
+
+
+def check_name(name: str) -> str:
+    """The name of a file within a session; INVALID_PATH for whatever could lead out of it."""
+    segments = name.split("/")
+    if len(name) > 512 or any(not _SEGMENT.match(one) or one in (".", "..") for one in segments):
+        raise MemsvcError(Code.INVALID_PATH, "a file's name is a path within its session, of A-Z a-z 0-9 / _ . -")
+    return name
+
+
+def read(files: Mapping[str, bytes]) -> Reading:
+    """The records of a session's files, given by their names within it."""
+    reading = Reading()
+    for name in sorted(files, key=_order):
+        if name.rpartition("/")[2] in _WRITTEN_ANEW:
+            continue
+        if not (_LEGACY.match(name) or name.startswith(_PLACES)):
+            reading.unknown.append(name)
+            continue
+        reading.files += 1
+        for line, body in _bodies(name, files[name], reading.broken):
+            kind = _kind(body)
+            if kind is None:
+                reading.broken.append(Broken(name, line, "not a record of a session"))
+            else:
+                reading.records.append(Record(kind, body, name, line))
+    return reading
+
+
+def moment(text: Any, now: datetime) -> datetime | None:
+    """The moment that a record names, not later than now; None where it names none."""
+    if not isinstance(text, str):
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return min(found, now) if found >= _EPOCH else None
+
+
+def _order(name: str) -> tuple[int, str]:
+    """The canonical files before those written beside them, each kind in order of its days."""
+    shard = name.removesuffix(_ARCHIVED)
+    if name.startswith(("events/raw/", "events/archive/")):
+        return 0, shard.rpartition("/")[2] + shard
+    return (2 if _LEGACY.match(name) else 3 if name.startswith("runtime/") else 1), shard
+
+
+def _bodies(name: str, content: bytes, broken: list[Broken]) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        if name.endswith(_ARCHIVED):
+            content = unpacked(content, most=FILE_BYTES_MAX)
+    except ValueError:
+        broken.append(Broken(name, 0, "not a whole zstd archive"))
+        return
+    if len(content) > FILE_BYTES_MAX:
+        broken.append(Broken(name, 0, f"larger than {FILE_BYTES_MAX} bytes"))
+        return
+    whole = _parsed(content) if name.endswith(".json") else None
+    if isinstance(whole, dict):
+        yield 1, whole
+    elif isinstance(whole, list):
+        yield from _dicts(name, enumerate(whole, 1), broken)
+    else:
+        lines = ((at, _parsed(line)) for at, line in enumerate(content.split(b"\n"), 1) if line.strip())
+        yield from _dicts(name, lines, broken)
+
+
+def _dicts(name: str, values: Iterable[tuple[int, Any]], broken: list[Broken]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for at, value in values:
+        if isinstance(value, dict):
+            yield at, value
+        else:
+            broken.append(Broken(name, at, "not a JSON object"))
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _kind(body: Mapping[str, Any]) -> Kind | None:
+    match body:
+        case {"type": "compact_summary"}:
+            return Kind.SUMMARY
+        case {"type": "input_item" | "output_item", "item": dict()}:
+            return Kind.EVENT
+        case {"type": "fact_upsert" | "fact_delete" | "fact_supersede"} | {"fact_id": str(), "key": str()}:
+            return Kind.FACT
+        case {"facts": dict()}:
+            return Kind.INDEX
+        case {"summary": str(), "related_fact_ids": _}:
+            return Kind.INSIGHT
+        case {"processed_turn_ids": _} | {"processed_turn": _} | {"latest_turn_id": _}:
+            return Kind.STATE
+        case {"tiers": dict()}:
+            return Kind.POLICY
+        case _:
+            return None

@@ -1,0 +1,170 @@
+"""The turns of a session folder: events put together again, each once, in the order in which they were said."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from memsvc.core.errors import MemsvcError
+from memsvc.core.items import Item, canonical, normalise_item, text_parts
+from memsvc.core.paths import check_identifier
+from memsvc.styles.turns import layout
+from memsvc.styles.turns.migration.legacy import Broken, Kind, Reading, Record, moment
+
+_WAYS = {"input_item": "in", "output_item": "out"}
+
+
+@dataclass(frozen=True, slots=True)
+class OldEvent:
+    """One item that was said, under the ids that it had."""
+
+    event: str
+    item_id: str
+    way: str
+    item: Item
+    said_at: datetime
+
+
+@dataclass(slots=True)
+class OldTurn:
+    """A turn with its events, inputs before outputs."""
+
+    turn: str
+    user: str
+    at: datetime
+    events: list[OldEvent] = field(default_factory=list)
+
+    def items(self, way: str) -> list[Item]:
+        """What came in, or what went out."""
+        return [event.item for event in self.events if event.way == way]
+
+
+@dataclass(slots=True)
+class OldTurns:
+    """What the events of a session come to. `renamed` counts turns whose ids are too long or odd for this service."""
+
+    turns: list[OldTurn] = field(default_factory=list)
+    order: dict[str, int] = field(default_factory=dict)
+    repeated: int = 0
+    conflicting: int = 0
+    memory_blocks: int = 0
+    summaries: int = 0
+    renamed: int = 0
+
+
+def turn_name(turn: str) -> str:
+    """The id that a turn has from now on: its own, or a hash of it where it could not be sent to this service."""
+    try:
+        return check_identifier(turn, "turn_id")
+    except MemsvcError:
+        return f"imported-{sha256(turn.encode(errors='surrogatepass')).hexdigest()[:32]}"
+
+
+def user_name(body: dict[str, Any], member: str) -> str:
+    """The user of a record; "" where there is none or it is no identifier."""
+    user = body.get(member)
+    try:
+        return check_identifier(user.strip(), "user_id") if isinstance(user, str) and user.strip() else ""
+    except MemsvcError:
+        return ""
+
+
+def turns(reading: Reading, now: datetime) -> OldTurns:
+    """The turns of a session, oldest first. An event that stands in several files, or twice, is taken once."""
+    found = OldTurns(summaries=len(reading.of(Kind.SUMMARY)))
+    by_name: dict[str, OldTurn] = {}
+    seen: dict[tuple[str, str], bytes] = {}
+    latest: datetime | None = None
+    for record in reading.of(Kind.EVENT):
+        event = _event(record, latest, now)
+        if isinstance(event, Broken):
+            reading.broken.append(event)
+            continue
+        turn, one = event
+        latest = one.said_at
+        if _is_memory_block(one.item):
+            found.memory_blocks += 1
+            continue
+        there, mark = seen.get((turn, one.event)), canonical(one.item)
+        if there is not None:
+            found.repeated += 1
+            found.conflicting += there != mark
+            continue
+        seen[turn, one.event] = mark
+        name = turn_name(turn)
+        if name not in by_name:
+            by_name[name] = OldTurn(name, "", one.said_at)
+            found.renamed += name != turn
+        by_name[name].user = by_name[name].user or user_name(record.body, "user_id")
+        by_name[name].events.append(one)
+    found.turns = [_whole(turn) for turn in sorted(by_name.values(), key=lambda turn: turn.at)]
+    found.order = {turn.turn: at for at, turn in enumerate(found.turns)}
+    return found
+
+
+def processed(reading: Reading) -> list[str]:
+    """The turns that the session's state says were stored, oldest first, under the ids that they have from now on."""
+    names: dict[str, None] = {}
+    for record in reading.of(Kind.STATE):
+        for member in ("processed_turn_ids", "processed_turn"):
+            given = record.body.get(member)
+            for turn in given if isinstance(given, list) else given if isinstance(given, dict) else [given]:
+                if isinstance(turn, str) and turn:
+                    names[turn_name(turn)] = None
+    return list(names)
+
+
+def _event(record: Record, latest: datetime | None, now: datetime) -> tuple[str, OldEvent] | Broken:
+    body = record.body
+    place = (record.file, record.line)
+    way, event = _WAYS[body["type"]], body.get("id")
+    event = event if isinstance(event, str) else ""
+    turn = body.get("turn_id") or (layout.turn_of(event) if event.count("-") > 1 else "")
+    said_at = moment(body.get("ts"), now) or latest
+    if not isinstance(turn, str) or not turn:
+        return Broken(*place, "no turn_id")
+    if said_at is None:
+        return Broken(*place, "no time")
+    try:
+        item = normalise_item(body["item"], "item")
+    except MemsvcError:
+        return Broken(*place, "not a response item")
+    item_id = body.get("item_id")
+    return turn, OldEvent(event, item_id if isinstance(item_id, str) else "", way, item, said_at)
+
+
+def _whole(turn: OldTurn) -> OldTurn:
+    """The turn with inputs before outputs, each event under an id of the usual form: its own, where that is one."""
+    ordered = sorted(turn.events, key=lambda event: event.way)
+    own = [_number(event, turn.turn) for event in ordered]
+    kept = len(set(zip(own, [event.way for event in ordered], strict=True))) == len(own) and -1 not in own
+    numbers = own if kept else _counted(ordered)
+    turn.events = [
+        OldEvent(layout.event_id(turn.turn, event.way, number), event.item_id, event.way, event.item, event.said_at)
+        for event, number in zip(ordered, numbers, strict=True)
+    ]
+    return turn
+
+
+def _number(event: OldEvent, turn: str) -> int:
+    """The number in an event's id, or -1 where the id has another form."""
+    head, _, number = event.event.rpartition("-")
+    return int(number) if head == f"{turn}-{event.way}" and number.isascii() and number.isdigit() else -1
+
+
+def _counted(events: Sequence[OldEvent]) -> list[int]:
+    counts = {"in": 0, "out": 0}
+    numbers = []
+    for event in events:
+        numbers.append(counts[event.way])
+        counts[event.way] += 1
+    return numbers
+
+
+def _is_memory_block(item: Item) -> bool:
+    """Whether an item is recalled memory in the form that older clients gave it."""
+    if item.get("type") != "message" or item.get("role") not in ("developer", "system"):
+        return False
+    text = "\n".join(text_parts(item)).strip()
+    return text.startswith("<memory_reference>") and text.endswith("</memory_reference>")

@@ -1,0 +1,195 @@
+"""The tools of shadow mode: a client that still keeps its memory itself has it compared with what is kept here."""
+
+from dataclasses import asdict
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from memsvc.core.errors import invalid
+from memsvc.core.ports import Clock, Meter
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tools import Arguments, Result, Tool
+from memsvc.store.database import Database
+from memsvc.styles.turns.budget import Costs
+from memsvc.styles.turns.contract import BeforeTurnArguments, Items
+from memsvc.styles.turns.given import items_of
+from memsvc.styles.turns.migration import shadow
+from memsvc.styles.turns.migration.shadow import Comparison, TheirFile
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
+from memsvc.styles.turns.turn_tools import TurnTools
+
+THEIRS_MAX = 2000
+
+
+class OwnFact(BaseModel):
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+
+    id: str = Field(max_length=256, description="its fact_id")
+    value: str | None = Field(None, max_length=4096, description="its value; compared by its words, never kept")
+
+
+class OwnFile(BaseModel):
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+
+    path: str = Field(max_length=1024, description="its path, from the session on or from the root")
+    size: int | None = Field(None, ge=0, description="its bytes")
+    lines: int | None = Field(None, ge=0, description="its lines")
+
+
+class ShadowArguments(BeforeTurnArguments):
+    own_input_items: Items = Field(default_factory=list, description="what your own memory prepared for the model")
+    own_facts: list[OwnFact] = Field(default_factory=list, description="the facts that your own memory recalled")
+    own_fact_ids: list[str] = Field(default_factory=list, description="the same by id alone, without values")
+    own_token_count: int | None = Field(None, ge=0, description="tokens as your side counted them")
+    own_files: list[OwnFile] | None = Field(None, description="the files of the session on your side")
+
+    @field_validator("own_facts", "own_fact_ids", "own_files")
+    @classmethod
+    def _bounded(cls, value: list[object] | None) -> list[object] | None:
+        if value is not None and len(value) > THEIRS_MAX:
+            raise invalid(f"own_facts, own_fact_ids and own_files may hold {THEIRS_MAX} each")
+        return value
+
+
+class FactsCompared(Result):
+    only_there: list[str] = Field(description="facts that only your side recalled")
+    only_here: list[str] = Field(description="facts that only this side recalled")
+    same: list[str] = Field(description="facts that both recalled")
+    different: list[str] = Field(description="facts that both recalled with different values")
+
+
+class FilesCompared(Result):
+    missing_here: list[str] = Field(description="files that only your side has")
+    missing_there: list[str] = Field(description="files that only this side has")
+    different: list[str] = Field(description="files with another number of lines")
+    same: int = Field(description="how many files are alike")
+
+
+class ShadowResult(Result):
+    agrees: bool = Field(description="true: nothing differs")
+    facts: FactsCompared = Field(description="recalled facts, by id")
+    tokens_there: int | None = Field(description="tokens of your input: own_token_count, else counted here")
+    tokens_here: int = Field(description="tokens of the input that this side would prepare")
+    tokens_agree: bool | None = Field(description="whether they differ by 5 % at the most; null if not compared")
+    files: FilesCompared | None = Field(description="events, facts and insights as files; null if not told")
+
+
+class ShadowReport(Result):
+    sessions: int = Field(description="sessions with comparisons")
+    turns: int = Field(description="turns that were compared; of each the last comparison counts")
+    agreement: float | None = Field(description="share of turns in which nothing differs")
+    facts_agreement: float | None = Field(description="share of facts that both sides recalled with one value")
+    tokens_agreement: float | None = Field(description="share of turns whose tokens agree, where they were told")
+    files_agreement: float | None = Field(description="share of files that are alike, where they were told")
+    counts: dict[str, int] = Field(description="what these shares are made of")
+
+
+class ShadowTools:
+    """The functions behind the tools."""
+
+    def __init__(
+        self,
+        database: Database,
+        functions: TurnTools,
+        rebuilding: Rebuilding,
+        clock: Clock,
+        meter: Meter,
+        options: TurnOptions,
+        *,
+        costs: Costs,
+    ) -> None:
+        self._database = database
+        self._functions = functions
+        self._rebuilding = rebuilding
+        self._clock = clock
+        self._meter = meter
+        self._options = options
+        self._costs = costs
+
+    async def compare(self, scope: Scope, asked: ShadowArguments) -> ShadowResult:
+        own = items_of(asked.own_input_items, "own_input_items", self._options)
+        prepared = await self._functions.before_turn(scope, asked)
+        theirs: dict[str, str | None] = dict.fromkeys(asked.own_fact_ids)
+        theirs |= {one.id: None if one.value is None else shadow.value_hash(one.value) for one in asked.own_facts}
+        there = asked.own_token_count
+        if there is None and own:
+            there = sum(map(self._costs.item, own))
+        here = prepared.context_token_count
+        listed = [TheirFile(one.path, one.size, one.lines) for one in asked.own_files or []]
+        now = self._clock.now()
+        async with self._database.begin(scope) as tx:
+            kept = None if asked.own_files is None else await shadow.compare_files(tx, asked.session_id, listed)
+            found = Comparison(
+                shadow.compare_facts(theirs, shadow.recalled_facts(prepared.input_items)),
+                there,
+                here,
+                shadow.tokens_agree(there, here),
+                kept,
+            )
+            await shadow.keep(tx, asked.session_id, prepared.turn_id, found, now)
+        self._meter.add("mcp_memory_shadow_total", result="agree" if found.agrees else "differ")
+        return ShadowResult.model_validate({"agrees": found.agrees} | asdict(found))
+
+    async def report(self, scope: Scope, _: Arguments) -> ShadowReport:
+        return await report(self._database, scope, await self._rebuilding.sessions(scope))
+
+
+async def report(database: Database, scope: Scope, sessions: list[str]) -> ShadowReport:
+    """The comparisons of these sessions in figures."""
+    counts: dict[str, int] = {}
+    compared = 0
+    for session in sessions:
+        async with database.begin(scope, read_only=True) as tx:
+            found = await shadow.summed(tx, session)
+        compared += bool(found["turns"])
+        for name, count in found.items():
+            counts[name] = counts.get(name, 0) + count
+    facts = sum(counts.get(f"facts_{name}", 0) for name in ("only_there", "only_here", "same", "different"))
+    files = sum(counts.get(f"files_{name}", 0) for name in ("missing_here", "missing_there", "same", "different"))
+    return ShadowReport(
+        sessions=compared,
+        turns=counts.get("turns", 0),
+        agreement=_share(counts.get("turns_agreeing", 0), counts.get("turns", 0)),
+        facts_agreement=_share(counts.get("facts_same", 0), facts),
+        tokens_agreement=_share(counts.get("turns_with_tokens_agreeing", 0), counts.get("turns_with_tokens", 0)),
+        files_agreement=_share(counts.get("files_same", 0), files),
+        counts=counts,
+    )
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None
+
+
+def shadow_tools(functions: ShadowTools) -> list[Tool]:
+    """The tools of shadow mode."""
+    return [
+        Tool(
+            name="memory_shadow_compare",
+            title="Compare with your own memory",
+            description=(
+                "In shadow mode, for a client that still keeps its memory itself: give the arguments of "
+                "memory_before_turn and what your own memory came to; get back what differs. The comparison is kept "
+                "without values."
+            ),
+            arguments=ShadowArguments,
+            result=ShadowResult,
+            run=functions.compare,
+            permission=Permission.WRITE,
+            read_only=False,
+            idempotent=False,
+            logged=frozenset({"project", "session_id", "turn_id", "user_id"}),
+        ),
+        Tool(
+            name="memory_shadow_report",
+            title="Sum up comparisons",
+            description="In shadow mode: how far your own memory and this one agreed in a project, over all sessions.",
+            arguments=Arguments,
+            result=ShadowReport,
+            run=functions.report,
+            permission=Permission.READ,
+            read_only=True,
+            idempotent=True,
+            logged=frozenset({"project"}),
+        ),
+    ]

@@ -1,0 +1,187 @@
+"""Facts that a model finds in what was said, by a job behind the turns: no turn waits for it, or fails with it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from importlib.resources import files as resources
+from typing import Final
+from zlib import crc32
+
+import structlog
+
+from memsvc.core.errors import MemsvcError, UnusableAnswerError
+from memsvc.core.facts import Claim, Merge, Statement, merge
+from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Job
+from memsvc.store import fact_history, facts, index, jobs, reading, sessions
+from memsvc.store.database import Database, Tx
+from memsvc.store.facts import Dated
+from memsvc.store.journals import append
+from memsvc.store.locks import book_lock, session_lock
+from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.turns import books, layout
+from memsvc.styles.turns.models.allowance import Allowance, SpentError
+from memsvc.styles.turns.models.model_facts import KEYS, PROPOSALS_MAX, Proposal, Proposals, believed
+from memsvc.styles.turns.models.shown import Shown
+from memsvc.styles.turns.models.window import Window, next_window
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.policy import policy_of
+
+log = structlog.get_logger("memsvc.enrichment")
+
+EXTRACT_JOB: Final = "turns.extract"
+PURPOSE: Final = "extraction"
+WINDOWS_A_RUN: Final = 10
+"""How many windows one run reads before it lets other jobs have a turn."""
+AFTER_NONSENSE_S: Final = 600.0
+FORGOTTEN_FOR: Final = timedelta(days=30)
+"""So long an assistant that repeats what was forgotten does not bring it back; a user who says it again does."""
+
+
+class Enrichment:
+    """Reads each session once, a window after the other, and keeps how far it came in the transaction that keeps what
+    it found: a run that dies or is overtaken leaves nothing half done, and twice is the same as once."""
+
+    def __init__(
+        self,
+        database: Database,
+        llm: Llm,
+        clock: Clock,
+        tokens: TokenCounter,
+        meter: Meter,
+        options: TurnOptions,
+        *,
+        allowance: Allowance,
+        embeds: bool,
+    ) -> None:
+        self._database = database
+        self._llm = llm
+        self._clock = clock
+        self._tokens = tokens
+        self._meter = meter
+        self._options = options
+        self._allowance = allowance
+        self._embeds = embeds
+        prompt = resources("memsvc.styles.turns.models").joinpath("prompts/extract_facts.md").read_text("utf-8")
+        self._instructions = prompt.format(keys=", ".join(KEYS), proposals=PROPOSALS_MAX)
+        self.job = Job(name=EXTRACT_JOB, run=self.extract, attempts_max=2)
+
+    async def extract(self, scope: Scope, subject: str) -> None:
+        """Job: read what was said in the session since the last time.
+
+        No transaction is open while the model thinks. Where it is out of reach or refuses, the error goes through and
+        nothing counts as read. When the tenant's day has had its calls, the rest is read tomorrow.
+        """
+        try:
+            wait_s = await self._read_on(scope, subject)
+        except SpentError:
+            wait_s = self._allowance.until_tomorrow_s(crc32(subject.encode()))
+            log.info("a session is read on tomorrow: this day has had its calls of the model", project=scope.project)
+        if wait_s is not None:
+            async with self._database.begin(scope) as tx:
+                await jobs.enqueue(tx, EXTRACT_JOB, subject, now=self._clock.now(), delay_s=wait_s)
+
+    async def _read_on(self, scope: Scope, session: str) -> float | None:
+        """Read some windows; in how many seconds to go on, None when all was read.
+
+        What the model cannot answer properly, not even in half, is passed over, so that no text can hold up a session.
+        """
+        for _ in range(WINDOWS_A_RUN):
+            async with self._database.begin(scope, read_only=True) as tx:
+                window = await next_window(tx, session, self._tokens, self._clock.now())
+            if window is None:
+                return None
+            answer = await self._ask(scope, window)
+            if answer is None and len(window.shown.messages) > 1:
+                window = window.first_half()
+                answer = await self._ask(scope, window)
+            await self._keep(scope, window, answer or [])
+            if answer is None:
+                log.warning("a model could not answer to a part of a session, which is passed over", session=session)
+                return AFTER_NONSENSE_S
+        return 0.0
+
+    async def _ask(self, scope: Scope, window: Window) -> Sequence[Proposal] | None:
+        """What the model proposes; None when it answers something else."""
+        if not window.shown.messages:
+            return []
+        text = window.shown.text(self._clock.now())
+        most = self._options.heuristic.max_output_tokens
+        try:
+            answer = await self._allowance.ask(
+                scope,
+                PURPOSE,
+                lambda: self._llm.extract(self._instructions, text, Proposals, output_tokens_max=most),
+            )
+        except UnusableAnswerError:
+            return None
+        except MemsvcError as error:
+            log.warning("facts were not extracted", code=error.code.value, reason=error.message)
+            raise
+        return answer.changes
+
+    async def _keep(self, scope: Scope, window: Window, proposals: Sequence[Proposal]) -> None:
+        """Note that a window was read, with what it comes to; nothing when somebody else read it meanwhile."""
+        shown, now = window.shown, self._clock.now()
+        shelves = books.facts(shown.session, shown.user)
+        locks = [session_lock(shown.session), *(book_lock(shelf.name) for shelf in shelves)]
+        outcomes: Counter[str] = Counter()
+        dated: Sequence[Dated] = ()
+        async with self._database.begin(
+            scope, locks=locks if proposals else (), lock_timeout_ms=self._options.session_lock_timeout_ms
+        ) as tx:
+            if not await reading.advance(tx, shown.session, start=window.start, stop=window.stop):
+                return
+            if proposals:
+                merged, dated, outcomes = await self._merged(tx, shown, proposals, now)
+                if merged.changes:
+                    await self._write(tx, shown, merged, dated, now)
+        for outcome, times in outcomes.items():
+            self._meter.add("memsvc_extracted_facts_total", times, outcome=outcome)
+        for one in dated:
+            self._meter.add("mcp_memory_fact_write_total", tier=one.statement.tier.value)
+
+    async def _merged(
+        self, tx: Tx, shown: Shown, proposals: Sequence[Proposal], now: datetime
+    ) -> tuple[Merge, list[Dated], Counter[str]]:
+        """What the proposals do to what is believed by now, which is read again; and how many came to what."""
+        shelves = [shelf.number for shelf in books.facts(shown.session, shown.user)]
+        oldest = min(message.stored_at for message in shown.messages)
+        holding = await facts.holding(tx, shelves, now)
+        deleted = await fact_history.deleted_since(tx, shelves, oldest - FORGOTTEN_FOR)
+        claims, outcomes = believed(proposals, shown, holding=holding, deleted=deleted)
+        last_days = await self._last_days(tx, shown, claims)
+        in_time = [claim for claim in claims if not _is_over(claim, last_days, now)]
+        known = [*await facts.concerned(tx, shelves, in_time), *holding, *deleted]
+        merged = merge({(fact.book, fact.entry): fact for fact in known}.values(), in_time, now)
+        outcomes["kept"] += len(merged.kept) + len(merged.deleted)
+        outcomes["repeated"] += merged.repeated
+        outcomes["stale"] += len(claims) - len(in_time) + merged.overruled
+        return merged, [Dated(one, last_days[one.record]) for one in merged.kept], outcomes
+
+    async def _last_days(self, tx: Tx, shown: Shown, claims: Sequence[Claim]) -> dict[str, datetime | None]:
+        """When each statement is past its day, by record; days are counted from when it was said."""
+        found = await sessions.find(tx, shown.session)
+        policy = policy_of(found.policy if found else None, self._options)
+        stored_at = {message.event: message.stored_at for message in shown.messages}
+        return {
+            claim.record: policy.expires_at(claim.tier, stored_at[claim.evidence.item])
+            for claim in claims
+            if isinstance(claim, Statement)
+        }
+
+    async def _write(self, tx: Tx, shown: Shown, merged: Merge, dated: Sequence[Dated], now: datetime) -> None:
+        """The lines, index entries and rows of a merge, as a turn writes them."""
+        book = books.facts_learnt(shown.session, shown.user)
+        await append(tx, layout.fact_lines(merged, dated, now), owner=layout.OWNER, now=now)
+        firsts = await index.add(tx, {book.name: facts.entries(dated, now)}) if dated else {}
+        await facts.apply(tx, book.number, firsts.get(book.name, 0), merged, dated, now)
+        await sessions.count(tx, shown.session, {"facts": len(dated)})
+        if self._embeds and dated:
+            await jobs.enqueue(tx, EMBED_JOB, str(book.number), now=now)
+
+
+def _is_over(claim: Claim, last_days: Mapping[str, datetime | None], now: datetime) -> bool:
+    last_day = last_days[claim.record] if isinstance(claim, Statement) else None
+    return last_day is not None and last_day <= now

@@ -1,0 +1,87 @@
+"""What the memory block shows of a recalled fact, insight, turn or passage."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from memsvc.core.analysis import terms
+from memsvc.core.facts import Fact
+from memsvc.core.ports import Cited
+from memsvc.core.ranking import Ranked
+from memsvc.store.index import Text
+from memsvc.store.insights import Insight
+from memsvc.styles.turns import budget
+from memsvc.styles.turns.layout import timestamp, turn_of
+from memsvc.styles.turns.recall.recalled import Piece
+
+FACT_TOKENS: Final = 90
+"""What a recalled fact costs beside its value, about."""
+
+
+def fact_piece(fact: Fact, score: float, parts: Mapping[str, float]) -> Piece:
+    """A fact with where it was learnt."""
+    statement = fact.statement
+    shown = {
+        "id": statement.fact_id,
+        "tier": statement.tier.value,
+        "key": statement.key,
+        "value": statement.value,
+        "confidence": f"{statement.confidence:.2f}",
+        "session": statement.evidence.session,
+        "turn": statement.evidence.turn,
+        "time": timestamp(fact.valid_from),
+    }
+    tokens = len(statement.value) // 3 + FACT_TOKENS
+    return Piece("fact", shown, statement.record, score, parts, tokens, id=statement.fact_id)
+
+
+def insight_piece(insight: Insight, score: float, parts: Mapping[str, float]) -> Piece:
+    """An insight with what kind it is of."""
+    shown = {
+        "id": insight.insight,
+        "type": insight.kind,
+        "summary": insight.summary,
+        "confidence": f"{insight.confidence:.2f}",
+        "time": timestamp(insight.made_at),
+    }
+    tokens = len(insight.summary) // 3 + budget.PIECE_TOKENS
+    return Piece("insight", shown, insight.insight, score, parts, tokens, id=insight.insight)
+
+
+def turn_piece(
+    session: str, text: Text, ranked: Ranked, asked: Collection[str], *, chars_max: int, elsewhere: bool
+) -> Piece:
+    """An item with who said it when, and in which session; of a long one what is asked about."""
+    shown = {
+        "session": session,
+        "turn": turn_of(text.ref),
+        "time": timestamp(text.said_at),
+        "role": text.role,
+        "text": snippet(text.text, asked, chars_max),
+    }
+    if text.speaker:
+        shown["speaker"] = text.speaker
+    tokens = min(text.tokens, chars_max) + budget.PIECE_TOKENS
+    return Piece(
+        "turn", shown, text.ref, ranked.score, ranked.parts, tokens, id="", session=session if elsewhere else ""
+    )
+
+
+def chunk_piece(cited: Cited, asked: Collection[str], *, chars_max: int) -> Piece:
+    """A passage of a file, with the bytes that it was cut from."""
+    text = snippet(cited.text, asked, chars_max)
+    shown = {"path": cited.path, "start_bytes": cited.start_bytes, "end_bytes": cited.end_bytes, "text": text}
+    ref = f"{cited.path}:{cited.start_bytes}"
+    tokens = len(text) // 3 + budget.PIECE_TOKENS
+    return Piece("chunk", shown, ref, cited.score, {"file search": cited.score}, tokens, id=ref)
+
+
+def snippet(text: str, asked: Collection[str], chars_max: int) -> str:
+    """The text, or the part of it around the first word that was asked for, with `…` where it was cut."""
+    if len(text) <= chars_max:
+        return text
+    match = next((word for word in re.finditer(r"\w+", text) if not set(terms(word[0])).isdisjoint(asked)), None)
+    middle = match.start() if match else 0
+    start = max(0, min(middle - chars_max // 3, len(text) - chars_max))
+    cut = text[start : start + chars_max]
+    return ("…" if start else "") + cut + ("…" if start + chars_max < len(text) else "")

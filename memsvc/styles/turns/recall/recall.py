@@ -1,0 +1,241 @@
+"""Recall: the facts, insights and past items that bear on a question, without what the prompt holds already."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from memsvc.core import ranking, relevance, when
+from memsvc.core.analysis import query_terms
+from memsvc.core.items import Item, text_of
+from memsvc.core.ports import Cited, Meter, Passages
+from memsvc.core.ranking import Ranked
+from memsvc.core.scope import Scope
+from memsvc.store import recalled as stored
+from memsvc.store import search
+from memsvc.store.database import Tx
+from memsvc.store.index import Text
+from memsvc.store.recalled import Place, Wanted
+from memsvc.store.search import Found, Meaning, Shelf
+from memsvc.styles.embedding import Embedding
+from memsvc.styles.turns import books
+from memsvc.styles.turns.layout import turn_of
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.recall import shelves
+from memsvc.styles.turns.recall.pieces import chunk_piece, insight_piece, turn_piece
+from memsvc.styles.turns.recall.recalled import IN_CONTEXT, Dropped, Piece, Recalled
+from memsvc.styles.turns.recall.recalled_facts import FactsAsked, beliefs, fact_pieces
+from memsvc.styles.turns.recall.shelves import Pool
+from memsvc.styles.turns.recall.speakers import Speakers
+
+SPARE_ENTRIES: Final = 12
+"""Entries read beyond recall_turns_limit, for those that turn out to be known or said twice."""
+INSIGHTS_FOUND: Final = 10
+QUESTION_CHARS_MAX: Final = 20_000
+SEARCH_BYTES_MAX: Final = 8_000
+UNDER_THE_FLOOR: Final = "nothing is relevant enough"
+TEXT_CHARS_READ: Final = 25_000
+
+SOURCES: Final = ("turns", "facts", "insights", "files")
+DEFAULT_SOURCES: Final = frozenset({"turns", "facts", "insights"})
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """What models and other parts of the service say of a question before its transaction begins."""
+
+    meaning: Meaning | None = None
+    passages: Sequence[Cited] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question to memory. `known` are digests of items that the caller holds, `prompt` the entries of items that the
+    recent context shows; neither is recalled a second time, nor is what the turn itself has stored already. `as_of`
+    asks for what was said and believed by then, `sources` says which kinds of memory to look in."""
+
+    session: str
+    turn: str
+    user: str
+    question: str
+    known: Collection[int]
+    prompt: Collection[int]
+    now: datetime
+    explain: bool
+    as_of: datetime | None = None
+    sources: frozenset[str] = DEFAULT_SOURCES
+    looked_up: LookedUp = LookedUp()
+
+
+class Recall:
+    """Reads what bears on a question from the books of a session and its user, from the user's other sessions, and,
+    if asked for, from the callers' files. At most three statements, whatever there is."""
+
+    def __init__(
+        self,
+        meter: Meter,
+        options: TurnOptions,
+        *,
+        embedding: Embedding | None = None,
+        passages: Passages | None = None,
+    ) -> None:
+        self._meter = meter
+        self._options = options
+        self._embedding = embedding
+        self._passages = passages
+        self._speakers = Speakers()
+
+    async def look_up(self, scope: Scope, session: str, question: str, sources: Collection[str]) -> LookedUp:
+        """What is to be known of a question before its transaction: models are asked, and nothing is held meanwhile."""
+        meaning = None
+        if self._embedding is not None:
+            vector = await self._embedding.question(self._speakers.left_out(scope, session, question))
+            meaning = Meaning(vector, self._embedding.model) if vector is not None else None
+        passages: Sequence[Cited] = ()
+        if self._passages is not None and "files" in sources:
+            asked = question.encode()[-SEARCH_BYTES_MAX:].decode(errors="ignore").strip()
+            passages = await self._passages(scope, asked, self._options.search_limit) if asked else ()
+        return LookedUp(meaning, passages)
+
+    async def gather(self, tx: Tx, ask: Ask) -> Recalled:
+        """What memory holds on a question, beyond what the prompt shows anyway."""
+        asked = query_terms(ask.question)
+        told = books.facts(ask.session, ask.user) if "facts" in ask.sources else []
+        had = books.insights(ask.session, ask.user) if "insights" in ask.sources else []
+        found, elsewhere = await self._found(tx, ask, asked, [one.number for one in told], [one.number for one in had])
+        self._meter.add("memsvc_recall_candidates", sum(len(one.candidates) for one in found.values()))
+        pool = shelves.pooled(found, ask.session, elsewhere, ask.question, when.read(ask.question, ask.now), ask.as_of)
+        own = books.turns(ask.session).number
+        self._speakers.note(tx.scope, ask.session, {one.speaker for one in pool.candidates if one.weight == 1})
+        ranked = ranking.rank(pool.candidates, pool.question, ranking.DEFAULT_WEIGHTS)
+        personal = pool.question.personal or ranking.names_someone(pool.candidates, pool.question)
+        sure = relevance.confidence(ranked, personal=personal)
+        silent = sure.total < relevance.FLOOR
+        # whoever wants reasons is told about all that was ranked; a prompt needs a few more than it shows
+        wanted = [one for one in ranked if ask.explain or not _in_context(pool.place(one.entry), own, ask)]
+        wanted = wanted if ask.explain else [] if silent else wanted[: self._options.recall_turns_limit + SPARE_ENTRIES]
+        facts_asked = FactsAsked.of(ask.question, [one.number for one in told], found)
+        insights = beliefs(ask.question, [one.number for one in had], found)
+        read = await self._read(tx, ask, facts_asked, insights, [pool.place(one.entry) for one in wanted])
+        dropped: list[Dropped] = []
+        held = fact_pieces(facts_asked, read.facts, as_of=ask.as_of)[: self._options.recall_facts_limit]
+        pieces = _within(held, self._options.recall_tok_max // 2, dropped)
+        pieces += [
+            insight_piece(read.insights[place], one.score, one.parts)
+            for place, one in insights
+            if place in read.insights
+        ][: self._options.recall_insights_limit]
+        chars_max = self._options.snippet_chars_max
+        cited = [chunk_piece(one, pool.question.idf_by_term, chars_max=chars_max) for one in ask.looked_up.passages]
+        pieces += _within(cited, self._options.recall_tok_max // 2, dropped)
+        pieces += self._turns(pool, wanted, read.items, ask, silent=silent, dropped=dropped)
+        confidence = {name: round(float(value), 3) for name, value in sure._asdict().items()}
+        return Recalled(
+            pieces, dropped, confidence | {"total": round(sure.total, 3), "floor": relevance.FLOOR} if ranked else None
+        )
+
+    async def _found(
+        self, tx: Tx, ask: Ask, asked: Sequence[str], told: Sequence[int], had: Sequence[int]
+    ) -> tuple[dict[int, Found], list[str]]:
+        """What is found in every book that may be asked, and the other sessions that were asked."""
+        meaning = ask.looked_up.meaning
+        most = self._options.recall_facts_limit
+        first = [Shelf(number, most, 0, 0, near=most) for number in told]
+        first += [Shelf(number, INSIGHTS_FOUND, 0, 0, near=INSIGHTS_FOUND) for number in had]
+        turns = "turns" in ask.sources
+        if (not asked and meaning is None) or not (first or turns):
+            return {}, []
+        if not turns:
+            return await search.search(tx, first, asked, meaning), []
+        first.append(shelves.own(ask.session))
+        if not ask.user:
+            return await search.search(tx, first, asked, meaning), []
+        digests = shelves.digest(ask.user)
+        found, active = await search.search_as(
+            tx, [*first, digests], asked, meaning, user=ask.user, session=ask.session
+        )
+        elsewhere = shelves.others(ask.session, active, found.pop(digests.book, None))
+        if elsewhere:
+            found |= await search.search(tx, [shelves.other(name) for name in elsewhere], asked, meaning)
+        return found, elsewhere
+
+    async def _read(
+        self,
+        tx: Tx,
+        ask: Ask,
+        facts_asked: FactsAsked,
+        insights: Sequence[tuple[Place, Ranked]],
+        items: Sequence[Place],
+    ) -> stored.Recalled:
+        fact_books = [one.number for one in books.facts(ask.session, ask.user)]
+        every = facts_asked.every or (ask.as_of is not None and bool(facts_asked.books))
+        if not (every or facts_asked.ranked or insights or items):
+            return stored.Recalled([], {}, {})
+        wanted = Wanted(
+            [place for place, _ in facts_asked.ranked], [place for place, _ in insights], items, fact_books, every
+        )
+        as_of = ask.as_of
+        return await stored.read(tx, wanted, now=ask.now, as_of=as_of, chars_max=TEXT_CHARS_READ)
+
+    def _turns(
+        self,
+        pool: Pool,
+        wanted: Sequence[Ranked],
+        items: Mapping[Place, Text],
+        ask: Ask,
+        *,
+        silent: bool,
+        dropped: list[Dropped],
+    ) -> list[Piece]:
+        """The items to show, best first; why the others are not is added to what is dropped."""
+        distinct = relevance.Distinct()
+        pieces: list[Piece] = []
+        for one in wanted:
+            place = pool.place(one.entry)
+            if place not in items:
+                continue
+            text, session = items[place], pool.sessions[place.book]
+            elsewhere = session != ask.session
+            reason = UNDER_THE_FLOOR if silent else self._why_not(text, ask, len(pieces), elsewhere=elsewhere)
+            if reason is None and not distinct.admits(text.text.casefold().split()):
+                reason = "nearly the same as a better one"
+            if reason is None:
+                asked, chars_max = pool.question.idf_by_term, self._options.snippet_chars_max
+                pieces.append(turn_piece(session, text, one, asked, chars_max=chars_max, elsewhere=elsewhere))
+            else:
+                dropped.append(Dropped("turn", text.ref, one.score, reason, session if elsewhere else ""))
+        return pieces
+
+    def _why_not(self, text: Text, ask: Ask, shown: int, *, elsewhere: bool) -> str | None:
+        if not elsewhere and turn_of(text.ref) == ask.turn:
+            return "stored by this very turn"
+        if not text.text.strip():
+            return "no text"
+        if not elsewhere and text.entry in ask.prompt:
+            return IN_CONTEXT
+        if text.digest in ask.known:
+            return "in the caller's input"
+        return "over recall_turns_limit" if shown >= self._options.recall_turns_limit else None
+
+
+def question_of(items: Sequence[Item]) -> str:
+    """What the items ask: their texts; of a long one its beginning and its end, where people put what they ask."""
+    text = "\n".join(filter(None, map(text_of, items)))
+    half = QUESTION_CHARS_MAX // 2
+    return text if len(text) <= QUESTION_CHARS_MAX else f"{text[:half]}\n{text[-half:]}"
+
+
+def _in_context(place: Place, own: int, ask: Ask) -> bool:
+    return place.book == own and place.entry in ask.prompt
+
+
+def _within(pieces: Sequence[Piece], room: int, dropped: list[Dropped]) -> list[Piece]:
+    """The first pieces that fit into so many tokens; the others are added to what is dropped."""
+    kept: list[Piece] = []
+    for piece in pieces:
+        room -= piece.tokens
+        if room < 0:
+            dropped.append(Dropped(piece.kind, piece.ref, piece.score, "over half of recall_tok_max"))
+        else:
+            kept.append(piece)
+    return kept

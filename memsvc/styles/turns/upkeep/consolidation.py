@@ -1,0 +1,151 @@
+"""Consolidation: what new events and facts show together becomes insights, each once, while it is true."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Final
+
+import orjson
+
+from memsvc.core.facts import Fact, Statement
+from memsvc.core.items import user_message
+from memsvc.store import context, facts, insights, sessions
+from memsvc.store.context import SaidItem
+from memsvc.store.database import Tx
+from memsvc.store.insights import Insight, NewInsight
+from memsvc.store.journals import append
+from memsvc.store.locks import Lock, book_lock
+from memsvc.store.sessions import Session
+from memsvc.styles.turns import books
+from memsvc.styles.turns.books import Book
+from memsvc.styles.turns.facts.extraction import extract
+from memsvc.styles.turns.layout import OWNER, insights_file, timestamp, turn_of
+from memsvc.styles.turns.upkeep.insights import Found, of_facts, together, topics
+
+EVENTS_MIN: Final = 6
+"""New raw events of a session that are worth looking at."""
+STEP_ITEMS: Final = 500
+LOOK_BACK_ITEMS: Final = 400
+"""Older items that are looked at once more for what the user comes back to."""
+TEXT_CHARS_READ: Final = 4000
+FALLEN_A_STEP: Final = 100
+
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def locks(found: Session) -> list[Lock]:
+    """What `step` needs beside the session's lock, in order."""
+    return [book_lock(name) for name in sorted(book.name for book in books.insights(found.session, found.user_id))]
+
+
+async def step(tx: Tx, session: Session, *, now: datetime) -> tuple[int, int]:
+    """Look at the events that nobody looked at yet, at most STEP_ITEMS of them: how many insights they gave, and how
+    many events are left. The caller holds the session's lock and `locks`."""
+    latest = await sessions.find(tx, session.session)
+    if latest is None:
+        return 0, 0
+    found = replace(latest, user_id=session.user_id)  # the locks are those of the user of the time
+    book = books.turns(found.session).number
+    first, stop = found.consolidated_entry, await context.next_entry(tx, book)
+    if stop - first < EVENTS_MIN:
+        return 0, 0
+    until = min(stop, first + STEP_ITEMS)
+    items = await context.said(tx, book, max(0, first - LOOK_BACK_ITEMS), until, chars_max=TEXT_CHARS_READ)
+    fresh = [item for item in items if item.entry >= first]
+    made = [*await _of_facts(tx, found, fresh, now), *topics(items, first, found.session, book)]
+    written = await _write(tx, found, made, now)
+    counters = {"consolidation_run_count": 1, "insights_written": written}
+    await sessions.consolidated(tx, found.session, until, counters=counters, now=now)
+    left = stop - until
+    return written, left if left >= EVENTS_MIN else 0
+
+
+async def withdraw(tx: Tx, session: Session, *, now: datetime) -> int:
+    """Take away some insights whose facts were replaced, deleted or have expired; how many. Recall does not show them
+    even before that. The caller holds the session's lock and `locks`, and calls again until it is 0."""
+    shelves = [book.number for book in books.insights(session.session, session.user_id)]
+    fallen = await insights.fallen(tx, shelves, now, most=FALLEN_A_STEP)
+    if fallen:
+        await insights.remove(tx, fallen)
+        lines = b"".join(_withdrawn(one, now) for one in fallen)
+        await append(tx, {insights_file(session.session, now): lines}, owner=OWNER, now=now)
+        await sessions.count(tx, session.session, {"insights_withdrawn": len(fallen)})
+    return len(fallen)
+
+
+async def _of_facts(tx: Tx, found: Session, fresh: Sequence[SaidItem], now: datetime) -> list[Found]:
+    shelves = [book.number for book in books.facts(found.session, found.user_id)]
+    statements = _statements(fresh, found)
+    turns = list(dict.fromkeys(turn_of(item.ref) for item in fresh))
+    touched = await facts.learnt(tx, shelves, found.session, turns, found.consolidated_at or _NEVER)
+    identities = {one.statement.identity for one in touched} | {one.identity for one in statements}
+    if not identities:
+        return []
+    history = await facts.history(tx, shelves, sorted(identities))
+    return [*of_facts(history, statements, now), *together(_current(history, touched), found.session, now)]
+
+
+def _current(history: Sequence[Fact], touched: Sequence[Fact]) -> list[Fact]:
+    """Those of the touched facts that no newer one of any book has replaced."""
+    latest = {fact.statement.identity: (fact.book, fact.entry) for fact in history}
+    return [fact for fact in touched if latest[fact.statement.identity] == (fact.book, fact.entry)]
+
+
+def _statements(fresh: Sequence[SaidItem], found: Session) -> list[Statement]:
+    """What the user states in these items, whether or not it changed anything when it was stored."""
+    stated: list[Statement] = []
+    spoken = [item for item in fresh if item.role == "user"]
+    for turn, said in groupby(spoken, key=lambda item: turn_of(item.ref)):
+        messages = [(item.ref, user_message(item.text)) for item in said]
+        claims = extract(messages, session=found.session, turn=turn, user=found.user_id)
+        stated += [claim for claim in claims if isinstance(claim, Statement)]
+    return stated
+
+
+async def _write(tx: Tx, found: Session, made: Sequence[Found], now: datetime) -> int:
+    """Keep the insights that are not there yet, in rows, index and file; how many."""
+    by_facts = dict(
+        zip(
+            [book.number for book in books.facts(found.session, found.user_id)],
+            books.insights(found.session, found.user_id),
+            strict=True,
+        )
+    )
+    own = books.insights(found.session, "")[0]
+    lines = b""
+    written = 0
+    for shelf in dict.fromkeys([own, *by_facts.values()]):
+        here = {one.insight.insight: one.insight for one in made if _shelf(one, by_facts, own) == shelf}
+        known = await insights.known(tx, shelf.number, list(here)) if here else set()
+        fresh = [one for name, one in here.items() if name not in known]
+        if fresh:
+            await insights.put(tx, shelf.name, fresh, now)
+            lines += b"".join(_line(one, now) for one in fresh)
+            written += len(fresh)
+    if lines:
+        await append(tx, {insights_file(found.session, now): lines}, owner=OWNER, now=now)
+    return written
+
+
+def _shelf(one: Found, by_facts: dict[int, Book], own: Book) -> Book:
+    return own if one.fact_book is None else by_facts[one.fact_book]
+
+
+def _line(one: NewInsight, now: datetime) -> bytes:
+    record = {
+        "id": one.insight,
+        "ts": timestamp(now),
+        "type": one.kind,
+        "status": "consolidated",
+        "summary": one.summary,
+        "confidence": one.confidence,
+        "related_fact_ids": one.evidence["facts"],
+        "related_turn_ids": [cited["turn"] for cited in one.evidence["turns"]],
+    }
+    return orjson.dumps(record) + b"\n"
+
+
+def _withdrawn(one: Insight, now: datetime) -> bytes:
+    record = {"id": one.insight, "ts": timestamp(now), "type": one.kind, "status": "withdrawn"}
+    return orjson.dumps(record) + b"\n"

@@ -1,0 +1,108 @@
+"""The event files of a session, raw and packed, read line by line in the order in which they were written."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+
+from memsvc.core.items import Item
+from memsvc.store import files, tree
+from memsvc.store.database import Tx
+from memsvc.styles.turns.layout import session_root
+from memsvc.styles.turns.upkeep.archive import unpacked
+
+FILES_A_PAGE: Final = 1000
+UNPACKED_BYTES_MAX: Final = 1024 * 1024 * 1024
+
+_SHARD = re.compile(r"/events/(raw|archive)/\d{4}/\d\d/\d\d/log-(\d{8})\.jsonl(\.zst)?\Z")
+_WAYS = {"input_item": "in", "output_item": "out"}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EventFile:
+    """The events of a day, or what was packed of them, which was written before."""
+
+    day: str
+    raw: bool
+    path: str
+
+    @property
+    def packed(self) -> bool:
+        """Whether it is an archive."""
+        return not self.raw
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One item of a turn as it was written. `place` is stream, start and size of the line; `result` is what the turn
+    was answered with, on its last line."""
+
+    event: str
+    turn: str
+    user: str
+    way: str
+    item: Item
+    said_at: datetime
+    place: tuple[int, int, int]
+    result: Any
+
+
+async def event_files(tx: Tx, session: str, *, after: EventFile | None = None) -> list[EventFile]:
+    """The files of events of a session behind this one, oldest first."""
+    found = []
+    for place in ("archive", "raw"):
+        last = ""
+        while page := await tree.files_at(tx, f"{session_root(session)}/events/{place}", after=last, most=FILES_A_PAGE):
+            last = page[-1]
+            for path in page:
+                shard = _SHARD.search(path)
+                if shard is not None:
+                    found.append(EventFile(shard[2], shard[1] == "raw", path))
+    return sorted(file for file in found if after is None or file > after)
+
+
+async def lines_of(tx: Tx, file: EventFile) -> list[Line]:
+    """The items in a file of events."""
+    stream, content = await _content(tx, file)
+    found = []
+    start = 0
+    for text in content.splitlines(keepends=True):
+        body = orjson.loads(text)
+        if body.get("type") in _WAYS:
+            found.append(_line(body, (stream, start, len(text))))
+        start += len(text)
+    return found
+
+
+async def forgotten_turns(tx: Tx, among: list[EventFile]) -> set[str]:
+    """The turns of which these files say that they are to be forgotten."""
+    turns = set()
+    for file in among:
+        _, content = await _content(tx, file)
+        for text in content.splitlines():
+            if b'"turn_forgotten"' in text and (body := orjson.loads(text)).get("type") == "turn_forgotten":
+                turns.add(body["turn_id"])
+    return turns
+
+
+async def _content(tx: Tx, file: EventFile) -> tuple[int, bytes]:
+    held = await files.find(tx, file.path)
+    if held is None:
+        return 0, b""
+    content = await files.read(tx, held, 0, held.size_bytes)
+    return held.stream, unpacked(content, most=UNPACKED_BYTES_MAX) if file.packed else content
+
+
+def _line(body: dict[str, Any], place: tuple[int, int, int]) -> Line:
+    return Line(
+        event=body["id"],
+        turn=body["turn_id"],
+        user=body.get("user_id") or "",
+        way=_WAYS[body["type"]],
+        item=body["item"],
+        said_at=datetime.fromisoformat(body["ts"]).astimezone(UTC),
+        place=place,
+        result=body.get("result"),
+    )

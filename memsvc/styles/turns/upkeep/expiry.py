@@ -1,0 +1,91 @@
+"""What is past its time goes: the lines of facts out of their files, what is older than a session's time to live."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import orjson
+
+from memsvc.core.facts import Fact
+from memsvc.store import context, facts, files, index, moves, sessions, tree
+from memsvc.store.database import Tx
+from memsvc.store.locks import TREE_LOCK
+from memsvc.styles.turns import books
+from memsvc.styles.turns.layout import session_root, tier_file
+from memsvc.styles.turns.upkeep.compaction import replace_summary, standing_summary
+
+STEP: Final = 500
+
+_DAY: Final = re.compile(r"/(\d{4})/(\d\d)/(\d\d)/[^/]+\Z")
+_DATED_LINE: Final = re.compile(r"- (\d{4}-\d\d-\d\d) ")
+
+
+def moment(now: datetime, ttl_days: int) -> datetime:
+    """Midnight UTC so many days ago: what was written before it is past its time."""
+    return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=ttl_days)
+
+
+async def step(tx: Tx, session: str, before: datetime, *, now: datetime) -> Counter[str]:
+    """Remove some of what a session said and learnt before this moment: facts and their lines, items and their events,
+    summaries and insights of those days. What went; nothing when nothing is left to do. The caller holds the locks of
+    the session and of its books of facts."""
+    gone: Counter[str] = Counter()
+    outlived = await facts.outlive(tx, session, before, most=STEP)
+    await forget_lines(tx, outlived, now)
+    gone["expired_facts"] = len(outlived)
+    book = books.turns(session).number
+    old = await context.written_before(tx, session, book, before, most=STEP)
+    await index.remove(tx, book, old)
+    gone["expired_items"] = len(old)
+    if not old:  # the files go when no entry stands for their lines any more
+        await _delete_days(tx, session, before, now)
+        await _shorten_summary(tx, session, before, now)
+    gone = +gone
+    if gone:
+        await sessions.count(tx, session, gone)
+    return gone
+
+
+async def forget_lines(tx: Tx, gone: Sequence[Fact], now: datetime) -> None:
+    """Take the lines of facts that are gone out of their tier files; a file that is left empty is deleted."""
+    by_file: dict[str, set[str]] = defaultdict(set)
+    for fact in gone:
+        path = tier_file(fact.statement.evidence.session, fact.statement.tier, fact.valid_from)
+        by_file[path].add(fact.statement.record)
+    for path, records in sorted(by_file.items()):
+        file = await files.find(tx, path, for_update=True)
+        if file is None:
+            continue
+        lines = (await files.read(tx, file, 0, file.size_bytes)).splitlines(keepends=True)
+        kept = b"".join(line for line in lines if not _speaks_of(line, records))
+        if kept:
+            await files.rewrite(tx, file, kept, is_text=True, now=now)
+        else:
+            await tx.lock(TREE_LOCK)
+            await moves.delete(tx, path, now=now, keep_owned=False)
+
+
+async def _delete_days(tx: Tx, session: str, before: datetime, now: datetime) -> None:
+    for place in ("events/raw", "events/archive", "events/compact", "insights"):
+        for path in await tree.files_at(tx, f"{session_root(session)}/{place}", after="", most=STEP):
+            found = _DAY.search(path)
+            if found is not None and "-".join(found.groups()) < f"{before:%Y-%m-%d}":
+                await tx.lock(TREE_LOCK)
+                await moves.delete(tx, path, recursive=False, now=now, keep_owned=False)
+
+
+async def _shorten_summary(tx: Tx, session: str, before: datetime, now: datetime) -> None:
+    standing = await standing_summary(tx, session)
+    if standing is None:
+        return
+    lines = standing.text.splitlines()
+    kept = [line for line in lines if (day := _DATED_LINE.match(line)) and day[1] >= f"{before:%Y-%m-%d}"]
+    if kept != lines:
+        await replace_summary(tx, session, standing.event, "\n".join(kept), now=now)
+
+
+def _speaks_of(line: bytes, records: set[str]) -> bool:
+    record = orjson.loads(line)
+    return record["id"] in records or record.get("of") in records

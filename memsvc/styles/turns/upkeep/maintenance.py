@@ -1,0 +1,210 @@
+"""Maintenance of a session: older context is summarised, old events are packed, what is past its day goes, facts come
+to insights, and directories get their summaries; safe to run at any time."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+import anyio
+
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Job
+from memsvc.store import facts, guard, jobs, sessions
+from memsvc.store.database import Database, Tx
+from memsvc.store.locks import Lock, book_lock, session_lock
+from memsvc.store.sessions import Session
+from memsvc.styles.turns import books
+from memsvc.styles.turns.books import Book
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.policy import Policy, policy_of
+from memsvc.styles.turns.upkeep import archive, consolidation, expiry, shelving
+from memsvc.styles.turns.upkeep.compaction import Compaction
+
+# Maintenance is guarded like a turn, under the one turn id that no caller can have.
+GUARDED_AS = ""
+FACTS_A_STEP = 500
+MAINTAIN_JOB: Final = "turns.maintain"
+MAINTAIN_ALL_JOB: Final = "turns.maintain_all"
+SESSIONS_A_STEP = 200
+SETTLE_DAYS_MIN: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """What a run of maintenance did."""
+
+    compacted_items: int = 0
+    archived_files: int = 0
+    archived_bytes: int = 0
+    expired_facts: int = 0
+    expired_items: int = 0
+    insights_written: int = 0
+    insights_withdrawn: int = 0
+    summaries_written: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run under way: whose session, by which claim, and what it did so far."""
+
+    scope: Scope
+    found: Session
+    policy: Policy
+    token: UUID
+    done: Counter[str]
+
+
+class Maintenance:
+    """Runs in short transactions with a claim that is proven in each, so that a run that was killed or overtaken
+    leaves nothing half done and the next one goes on where it stood. What a step did is counted where it is written."""
+
+    def __init__(self, database: Database, clock: Clock, options: TurnOptions, compaction: Compaction) -> None:
+        self._database = database
+        self._clock = clock
+        self._options = options
+        self._compaction = compaction
+
+    def jobs(self) -> list[Job]:
+        """The job that maintains a session and, where the options want it, the one that queues it for all of them."""
+        one = Job(name=MAINTAIN_JOB, run=self._maintain)
+        hours = self._options.maintenance_every_hours
+        return [one, Job(name=MAINTAIN_ALL_JOB, run=self.queue_all, every_s=hours * 3600)] if hours else [one]
+
+    async def run(self, scope: Scope, session: str) -> Maintained:
+        """Maintain one session; RESOURCE_BUSY while somebody else does. A session without turns has nothing to do."""
+        async with self._database.begin(scope) as tx:
+            found = await sessions.find(tx, session)
+            if found is None:
+                return Maintained()
+            claim = await guard.claim(tx, session, GUARDED_AS, fingerprint=b"", now=self._clock.now())
+        run = _Run(scope, found, policy_of(found.policy, self._options), claim.token, Counter())
+        try:
+            await self._compact(run)
+            await self._expire(run)
+            await self._sweep(run)
+            await self._consolidate(run)
+            await self._archive(run)
+            await self._summarise(run)
+            async with self._step(run) as tx:
+                await sessions.maintained(tx, session, counters={"maintenance_runs": 1}, now=self._clock.now())
+        finally:
+            with anyio.CancelScope(shield=True):  # a call that is cancelled must not leave its claim behind
+                async with self._database.begin(scope) as tx:
+                    await guard.release(tx, session, GUARDED_AS, claim.token)
+        return Maintained(**run.done)
+
+    async def queue_all(self, scope: Scope, subject: str) -> None:
+        """Job: queue maintenance for every session of the project in which there may be something to do."""
+        del subject
+        policy = policy_of(None, self._options)
+        days = max(policy.tiers.L1.retention_days, policy.tiers.L2.retention_days, SETTLE_DAYS_MIN)
+        settled = timedelta(days=days, hours=policy.compaction.min_shard_age_hours + 24)
+        after = ""
+        while True:
+            async with self._database.begin(scope) as tx:
+                due = await sessions.unmaintained(tx, after=after, settled_after=settled, most=SESSIONS_A_STEP)
+                for session in due:
+                    await jobs.enqueue(tx, MAINTAIN_JOB, session, now=self._clock.now())
+            if not due:
+                return
+            after = due[-1]
+
+    async def _maintain(self, scope: Scope, subject: str) -> None:
+        await self.run(scope, subject)
+
+    @asynccontextmanager
+    async def _step(self, run: _Run, *more: Lock) -> AsyncIterator[Tx]:
+        """A transaction under the session's lock and others, which proves that the run's claim still holds."""
+        async with self._database.begin(
+            run.scope,
+            locks=[session_lock(run.found.session), *more],
+            lock_timeout_ms=self._options.session_lock_timeout_ms,
+        ) as tx:
+            await guard.hold(tx, run.found.session, GUARDED_AS, run.token, now=self._clock.now())
+            yield tx
+
+    async def _compact(self, run: _Run) -> None:
+        while True:
+            async with self._step(run) as tx:
+                moved = await self._compaction.step(tx, run.found.session)
+            if not moved:
+                return
+            self._compaction.counted()
+            run.done["compacted_items"] += moved
+
+    async def _expire(self, run: _Run) -> None:
+        """Remove what is older than the session's time to live, if it has one."""
+        if run.policy.ttl_days is None:
+            return
+        before = expiry.moment(self._clock.now(), run.policy.ttl_days)
+        shelves = sorted(book.name for book in await self._shelves(run))
+        while True:
+            async with self._step(run, *map(book_lock, shelves)) as tx:
+                gone = await expiry.step(tx, run.found.session, before, now=self._clock.now())
+            run.done.update(gone)
+            if not gone:
+                return
+
+    async def _sweep(self, run: _Run) -> None:
+        for book in await self._shelves(run):
+            while True:
+                now = self._clock.now()
+                async with self._step(run, book_lock(book.name)) as tx:
+                    swept = await facts.sweep(tx, book.number, now, most=FACTS_A_STEP)
+                    await expiry.forget_lines(tx, swept, now)
+                    if swept:
+                        await sessions.count(tx, run.found.session, {"expired_facts": len(swept)})
+                run.done["expired_facts"] += len(swept)
+                if not swept:
+                    break
+
+    async def _shelves(self, run: _Run) -> list[Book]:
+        """The books of facts of this session and its latest user, and of others whose facts expired in it."""
+        async with self._database.begin(run.scope, read_only=True) as tx:
+            others = await facts.expired_books(tx, run.found.session, self._clock.now())
+        own = books.facts(run.found.session, run.found.user_id)
+        return list(dict.fromkeys([*own, *map(books.named, others)]))
+
+    async def _consolidate(self, run: _Run) -> None:
+        locks = consolidation.locks(run.found)
+        while True:
+            async with self._step(run, *locks) as tx:
+                withdrawn = await consolidation.withdraw(tx, run.found, now=self._clock.now())
+            run.done["insights_withdrawn"] += withdrawn
+            if not withdrawn:
+                break
+        while True:
+            async with self._step(run, *locks) as tx:
+                written, left = await consolidation.step(tx, run.found, now=self._clock.now())
+            run.done["insights_written"] += written
+            if not left:
+                return
+
+    async def _archive(self, run: _Run) -> None:
+        if not run.policy.compaction.enabled:
+            return
+        recent_items, session = self._options.recent_context_items, run.found.session
+        async with self._database.begin(run.scope, read_only=True) as tx:
+            now = self._clock.now()
+            paths = await archive.due(tx, session, run.policy, recent_items=recent_items, now=now)
+        for path in paths:
+            async with self._step(run) as tx:
+                packed = await archive.pack(tx, path, now=self._clock.now())
+                if packed is not None:
+                    counters = {"archived_files": 1, "archived_bytes": packed.raw_bytes}
+                    await sessions.count(tx, session, counters)
+                    run.done.update(counters)
+
+    async def _summarise(self, run: _Run) -> None:
+        """Write the summaries that are older than the refresh interval and no longer true."""
+        fresh = timedelta(minutes=run.policy.summary.refresh_interval_minutes)
+        async with self._step(run) as tx:
+            written = await shelving.refresh(tx, run.found.session, fresh=fresh, now=self._clock.now())
+            if written:
+                await sessions.count(tx, run.found.session, {"summaries_written": written})
+        run.done["summaries_written"] += written
