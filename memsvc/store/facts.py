@@ -15,14 +15,17 @@ COLUMNS = """entry, record, fact_id, key, slot, value, cues, tier, confidence, s
 # The facts at the places $3 (books) and $6 (entries) that hold now ($4), but for those that a newer fact of the same
 # identity in any of the books $5 has made stale; of the same moment, the later book counts as newer.
 CURRENT_AT = f"""
-    SELECT book, {COLUMNS} FROM facts AS f
-    WHERE tenant = $1 AND project = $2 AND (book, entry) IN (SELECT * FROM unnest($3::int8[], $6::int4[]))
-        AND state = 'active' AND (expires_at IS NULL OR expires_at > $4)
+    SELECT book, {COLUMNS} FROM (
+        SELECT f.* FROM unnest($3::int8[], $6::int4[]) AS place (book, entry) CROSS JOIN LATERAL (
+            SELECT * FROM facts
+            WHERE tenant = $1 AND project = $2 AND book = place.book AND entry = place.entry OFFSET 0
+        ) AS f) AS f
+    WHERE state = 'active' AND (expires_at IS NULL OR expires_at > $4)
         AND NOT EXISTS (
             SELECT FROM facts AS n WHERE n.tenant = $1 AND n.project = $2 AND n.book = ANY($5::int8[])
             AND n.fact_id = f.fact_id AND n.key = f.key AND n.slot = f.slot AND n.state = 'active'
             AND (n.expires_at IS NULL OR n.expires_at > $4)
-            AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5, f.book)))
+            AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5, f.book)) OFFSET 0)
 """
 # Every fact of the books $5 that holds now ($4).
 CURRENT = f"""

@@ -79,8 +79,12 @@ _OUTDATED = f"""
 # The insights at the places $7 (books) and $8 (entries) that stand now ($4): every fact that they rest on holds, none
 # of them was made stale by a newer one in any of the fact books $5, and nothing that they cite was forgotten.
 STANDING_AT = f"""
-    SELECT {_COLUMNS} FROM {_FROM}
-        AND (i.book, i.entry) IN (SELECT * FROM unnest($7::int8[], $8::int4[])) AND {_STANDS} AND NOT {_OUTDATED}
+    SELECT {_COLUMNS} FROM unnest($7::int8[], $8::int4[]) AS place (book, entry)
+    CROSS JOIN LATERAL (
+        SELECT * FROM insights WHERE tenant = $1 AND project = $2 AND book = place.book AND entry = place.entry OFFSET 0
+    ) AS i CROSS JOIN LATERAL (
+        SELECT cues FROM entries WHERE tenant = $1 AND project = $2 AND book = i.book AND entry = i.entry OFFSET 0
+    ) AS e WHERE {_STANDS} AND NOT {_OUTDATED}
 """
 
 

@@ -114,6 +114,8 @@ def grant(connection: Connection, role: AppRole) -> None:
         connection.execute(text(f"GRANT SELECT ON alembic_version TO {name}"))
     for setting, value in (
         ("jit", "off"),
+        # every statement is shaped to have one good plan: to make it anew for each call costs as much as to run it
+        ("plan_cache_mode", "force_generic_plan"),
         ("statement_timeout", f"{role.statement_timeout_ms}ms"),
         ("idle_in_transaction_session_timeout", "60s"),
     ):

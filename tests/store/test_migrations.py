@@ -215,7 +215,12 @@ async def test_a_missing_application_role_is_made_with_limits_when_that_is_allow
     try:
         await migrate(database_urls.superuser, role, app_password="pass 'word'", statement_timeout_ms=1234)
         settings = await admin.fetchval("SELECT rolconfig FROM pg_roles WHERE rolname = $1", role)
-        assert settings == ["jit=off", "statement_timeout=1234ms", "idle_in_transaction_session_timeout=60s"]
+        assert settings == [
+            "jit=off",
+            "plan_cache_mode=force_generic_plan",
+            "statement_timeout=1234ms",
+            "idle_in_transaction_session_timeout=60s",
+        ]
         assert await admin.fetchval("SELECT has_table_privilege($1, 'entries', 'INSERT')", role)
         stored = await admin.fetchval("SELECT rolpassword FROM pg_authid WHERE rolname = $1", role)
         assert stored.startswith("SCRAM-SHA-256$4096:")
