@@ -44,7 +44,7 @@ def import_folder(
 ) -> None:
     """Import sessions that a client-side SDK kept as folders. Run again, it goes on where it stood.
 
-    The memory of whom, is told by --tenant, or by a key: the variable MEMSVC_API_KEY, else the one that is asked for.
+    Name the owner of the memory by --tenant or by a key: the variable MEMSVC_API_KEY, else you are asked for one.
     """
     settings = settings_of(config, data_dir=data_dir)
     found = folders(folder)
@@ -61,7 +61,10 @@ def import_folder(
                 done[name] = await _import(importing, scope, name, one, progress, dry_run=dry_run)
         return done
 
-    _tell(with_database(settings, work), found, dry_run=dry_run, as_json=as_json)
+    done = with_database(settings, work)
+    _tell(done, found, dry_run=dry_run, as_json=as_json)
+    if any((one.broken and not +one.counts) or one.conflicts for one in done.values()):
+        sys.exit(1)  # a session of which nothing could be read, or that is here with other items
 
 
 async def _import(

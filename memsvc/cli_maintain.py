@@ -12,7 +12,7 @@ from memsvc import app as root
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.cli_options import Config, DataDir, Owner, owner_of, settings_of, with_database
-from memsvc.core.errors import invalid
+from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.paths import check_identifier, check_project
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Tool
@@ -41,7 +41,7 @@ def maintain(
 ) -> None:
     """Maintain sessions. With --check or --rebuild, compare every derived row with the files that it comes from.
 
-    The memory of whom, is told by --tenant, or by a key: the variable MEMSVC_API_KEY, else the one that is asked for.
+    Name the owner of the memory by --tenant or by a key: the variable MEMSVC_API_KEY, else you are asked for one.
     """
     if check and rebuild:
         raise invalid("--check changes nothing and --rebuild does: choose one of them")
@@ -63,6 +63,12 @@ def maintain(
         ]
 
     done = with_database(settings, work)
+    if not done and not everyone:
+        raise MemsvcError(
+            Code.NOT_FOUND,
+            "nothing is kept here for this key",
+            recovery="check MEMSVC_API_KEY or --tenant, and the data folder or database.url",
+        )
     differ = sum(sum(one["differences"].values()) for one in done)
     if as_json:
         print(orjson.dumps({"projects": done, "differences": differ}).decode())

@@ -17,7 +17,8 @@ CurrentInput = Annotated[
     Any,
     WithJsonSchema(
         {
-            "description": "the new input of this turn: response items, one item, or plain text",
+            "description": "the new input of this turn: response items, one item, or plain text; not read when "
+            "conversation_items is given",
             "anyOf": [_ITEMS_SCHEMA, _ITEM_SCHEMA, {"type": "string"}],
         }
     ),
@@ -53,7 +54,7 @@ class TurnArguments(SessionArguments):
 
 class BeforeTurnArguments(TurnArguments):
     current_input: CurrentInput = Field(default_factory=list)
-    current_input_text: str = Field("", description="plain text, used when current_input is not given")
+    current_input_text: str = Field("", description="plain text, used when neither of the others is given")
     base_instructions: str = Field("", description="instructions sent along; they count towards max_input_tok")
     max_input_tok: Whole = Field(0, description="tokens that input_items may have at the most; 120000 if not given")
     explain: bool = Field(False, description="also say why each item was recalled or left out")

@@ -38,10 +38,10 @@ def delta(given: Sequence[Item], stored: Sequence[int], *, window: int, block_fo
 
     `stored` are the digests of the session's latest items, oldest first; `older` says that there are more before them,
     `window` how many of them before_turn shows as recent context. What the client echoes is a run of stored items at
-    the head of its input: the end of the store, or any part of it (other turns may have been stored meanwhile) when a
-    memory block proves that the input was prepared by before_turn, when the assistant's words are in the run, or when
-    it is the whole recent context. Instructions may stand before it, and so may older parts of a long conversation.
-    The input is never emptied.
+    the head of its input: any part of the store (other turns may have been stored meanwhile) when the assistant's words
+    are in the run; the end of the store when a memory block proves that the input was prepared by before_turn; or the
+    whole recent context. Instructions may stand before it, and so may older parts of a long conversation. The input is
+    never emptied.
     """
     digests = [digest(item) for item in given]
     spoken = [role_of(item) == "assistant" for item in given]
@@ -59,10 +59,11 @@ def delta(given: Sequence[Item], stored: Sequence[int], *, window: int, block_fo
 def _echo(head: Sequence[int], spoken: Sequence[bool], stored: Sequence[int], window: int, *, block_found: bool) -> int:
     """How many items at the head are an echo of the store: up to its end, which what follows may repeat, else of any
     part of it."""
-    run = _overlap(head, stored) or _inner_run(head, stored)
+    ends = _overlap(head, stored)
+    run = ends or _inner_run(head, stored)
     whole = min(window, len(stored))
     shown = whole >= ECHO_ITEMS_MIN and list(head[:whole]) == list(stored[-whole:])
-    if not block_found and not shown and not any(spoken[:run]):
+    if not shown and not any(spoken[:run]) and not (block_found and ends):
         return 0  # the user may just have said the same again: rather stored twice than lost
     return run
 

@@ -87,6 +87,9 @@ def test_the_whole_recent_context_at_the_head_is_an_echo_though_only_users_spoke
 
 def test_the_words_of_users_alone_are_no_echo_unless_the_store_ends_with_them() -> None:
     assert delta([ONE, THREE], [ONE, FIRST, TWO, SECOND]) == [ONE, THREE]
+    # a memory block may come without any recent context: then an old word said again is new
+    assert delta([ONE, THREE], [ONE, FIRST, TWO, SECOND], block=True) == [ONE, THREE]
+    assert delta([TWO, THREE], [ONE, FIRST, TWO], block=True) == [THREE]
 
 
 def test_instructions_that_a_client_puts_before_the_echo_do_not_hide_it() -> None:

@@ -26,6 +26,11 @@ ALONE: Final = ranking.Weights(
 FLOOR: Final = 1.5
 """Least relevance of a fact, each for itself, twice as much where the question speaks of what is its asker's own."""
 
+_ASKED = {
+    re.compile(asked, re.IGNORECASE): frozenset(rule.fact_id for rule in RULES if rule.asked == asked)
+    for asked in dict.fromkeys(rule.asked for rule in RULES if rule.asked)
+}
+"""Patterns of questions, with the ids of the facts that they ask for."""
 _ABOUT_THE_USER = re.compile(r"\b(about me|who am i|know me|remember me|my profile)\b", re.IGNORECASE)
 
 
@@ -43,13 +48,13 @@ class FactsAsked:
     @classmethod
     def of(cls, question: str, books: Sequence[int], found: Mapping[int, Found]) -> Self:
         """What a question asks of the facts of some books, of which a search found these."""
-        asked_for = {rule.fact_id for rule in RULES if rule.asked and re.search(rule.asked, question, re.IGNORECASE)}
+        asked_for = [ids for pattern, ids in _ASKED.items() if pattern.search(question)] if books else []
         return cls(
             question,
             books,
             beliefs(question, books, found),
             about_the_user=bool(books) and _ABOUT_THE_USER.search(question) is not None,
-            ids=frozenset(asked_for if books else ()),
+            ids=frozenset().union(*asked_for),
         )
 
     @property

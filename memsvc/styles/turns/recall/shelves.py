@@ -73,6 +73,9 @@ def pooled(
     sessions = {books.turns(name).number: name for name in [*elsewhere, session]}
     order = [book for book in sessions if book in found]  # the session itself last: of equals the later comes first
     entries = sum(found[book].entries for book in order)
+    if until is None and [sessions[book] for book in order] == [session]:  # as they are: entries of the first book
+        shelf = found[order[0]]
+        return Pool(shelf.candidates, ranking.read_question(text, entries, shelf.counts_by_term, when), sessions, order)
     counts: Counter[str] = Counter()
     for book in order:
         counts.update(found[book].counts_by_term)
