@@ -46,8 +46,9 @@ def pipe_tool(options: PipeOptions, limits: LimitsOptions, clock: Clock) -> Tool
         description=(
             "Run tools one after another or at the same time and return what they came to. In args and return,"
             " ${steps.ID.structured.field} puts in what an earlier step answered, ${last.text} the text of the latest"
-            ' one, ${vars.name} a variable; {"$ref": "steps.ID.structured"} puts in the value itself. Each step is'
-            " checked and logged as a call of its own. Nothing is undone when a step fails."
+            ' one, ${vars.name} a variable; {"$ref": "steps.ID.structured"} puts in the value itself; what ran in'
+            " parallel or in a pipe is below it: ${steps.GROUP.children.ID.text}, ${steps.PIPE.steps.ID.text}."
+            " Each step is checked and logged as a call of its own. Nothing is undone when a step fails."
         ),
         arguments=PipeArguments,
         result=PipeResult,

@@ -135,8 +135,8 @@ def writing_tools(writing: Writing) -> list[Tool]:
         ),
         Tool(
             name="file_rename",
-            title="Move a file",
-            description="Move a file, or a directory with all that is in it, together with its history.",
+            title="Rename or move a file",
+            description="Rename or move a file, or a directory with all that is in it, together with its history.",
             arguments=RenameArguments,
             result=RenameResult,
             run=functions.rename,
