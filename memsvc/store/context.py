@@ -155,7 +155,7 @@ async def written_before(tx: Tx, session: str, book: int, before: datetime, *, m
         SELECT entry, text || E'\n' || cues AS indexed FROM entries
         WHERE tenant = $1 AND project = $2 AND book = $4 AND entry < coalesce(
             (SELECT min(first_entry) FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND done
-                AND claimed_at >= $5), 2147483647)
+                AND fingerprint <> ''::bytea AND claimed_at >= $5), 2147483647)
         ORDER BY entry LIMIT $6
         """,
         session,

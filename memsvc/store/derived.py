@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from memsvc.store import guard
 from memsvc.store.database import Tx
 from memsvc.store.sessions import Session
 
@@ -33,6 +34,38 @@ async def guards(tx: Tx, session: str, turns: Sequence[str] | None = None) -> di
         None if turns is None else list(turns),
     )
     return {one["turn"]: Done(**dict(one)) for one in found}
+
+
+async def in_order(tx: Tx, session: str) -> bool:
+    """Whether the turns of a session have their entries in the order of their days (UTC)."""
+    ordered: bool = await tx.fetchval(
+        """
+        SELECT NOT EXISTS (SELECT FROM (
+            SELECT day, lag(day) OVER (ORDER BY first_entry, day) AS before FROM (
+                SELECT first_entry, (claimed_at AT TIME ZONE 'UTC')::date AS day FROM guards
+                WHERE tenant = $1 AND project = $2 AND session = $3 AND done AND fingerprint <> $4) AS g) AS turns
+            WHERE day < before)
+        """,
+        session,
+        guard.ANY_CONTENT,
+    )
+    return ordered
+
+
+Extent = tuple[int, int]
+"""The stream of a file and its size in bytes: appending changes the size, and writing it anew the stream."""
+
+
+async def extents(tx: Tx, paths: Sequence[str]) -> dict[str, Extent]:
+    """How far the live files at these paths reach; those that do not exist are left out."""
+    found = await tx.fetch(
+        """
+        SELECT path, stream, size_bytes FROM files
+        WHERE tenant = $1 AND project = $2 AND path = ANY($3::text[]) AND deleted_at IS NULL
+        """,
+        list(paths),
+    )
+    return {one["path"]: (one["stream"], one["size_bytes"]) for one in found}
 
 
 async def put_guards(tx: Tx, session: str, wanted: Iterable[Done]) -> None:
@@ -71,7 +104,7 @@ async def drop_guards(tx: Tx, session: str, turns: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What the files of a session say of its row."""
+    """What the files of a session say of its row; `shared` where nobody looked who spoke in it."""
 
     user_id: str
     latest_turn: str
@@ -79,6 +112,7 @@ class Count:
     counters: Mapping[str, int]
     created_at: datetime
     updated_at: datetime
+    shared: bool = True
 
 
 async def put_session(tx: Tx, session: str, wanted: Count) -> None:
@@ -86,10 +120,10 @@ async def put_session(tx: Tx, session: str, wanted: Count) -> None:
     await tx.execute(
         """
         INSERT INTO sessions AS s (tenant, project, session, user_id, latest_turn, turns, context_start, counters,
-                                   created_at, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9)
+                                   created_at, updated_at, shared)
+        VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9, $10)
         ON CONFLICT (tenant, project, session) DO UPDATE SET user_id = $4, latest_turn = $5, turns = $6,
-            counters = s.counters || $7, created_at = $8, updated_at = $9
+            counters = s.counters || $7, created_at = $8, updated_at = $9, shared = $10
         """,
         session,
         wanted.user_id,
@@ -98,6 +132,7 @@ async def put_session(tx: Tx, session: str, wanted: Count) -> None:
         dict(wanted.counters),
         wanted.created_at,
         wanted.updated_at,
+        wanted.shared,
     )
 
 
@@ -106,6 +141,7 @@ def same_count(held: Session | None, wanted: Count) -> bool:
     return (
         held is not None
         and (held.user_id, held.latest_turn, held.turns) == (wanted.user_id, wanted.latest_turn, wanted.turns)
+        and held.shared == wanted.shared
         and wanted.counters.items() <= held.counters.items()
         and same_value(held.created_at, wanted.created_at)
         and same_value(held.updated_at, wanted.updated_at)

@@ -240,9 +240,11 @@ async def texts_behind(tx: Tx, book: int, last: int, *, segment_bits: int) -> di
     return {one["entry"]: (one["text"], one["cues"], one["length"]) for one in found}
 
 
-async def refs(tx: Tx, book: int) -> dict[str, int]:
-    """The numbers of a book's entries by what they stand for."""
-    found = await tx.fetch("SELECT ref, entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $3", book)
+async def refs(tx: Tx, book: int, *, first: int = 0) -> dict[str, int]:
+    """The numbers of a book's entries, from the `first` on, by what they stand for."""
+    found = await tx.fetch(
+        "SELECT ref, entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4", book, first
+    )
     return {one["ref"]: one["entry"] for one in found}
 
 

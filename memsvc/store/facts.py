@@ -27,11 +27,15 @@ CURRENT_AT = f"""
             AND (n.expires_at IS NULL OR n.expires_at > $4)
             AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5, f.book)) OFFSET 0)
 """
-# Every fact of the books $5 that holds now ($4).
+# The facts of the books $5 that hold now ($4): the latest, and whichever of the others stand at the places.
+CURRENT_MOST = 2000
 CURRENT = f"""
-    SELECT book, {COLUMNS} FROM facts
+    (SELECT book, {COLUMNS} FROM facts
     WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND state = 'active'
         AND (expires_at IS NULL OR expires_at > $4)
+    ORDER BY valid_from DESC LIMIT {CURRENT_MOST})
+    UNION
+    ({CURRENT_AT})
 """
 # The latest facts of the books $5 that held at a moment ($4), whatever became of them since; not what was forgotten.
 BELIEVED_MOST = 2000
@@ -189,22 +193,21 @@ async def sweep(tx: Tx, book: int, now: datetime, *, most: int) -> list[Fact]:
     return swept
 
 
-async def outlive(tx: Tx, session: str, before: datetime, *, most: int) -> list[Fact]:
-    """Remove facts that were learnt in a session before this moment, at most so many; the facts that are gone."""
+async def outlive(tx: Tx, book: int, before: datetime, *, most: int) -> list[Fact]:
+    """Remove facts of a book that were learnt before this moment, at most so many; the facts that are gone."""
     rows = await tx.fetch(
         f"""
-        DELETE FROM facts WHERE tenant = $1 AND project = $2 AND (book, entry) IN (
-            SELECT book, entry FROM facts WHERE tenant = $1 AND project = $2 AND evidence ->> 'session' = $3
+        DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry IN (
+            SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3
                 AND valid_from < $4 ORDER BY valid_from LIMIT $5)
         RETURNING book, {COLUMNS}
         """,
-        session,
+        book,
         before,
         most,
     )
     gone = [fact_of(row) for row in rows]
-    for book in sorted({fact.book for fact in gone}):
-        await index.remove(tx, book, indexed(fact for fact in gone if fact.book == book))
+    await index.remove(tx, book, indexed(gone))
     return gone
 
 

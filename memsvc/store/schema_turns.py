@@ -34,6 +34,9 @@ facts = tenant_table(
     Index(
         *("facts_expiry", "tenant", "project", "book", "expires_at"), postgresql_where=text("expires_at IS NOT NULL")
     ),
+    # what is past its day in any book; the session that it was learnt in cannot lead, as under row level security no
+    # index on a member of JSON is used
+    Index("facts_past", "tenant", "project", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
     key=("book", "entry"),
 )
 
@@ -54,7 +57,8 @@ guards = tenant_table(
 # A session's counters and watermarks; its files are the truth that they are counted from. Entries of its book before
 # `consolidated_entry` are in insights, those before `digested_entry` in the digests by which the user's other sessions
 # find it, and those before `extracted_entry` were read by a model. `policy` is what differs from the options, `summary`
-# says where the event stands that replaces what is before `context_start`.
+# says where the event stands that replaces what is before `context_start`. What was said in a session that is `shared`,
+# in which more than one user spoke, is recalled in that session alone.
 sessions = tenant_table(
     "sessions",
     Column("session", Name, nullable=False),
@@ -73,6 +77,7 @@ sessions = tenant_table(
     Column("consolidated_entry", Integer, nullable=False, server_default=text("0")),
     Column("digested_entry", Integer, nullable=False, server_default=text("0")),
     Column("extracted_entry", Integer, nullable=False, server_default=text("0")),
+    Column("shared", Boolean, nullable=False, server_default=text("false")),
     Index(*("sessions_user", "tenant", "project", "user_id", "updated_at"), postgresql_where=text("user_id <> ''")),
     key=("session",),
 )

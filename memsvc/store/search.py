@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from memsvc.core.bm25 import LONG_LENGTH, SHORT_LENGTH
 from memsvc.core.ranking import Candidate
@@ -12,6 +12,9 @@ from memsvc.store.vectors import COARSE_FACTOR, COARSE_MIN, model_number
 
 SESSIONS_MOST: Final = 4
 """Sessions of a visitor that a search names."""
+
+_Kind = Literal["none", "active", "among"]
+"""Which sessions of a visitor a search is to name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,17 @@ async def search(
 async def search_as(
     tx: Tx, shelves: Sequence[Shelf], asked: Sequence[str], meaning: Meaning | None, *, user: str, session: str
 ) -> tuple[dict[int, Found], list[str]]:
-    """As `search`, and in the same round trip the other sessions of this user in the project that were active last, the
-    latest first."""
-    return await _search(tx, shelves, asked, meaning, (user, session))
+    """As `search`, and in the same round trip the other sessions of this user alone in the project that were active
+    last, the latest first."""
+    return await _search(tx, shelves, asked, meaning, ("active", user, session))
+
+
+async def search_among(
+    tx: Tx, shelves: Sequence[Shelf], asked: Sequence[str], meaning: Meaning | None, *, user: str, sessions: list[str]
+) -> tuple[dict[int, Found], list[str]]:
+    """As `search`, and in the same round trip which of some sessions are of this user alone: of the books of the others
+    nothing may be shown."""
+    return await _search(tx, shelves, asked, meaning, ("among", user, sessions))
 
 
 async def _search(
@@ -70,7 +81,7 @@ async def _search(
     shelves: Sequence[Shelf],
     asked: Sequence[str],
     meaning: Meaning | None,
-    visitor: tuple[str, str] | None,
+    visitor: tuple[_Kind, str, str | list[str]] | None,
 ) -> tuple[dict[int, Found], list[str]]:
     arguments: list[Any] = [
         [shelf.book for shelf in shelves],
@@ -82,11 +93,11 @@ async def _search(
         [shelf.reaching for shelf in shelves],
     ]
     if visitor is not None:
-        arguments += visitor
+        arguments += visitor[1:]
     if meaning is not None:
         near = [shelf.near for shelf in shelves]
         arguments += [near, list(meaning.vector), model_number(meaning.model), len(meaning.vector)]
-    rows = await tx.fetch(_STATEMENTS[meaning is not None, visitor is not None], *arguments)
+    rows = await tx.fetch(_STATEMENTS[meaning is not None, visitor[0] if visitor else "none"], *arguments)
     found: dict[int, Found] = {}
     sessions: list[str] = []
     for row in rows:
@@ -196,14 +207,19 @@ _ALIKE = """
             UNION ALL SELECT book, entry, NULL, NULL, cosine FROM near
             UNION ALL SELECT book, entry + step, NULL, NULL, NULL FROM near CROSS JOIN (VALUES (-1), (1)) AS s (step)
             WHERE place <= 20"""
-_SESSIONS = f"""
+_SESSIONS = """
     UNION ALL SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ARRAY(
         SELECT session FROM sessions
-        WHERE tenant = $1 AND project = $2 AND user_id = $10 AND user_id <> '' AND session <> $11
-        ORDER BY updated_at DESC LIMIT {SESSIONS_MOST})"""
+        WHERE tenant = $1 AND project = $2 AND user_id = $10 AND user_id <> '' AND NOT shared AND """
+_WHICH: Final[dict[_Kind, str]] = {
+    "none": "",
+    "active": f"{_SESSIONS}session <> $11 ORDER BY updated_at DESC LIMIT {SESSIONS_MOST})",
+    "among": f"{_SESSIONS}session = ANY($11::text[]))",
+}
 
 
-def _statement(*, by_meaning: bool, with_sessions: bool) -> str:
+def _statement(*, by_meaning: bool, which: _Kind) -> str:
+    with_sessions = which != "none"
     first = 12 if with_sessions else 10
     places = ("near", "vector", "model", "dimensions")
     numbers = {name: f"${first + at}" for at, name in enumerate(places)}
@@ -213,12 +229,12 @@ def _statement(*, by_meaning: bool, with_sessions: bool) -> str:
         chosen=both if by_meaning else "SELECT book, entry FROM best",
         alike=_ALIKE if by_meaning else "",
         no_sessions=", NULL::text[] AS sessions" if with_sessions else "",
-        sessions=_SESSIONS if with_sessions else "",
+        sessions=_WHICH[which],
     )
 
 
 _STATEMENTS: Final = {
-    (by_meaning, with_sessions): _statement(by_meaning=by_meaning, with_sessions=with_sessions)
+    (by_meaning, which): _statement(by_meaning=by_meaning, which=which)
     for by_meaning in (False, True)
-    for with_sessions in (False, True)
+    for which in _WHICH
 }

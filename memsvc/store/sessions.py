@@ -1,7 +1,7 @@
 """Sessions: what is counted of them, what their owners want, and how far maintenance has come."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,7 +22,7 @@ COUNTED = """s.counters || (
 class Session:
     """What is counted of a session. `context_start` is the entry that the recent context begins with, and `summary`
     says where the event stands that replaces what was before it (`SummaryPlace`). `policy` is what the session's owner
-    wants otherwise than the options."""
+    wants otherwise than the options. `user_id` is who spoke last; `shared` says that others spoke too."""
 
     session: str
     user_id: str
@@ -38,6 +38,7 @@ class Session:
     compacted_at: datetime | None
     consolidated_at: datetime | None
     consolidated_entry: int
+    shared: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,8 @@ async def find(tx: Tx, session: str) -> Session | None:
     row = await tx.fetchrow(
         """
         SELECT session, user_id, latest_turn, turns, context_start, counters, created_at, updated_at,
-               last_maintenance_at, policy, summary, compacted_at, consolidated_at, consolidated_entry
+               last_maintenance_at, policy, summary, compacted_at, consolidated_at, consolidated_entry,
+               shared
         FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3
         """,
         session,
@@ -174,6 +176,7 @@ async def advance(tx: Tx, done: TurnDone, *, counters: Mapping[str, int], now: d
         SELECT $1, $2, $3, $4, $5, 1, 0, $6, $7, $7 FROM noted
         ON CONFLICT (tenant, project, session) DO UPDATE SET
             user_id = CASE WHEN $4 = '' THEN s.user_id ELSE $4 END, latest_turn = $5, turns = s.turns + 1,
+            shared = s.shared OR (s.user_id <> '' AND $4 <> '' AND s.user_id <> $4),
             updated_at = $7, counters = s.counters || (
                 SELECT coalesce(jsonb_object_agg(c.key, c.value::int8 + coalesce((s.counters ->> c.key)::int8, 0)),
                                 '{}') FROM jsonb_each_text($6) AS c)
@@ -190,6 +193,21 @@ async def advance(tx: Tx, done: TurnDone, *, counters: Mapping[str, int], now: d
     )
     if not noted:
         raise MemsvcError(Code.RESOURCE_BUSY, "this turn is being written just now", retry_after_s=0.1)
+
+
+async def speakers(tx: Tx, session: str, turns: Sequence[str]) -> set[str]:
+    """The users about whom facts were learnt in these turns of a session, past ones included; one statement over the
+    facts of the project."""
+    rows = await tx.fetch(
+        """
+        SELECT DISTINCT evidence ->> 'user' AS speaker FROM facts
+        WHERE tenant = $1 AND project = $2 AND NOT forgotten AND evidence ->> 'session' = $3
+          AND evidence ->> 'turn' = ANY($4::text[]) AND evidence ->> 'user' <> ''
+        """,
+        session,
+        list(turns),
+    )
+    return {row["speaker"] for row in rows}
 
 
 async def maintained(tx: Tx, session: str, *, counters: Mapping[str, int], now: datetime) -> None:

@@ -31,12 +31,23 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant", "project", "book", "entry"),
     )
     op.add_column("facts", sa.Column("forgotten", sa.Boolean(), nullable=False, server_default=sa.text("false")))
+    op.create_index(
+        "facts_past",
+        "facts",
+        ["tenant", "project", "expires_at"],
+        postgresql_where=sa.text("expires_at IS NOT NULL"),
+    )
     for name in ("policy", "summary"):
         op.add_column("sessions", sa.Column(name, postgresql.JSONB(), nullable=True))
     for name in ("compacted_at", "consolidated_at"):
         op.add_column("sessions", sa.Column(name, sa.DateTime(timezone=True), nullable=True))
     for name in ("consolidated_entry", "digested_entry", "extracted_entry"):
         op.add_column("sessions", sa.Column(name, sa.Integer(), nullable=False, server_default=sa.text("0")))
+    op.add_column("sessions", sa.Column("shared", sa.Boolean(), nullable=False, server_default=sa.text("false")))
+    # nobody noted yet who else spoke there: what has a user stays within its session until a rebuild has looked
+    op.execute("ALTER TABLE sessions NO FORCE ROW LEVEL SECURITY")
+    op.execute("UPDATE sessions SET shared = true WHERE user_id <> ''")
+    op.execute("ALTER TABLE sessions FORCE ROW LEVEL SECURITY")
     op.create_index(
         "sessions_user",
         "sessions",
@@ -83,11 +94,13 @@ def downgrade() -> None:
     op.execute("ALTER TABLE books FORCE ROW LEVEL SECURITY")
     op.drop_table("fresh_terms")
     op.drop_column("books", "folded_entry")
+    op.drop_index("facts_past", "facts")
     op.drop_column("facts", "forgotten")
     op.drop_table("server_secrets")
     op.drop_table("insights")
     op.drop_index("sessions_user", "sessions")
     for name in (
+        "shared",
         "extracted_entry",
         "digested_entry",
         "consolidated_entry",

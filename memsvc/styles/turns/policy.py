@@ -58,7 +58,8 @@ class SummaryPolicy(BaseModel):
 
 class Policy(BaseModel):
     """The policy of a session. `store` false: turns are answered, and nothing of them is kept. `ttl_days`: what was
-    said or learnt longer ago than that is removed; None keeps it."""
+    said or learnt longer ago than that is removed; None keeps it. Facts about a user are shared with the user's other
+    sessions, and stay."""
 
     model_config = _CONFIG
 

@@ -1,10 +1,13 @@
 """Raw events of days gone by are packed, byte for byte, and everything that is said is still there."""
 
 from base64 import b64decode
+from typing import Any
 
 import pytest
+import zstandard
+from zstandard import ZstdDecompressor
 
-from memsvc.styles.turns.upkeep.archive import unpacked
+from memsvc.styles.turns.upkeep.archive import FED_BYTES, unpacked
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
@@ -14,6 +17,7 @@ RUN = "memory_run_maintenance"
 RAW = "/memory/s1/events/raw/2026/01/05/log-20260105.jsonl"
 ARCHIVE = "/memory/s1/events/archive/2026/01/05/log-20260105.jsonl.zst"
 MOST = 10**7
+EMPTY_FRAME = b"P*M\x18\0\0\0\0"
 
 
 @pytest.fixture
@@ -92,3 +96,42 @@ async def test_a_large_file_is_packed_as_soon_as_its_day_is_over(short: Door, cl
 def test_what_is_no_whole_archive_is_refused(content: bytes) -> None:
     with pytest.raises(ValueError):
         unpacked(content, most=MOST)
+
+
+def test_an_archive_of_many_frames_is_read_piece_by_piece_in_their_order() -> None:
+    said = [f"line {at}\n".encode() * (at % 7 * 400) for at in range(400)]
+    packed = b"".join(EMPTY_FRAME + zstandard.compress(some) for some in said) + EMPTY_FRAME
+    assert unpacked(packed, most=MOST) == b"".join(said)
+    with pytest.raises(ValueError, match="not a whole"):
+        unpacked(packed + EMPTY_FRAME[:-1], most=MOST)
+    with pytest.raises(ValueError, match="more than 1000 bytes"):
+        unpacked(packed, most=1000)
+
+
+def test_unpacking_takes_a_bounded_piece_for_each_frame_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+
+    class Counted:
+        def __init__(self) -> None:
+            self._unpacking = ZstdDecompressor().decompressobj()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._unpacking, name)
+
+        def decompress(self, piece: bytes) -> bytes:
+            given.append(len(piece))
+            return self._unpacking.decompress(piece)
+
+    class Counting:
+        decompressobj = Counted
+
+    monkeypatch.setattr(zstandard, "ZstdDecompressor", Counting)
+    assert unpacked(EMPTY_FRAME * 145_000, most=MOST) == b""
+    assert len(given) == 145_000
+    assert max(given) <= FED_BYTES
+
+
+def test_an_archive_of_more_frames_than_are_ever_packed_is_refused_at_the_first_too_many() -> None:
+    assert unpacked(EMPTY_FRAME * 5, most=MOST, frames_most=5) == b""
+    with pytest.raises(ValueError, match="more than 5 frames"):
+        unpacked(EMPTY_FRAME * 6, most=MOST, frames_most=5)

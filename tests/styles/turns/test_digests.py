@@ -70,6 +70,15 @@ async def test_a_session_without_a_user_has_none(door: Door, admin: asyncpg.Conn
     assert await digests(admin) == {}
 
 
+async def test_a_session_in_which_another_user_spoke_gets_no_more_of_them(
+    door: Door, admin: asyncpg.Connection
+) -> None:
+    await store(door, "a", 3, user_id="ada")
+    await store(door, "b", 3, user_id="bob")
+    await follow_up(door)
+    assert await digests(admin) == {}
+
+
 @pytest.mark.parametrize(
     ("texts", "words"),
     [

@@ -600,3 +600,69 @@ def test_options_that_cannot_be_meant_are_refused() -> None:
     for wrong in ({"model": ""}, {"model": "a b"}, {"calls_a_day": -1}, {"max_output_tokens": 0}, {"base_url": "host"}):
         with pytest.raises(ValidationError):
             TurnOptions.model_validate({"heuristic": wrong})
+
+
+@pytest.mark.parametrize("gone", [["t2"], ["t1"]])
+async def test_a_turn_that_was_forgotten_while_the_model_thought_stays_forgotten_and_the_rest_is_read_again(
+    door: Door, model: ScriptedLlm, admin: asyncpg.Connection, gone: list[str]
+) -> None:
+    await say(door, "t1", "The dog eats a lot.")
+    await say(door, "t2", "We call him Rex, the dog.")
+
+    async def forgotten() -> None:
+        model.meanwhile = nothing
+        await door("memory_forget", session_id="s1", turn_ids=gone)
+
+    async def nothing() -> None:
+        pass
+
+    model.meanwhile = forgotten
+    model.answers.append([adds("dog_name", "Rex", evidence=["m2"])])
+    await extract(door)
+    assert await believed(admin) == {}
+    first, second = ([one["text"] for one in question.shown["messages"]] for question in model.asked)
+    assert len(first) == 2
+    assert len(second) == 1
+
+
+async def test_an_earlier_message_that_was_forgotten_meanwhile_gives_no_fact_either(
+    door: Door, model: ScriptedLlm, admin: asyncpg.Connection
+) -> None:
+    await say(door, "t1", "We call him Rex, the dog.")
+    await extract(door)
+    await say(door, "t2", "He eats a lot.")
+
+    async def forgotten() -> None:
+        await door("memory_forget", session_id="s1", turn_ids=["t1"])
+
+    model.meanwhile = forgotten
+    model.answers.append([adds("dog_name", "Rex")])
+    await extract(door)
+    assert await believed(admin) == {}
+
+
+async def keep_nothing(door: Door) -> None:
+    path = "/memory/s1/meta/policy.json"
+    await door("file_write", project="default", path=path, content='{"store": false}', mode="TRUNCATE")
+
+
+async def test_of_a_session_that_keeps_nothing_any_more_the_model_is_told_nothing(
+    door: Door, model: ScriptedLlm, admin: asyncpg.Connection
+) -> None:
+    model.answers.append([adds("dog_name", "Rex")])
+    await say(door, "t1", "We call him Rex, the dog.", answer="Nice.")
+    await keep_nothing(door)
+    await door.work()
+    assert model.asked == []
+    assert await believed(admin) == {}
+
+
+async def test_what_the_model_finds_is_not_kept_when_nothing_is_to_be_kept_by_then(
+    door: Door, model: ScriptedLlm, admin: asyncpg.Connection
+) -> None:
+    model.answers.append([adds("dog_name", "Rex")])
+    await say(door, "t1", "We call him Rex, the dog.", answer="Nice.")
+    model.meanwhile = lambda: keep_nothing(door)
+    await extract(door)
+    assert len(model.asked) == 1
+    assert await believed(admin) == {}

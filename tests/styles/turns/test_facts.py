@@ -313,3 +313,24 @@ async def test_the_plainest_question_finds_each_kind_of_fact(opened: Opened, sai
     door = opened(recent_context_items=0)
     await say(door, "t1", said, user_id="u1")
     assert values(await ask(door, asked, user_id="u1")) == [value]
+
+
+@pytest.mark.parametrize(("newer", "shown"), [(1999, ["Ada"]), (2000, [])])
+async def test_of_very_many_facts_the_latest_are_looked_through_when_all_are_asked_for(
+    opened: Opened, admin: asyncpg.Connection, clock: FakeClock, newer: int, shown: list[str]
+) -> None:
+    door = opened()
+    await say(door, "t1", "My name is Ada.")
+    await admin.execute(
+        """
+        INSERT INTO facts (tenant, project, book, entry, record, fact_id, key, slot, value, cues, tier, confidence,
+                           state, valid_from, expires_at, evidence)
+        SELECT tenant, project, book, entry + n, record || n, 'today_task', key, n::text, 'milk', cues, 'L1',
+               confidence, state, valid_from + interval '1 second', valid_from + interval '1 day', evidence
+        FROM facts, generate_series(1, $1::int) AS n
+        """,
+        newer,
+    )
+    clock.advance(minutes=1)
+    assert values(await ask(door, "Do you remember me?")) == shown
+    assert values(await ask(door, "What is my name?")) == ["Ada"]

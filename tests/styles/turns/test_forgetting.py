@@ -185,3 +185,29 @@ async def test_nobody_forgets_what_is_not_theirs(door: Door, other_scope: Scope)
         done = await stranger(FORGET, fact_ids=["user_name"], query=NAME, dry_run=False, **given)
         assert done["facts"] == []
     assert values(await ask(door, NAME, user_id="u1")) == ["Ada"]
+
+
+@pytest.mark.parametrize("whose", [{}, {"user_id": "u2"}])
+async def test_a_forgotten_turn_takes_the_facts_of_whoever_spoke_with_it_whoever_asks(
+    door: Door, whose: dict[str, str]
+) -> None:
+    await say(door, "t1", "My name is Ada.", user_id="u1")
+    would = await door(FORGET, session_id="s1", turn_ids=["t1"], dry_run=True, **whose)
+    done = await door(FORGET, session_id="s1", turn_ids=["t1"], **whose)
+    assert [fact["value"] for fact in would["facts"]] == [fact["value"] for fact in done["facts"]] == ["Ada"]
+    assert values(await ask(door, NAME, session="s2", user_id="u1")) == []
+
+
+async def test_a_fact_that_is_named_beside_a_turn_is_the_callers_own(door: Door) -> None:
+    await say(door, "t1", "My name is Ada.", user_id="u1")
+    await say(door, "t2", "My favourite colour is green.", user_id="u1")
+    await say(door, "t3", "My name is Bob.", user_id="u2")
+    done = await door(FORGET, session_id="s1", user_id="u2", fact_ids=["user_name"], turn_ids=["t2"])
+    assert sorted(fact["value"] for fact in done["facts"]) == ["Bob", "green"]
+    assert values(await ask(door, NAME, session="s2", user_id="u1")) == ["Ada"]
+
+
+async def test_a_turn_is_forgotten_within_reach_alone(door: Door) -> None:
+    await say(door, "t1", "My name is Ada.", user_id="u1")
+    done = await door(FORGET, session_id="s1", turn_ids=["t1"], reach="session")
+    assert done["facts"] == []

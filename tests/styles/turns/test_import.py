@@ -1,5 +1,6 @@
 """Import of sessions that clients kept themselves: nothing lost, nothing twice, nothing brought back."""
 
+import threading
 from typing import Any
 
 import asyncpg
@@ -7,10 +8,17 @@ import orjson
 import pytest
 
 from memsvc.core.errors import Code
+from memsvc.core.scope import Scope
+from memsvc.store import guard
+from memsvc.store.database import Database
+from memsvc.styles.turns.migration import legacy as reading
+from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
+from memsvc.styles.turns.upkeep.maintenance import GUARDED_AS
 from tests.door import Door, Refused
 from tests.fakes import FakeClock
 from tests.styles.turns.folders import DAY, L0, L2, RAW, canonical, event, fact, jsonl, legacy, superseded, turn
-from tests.styles.turns.talk import ask, events, file_text, row_counts, say, snapshot, user, values
+from tests.styles.turns.steps import meanwhile
+from tests.styles.turns.talk import ask, events, file_paths, file_text, row_counts, say, snapshot, user, values
 
 IMPORT = "memory_import_session"
 
@@ -96,6 +104,105 @@ async def test_older_turns_stand_before_those_that_were_here(door: Door) -> None
     ]
     state = orjson.loads(await file_text(door, "/memory/s1/meta/state.json"))
     assert state["latest_turn_id"] == "now-1"
+
+
+async def order(door: Door) -> list[str]:
+    """The turns of the running context, oldest first."""
+    context = await file_text(door, "/memory/s1/runtime/context/current.jsonl")
+    return list(dict.fromkeys(orjson.loads(line)["turn_id"] for line in context.splitlines()))
+
+
+async def test_what_is_said_while_older_turns_come_in_is_kept(
+    door: Door, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await say(door, "now", "This is said today.", answer="Yes.")
+    clock.advance(minutes=1)
+    live = []
+
+    async def one_more(at: int) -> None:
+        live.append(f"live{at}")
+        await say(door, live[-1], f"The ferry leaves at nine, says {live[-1]}.")
+
+    with monkeypatch.context() as patched:
+        meanwhile(patched, one_more)
+        await bring(door, canonical())
+    assert len(live) > 4
+    assert await order(door) == ["t1", "t2", "now", *live]
+
+
+async def test_older_turns_that_could_not_be_put_in_their_place_are_put_there_by_the_next_import(
+    door: Door, clock: FakeClock, database: Database, scope: Scope, admin: asyncpg.Connection
+) -> None:
+    await say(door, "now", "This is said today.", answer="Yes.")
+    clock.advance(minutes=1)
+    async with database.begin(scope) as tx:
+        claim = await guard.claim(tx, "s1", GUARDED_AS, fingerprint=b"", now=clock.now())
+    with pytest.raises(Refused) as refused:
+        await bring(door, canonical())
+    assert refused.value.code is Code.RESOURCE_BUSY
+    async with database.begin(scope) as tx:
+        await guard.release(tx, "s1", GUARDED_AS, claim.token)
+    assert await order(door) == ["now", "t1", "t2"]
+    await bring(door, canonical())
+    assert await order(door) == ["t1", "t2", "now"]
+    before = await snapshot(admin)
+    await bring(door, canonical())
+    assert await snapshot(admin) == before
+
+
+@pytest.mark.parametrize(("part", "parts_done"), [("_events", 0), ("_events", 1), ("_session", 0), ("_made_anew", 0)])
+async def test_an_import_that_was_killed_while_it_put_turns_in_their_place_loses_none_and_is_gone_on_with(
+    door: Door, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, part: str, parts_done: int
+) -> None:
+    await say(door, "now", "This is said today.", answer="Yes.")
+    clock.advance(minutes=1)
+    whole = getattr(Rebuilding, part)
+    done: list[int] = []
+
+    async def killed(self: Rebuilding, *given: Any, **more: Any) -> Any:
+        if len(done) == parts_done:
+            raise KeyboardInterrupt
+        done.append(1)
+        return await whole(self, *given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Rebuilding, part, killed)
+        with pytest.raises(KeyboardInterrupt):
+            await bring(door, canonical())
+    assert await order(door) == ["now", "t1", "t2"]
+    await bring(door, canonical())
+    assert await order(door) == ["t1", "t2", "now"]
+    assert "the harbour opens at six" in str((await ask(door, "When does the harbour open?"))["input_items"])
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+async def test_a_turn_that_is_forgotten_while_older_turns_come_in_stays_forgotten(
+    door: Door, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    await say(door, "now", "The password is swordfish.", answer="Yes.")
+    clock.advance(minutes=1)
+
+    async def forget(at: int) -> None:
+        if at == step:
+            await door("memory_forget", session_id="s1", turn_ids=["now"])
+
+    with monkeypatch.context() as patched:
+        meanwhile(patched, forget)
+        await bring(door, canonical())
+    assert await order(door) == ["t1", "t2"]
+    assert "swordfish" not in str(await ask(door, "What is the password?"))
+
+
+async def test_imported_items_past_their_time_to_live_go_with_their_events(door: Door, clock: FakeClock) -> None:
+    await bring(door, canonical())
+    where = "/memory/s1/meta/policy.json"
+    await door("file_write", project="default", path=where, content='{"ttl_days": 1}', mode="TRUNCATE")
+    clock.advance(hours=1)
+    done = await door("memory_run_maintenance", session_id="s1")
+    assert done["expired_items"] == 4
+    assert not any("/events/" in path for path in await file_paths(door, "/memory/s1"))
+    assert "harbour" not in str((await ask(door, "When does it open?"))["input_items"])
+    assert (await say(door, "t0", "My name is Nobody."))["stored_items"] == 0
 
 
 async def test_broken_lines_are_counted_with_their_place_and_stop_nothing(door: Door) -> None:
@@ -253,3 +360,26 @@ async def test_another_tenant_sees_nothing_of_an_import(door: Door, other_call: 
     with pytest.raises(Refused) as refused:
         await file_text(other_call, f"/memory/s1/{RAW}")
     assert refused.value.code is Code.NOT_FOUND
+
+
+async def test_a_packed_file_of_very_many_frames_is_told_as_broken_and_the_rest_comes_in(door: Door) -> None:
+    packed = "events/archive/2026/01/01/log-20260101.jsonl.zst"
+    done = await bring(door, canonical() | {packed: "P*M\x18\0\0\0\0" * 145_000})
+    assert done["broken"] == [{"file": packed, "line": 0, "why": "an archive of more than 10000 frames"}]
+    assert done["counts"]["turns"] == 2
+
+
+async def test_the_service_goes_on_with_other_calls_while_files_are_read(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers: list[threading.Thread] = []
+    whole = reading.read
+
+    def read(files: Any) -> reading.Reading:
+        readers.append(threading.current_thread())
+        return whole(files)
+
+    monkeypatch.setattr(reading, "read", read)
+    await bring(door, canonical())
+    assert len(readers) == 1
+    assert readers[0] is not threading.current_thread()

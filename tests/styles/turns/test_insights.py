@@ -61,6 +61,17 @@ async def test_a_value_that_is_stated_again_is_stable(door: Door, kept: Any) -> 
     assert (line["related_fact_ids"], line["related_turn_ids"]) == (["user_name"], ["t0", "t4"])
 
 
+async def test_what_another_user_repeats_is_not_taken_for_the_words_of_the_latest(
+    door: Door, clock: FakeClock, kept: Any
+) -> None:
+    for turn in range(4):
+        await chat(door, "I like tea.", first=turn, user_id="u1")
+        clock.advance(hours=1)
+    await chat(door, "I like tea.", first=4, user_id="u2")
+    await door(RUN, session_id="s1")
+    assert await kept(user="u2") == []
+
+
 async def test_a_value_that_changed_is_told_with_its_days(door: Door, clock: FakeClock, kept: Any) -> None:
     await chat(door, "I prefer tea.")
     clock.advance(days=2)

@@ -15,6 +15,7 @@ from memsvc.core.scope import Scope
 from memsvc.store import guard
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import session_lock
+from memsvc.styles.turns.upkeep import expiry
 from memsvc.styles.turns.upkeep.maintenance import GUARDED_AS
 from tests.door import Door, Refused
 from tests.fakes import FakeClock
@@ -252,3 +253,28 @@ async def test_a_session_whose_writer_does_not_let_go_is_busy(opened: Opened, da
             await door(RUN, session_id="s1")
     assert (refused.value.code, refused.value.body["retryable"]) == (Code.RESOURCE_BUSY, True)
     assert (await door(RUN, session_id="s1"))["ok"]
+
+
+async def test_a_time_to_live_and_a_user_who_changes_a_fact_elsewhere_do_not_wait_for_each_other(
+    door: Door, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await say(door, "t1", "My name is Ada.", user_id="alice")
+    await say(door, "t2", "My name is Kim.")
+    await say(door, "t3", "Hello.", user_id="bob")
+    policy = '{"ttl_days": 1}'
+    await door("file_write", project="default", path="/memory/s1/meta/policy.json", content=policy, mode="TRUNCATE")
+    clock.advance(days=3)
+    removed: list[str] = []
+    whole = expiry.forget_lines
+
+    async def amid(tx: Tx, gone: Any, now: Any) -> None:
+        if gone:
+            removed.extend(fact.statement.value for fact in gone)
+            await say(door, "x1", "My name is Eve.", session="s2", user_id="alice")
+        await whole(tx, gone, now)
+
+    monkeypatch.setattr(expiry, "forget_lines", amid)
+    assert (await door(RUN, session_id="s1"))["expired_facts"] == 1
+    assert removed == ["Kim"]
+    assert values(await ask(door, "What is my name?", session="s2", user_id="alice")) == ["Eve"]
+    assert values(await ask(door, "What is my name?")) == []

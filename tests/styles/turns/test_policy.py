@@ -142,22 +142,40 @@ async def test_what_is_older_than_its_time_to_live_is_gone_from_files_recall_and
     door = opened(recent_context_items=2)
     await write(door, {"ttl_days": 7})
     for turn in range(4):
-        await say(door, f"t{turn}", f"My name is Ada{turn} and the safe word is heron.", answer="Noted.", user_id="u1")
+        await say(door, f"t{turn}", f"My name is Ada{turn} and the safe word is heron.", answer="Noted.")
     clock.advance(days=3)
     assert (await door(RUN, session_id="s1"))["expired_items"] == 0
-    await say(door, "t9", "The meeting is about boats.", answer="Fine.", user_id="u1")
+    await say(door, "t9", "The meeting is about boats.", answer="Fine.")
     await door(RUN, session_id="s1")
     clock.advance(days=6)
     done = await door(RUN, session_id="s1")
     assert done["expired_items"] == 8
     assert done["expired_facts"] >= 1
     for question in ("What is the safe word?", "What is my name?"):
-        assert "heron" not in str(await ask(door, question, user_id="u1"))
-        assert "Ada" not in str(await ask(door, question, user_id="u1"))
-    assert texts(unblocked(await ask(door, "Hm?", user_id="u1"))) == ["The meeting is about boats.", "Fine.", "Hm?"]
+        assert "heron" not in str(await ask(door, question))
+        assert "Ada" not in str(await ask(door, question))
+    assert texts(unblocked(await ask(door, "Hm?"))) == ["The meeting is about boats.", "Fine.", "Hm?"]
     kept = [path for path in await file_paths(door, "/memory/s1") if "/2026/01/05/" in path]
     assert [path for path in kept if not path.endswith((".abstract", ".overview"))] == []
     assert (await door(RUN, session_id="s1"))["expired_items"] == 0
+
+
+async def test_what_a_users_other_sessions_rely_on_outlives_the_session_that_it_was_learnt_in(
+    door: Door, clock: FakeClock
+) -> None:
+    await write(door, {"ttl_days": 2})
+    await say(door, "t1", "My name is Ada. The safe word is heron.", user_id="u1")
+    for day in range(2, 6):
+        clock.advance(days=1)
+        await say(door, f"t{day}", "My name is Ada.", session="s2", user_id="u1")
+    done = await door(RUN, session_id="s1")
+    assert (done["expired_facts"], done["expired_items"]) == (0, 1)
+    for session in ("s1", "s2"):
+        prepared = await ask(door, "What is my name, and what is the safe word?", session=session, user_id="u1")
+        assert values(prepared) == ["Ada"]
+        assert "heron" not in str(prepared)
+    await door("memory_forget", session_id="s1", user_id="u1", fact_ids=["user_name"])
+    assert values(await ask(door, "What is my name?", session="s2", user_id="u1")) == []
 
 
 async def test_compaction_follows_the_policy(opened: Opened) -> None:

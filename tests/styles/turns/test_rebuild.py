@@ -7,13 +7,16 @@ import asyncpg
 import pytest
 
 from memsvc.adapters.tokens import O200kCounter
+from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
-from tests.door import Door
+from tests.door import Door, Refused
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
+from tests.styles.turns.folders import jsonl, turn
+from tests.styles.turns.steps import meanwhile
 from tests.styles.turns.talk import ask, file_paths, say, values
 
 DERIVED = ("books", "entries", "facts", "fresh_terms", "guards", "postings", "sessions")
@@ -224,26 +227,122 @@ async def test_a_retry_is_answered_from_a_rebuilt_guard_as_it_was_before(
     await door.refuses("CONFLICT", "memory_after_turn", session_id="s1", turn_id="t1", output_items=[{"role": "user"}])
 
 
-async def test_turns_that_come_during_a_rebuild_are_there_after_it(
-    door: Door, admin: asyncpg.Connection, rebuilding: Rebuilding, scope: Scope, monkeypatch: pytest.MonkeyPatch
+async def three_days(door: Door, clock: FakeClock) -> None:
+    for day in range(3):
+        await say(door, f"t{day}", f"My name is Ada{day}.", answer="Yes.")
+        clock.advance(days=1)
+
+
+@pytest.mark.parametrize("hours", [0, 24])
+@pytest.mark.parametrize("renumber", [False, True])
+async def test_turns_that_come_before_any_step_of_a_rebuild_keep_all_their_rows(
+    door: Door,
+    clock: FakeClock,
+    admin: asyncpg.Connection,
+    rebuilding: Rebuilding,
+    scope: Scope,
+    monkeypatch: pytest.MonkeyPatch,
+    hours: int,
+    renumber: bool,
 ) -> None:
-    await say(door, "t1", "My name is Ada.")
-    await admin.execute("UPDATE entries SET text = 'x'")
-    whole = Rebuilding._events
-    said = []
+    await three_days(door, clock)
+    said = {}
 
-    async def between(self: Rebuilding, *given: Any, **more: Any) -> Counter[str]:
-        found = await whole(self, *given, **more)
-        said.append(1)
-        return found
+    async def one_more(at: int) -> None:
+        if at <= 12:
+            said[f"new{at}"] = await say(door, f"new{at}", f"I like jazz{at}.")
+            clock.advance(hours=hours)
 
-    monkeypatch.setattr(Rebuilding, "_events", between)
-    await rebuilding.run(scope, "s1")
-    await say(door, "t2", "I like jazz.")
-    await rebuilding.run(scope, "s1")
-    assert len(said) == 2
+    with monkeypatch.context() as patched:
+        meanwhile(patched, one_more)
+        assert await rebuilding.run(scope, "s1", renumber=renumber) == Counter()
+    assert len(said) >= 5
     assert await differences(rebuilding, scope) == Counter()
-    assert sorted(values(await ask(door, "What is my name, and what do I like?"))) == ["Ada", "jazz"]
+    before = await rows(admin)
+    for at, (name, stored) in enumerate(said.items(), 1):
+        assert await say(door, name, f"I like jazz{at}.") == stored
+    assert await rows(admin) == before
+    assert len(before["items"]) == 6 + len(said)
+
+
+async def older(door: Door, number: int) -> None:
+    """Bring in a turn of a day before all others; that it is put in its place has to wait for the rebuild."""
+    files = {"log.jsonl": jsonl(turn(f"old{number}", f"The word was heron{number}.", "Noted."))}
+    with pytest.raises(Refused) as refused:
+        await door("memory_import_session", session_id="s1", files=files)
+    assert refused.value.code is Code.RESOURCE_BUSY
+
+
+async def test_older_turns_that_come_in_during_a_rebuild_keep_all_their_rows(
+    door: Door, clock: FakeClock, rebuilding: Rebuilding, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await three_days(door, clock)
+
+    async def one_older(at: int) -> None:
+        if at in (3, 6):
+            await older(door, at)
+
+    with monkeypatch.context() as patched:
+        meanwhile(patched, one_older)
+        await rebuilding.run(scope, "s1")
+    assert await differences(rebuilding, scope) == Counter()
+    for at in (3, 6):
+        assert f"heron{at}." in str(await ask(door, f"What was the word heron{at}?"))
+
+
+async def test_a_rebuild_gives_up_where_older_turns_come_in_all_the_time_and_loses_nothing(
+    door: Door, clock: FakeClock, rebuilding: Rebuilding, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await three_days(door, clock)
+    came = []
+
+    async def one_older(at: int) -> None:
+        await older(door, at)
+        came.append(at)
+
+    with monkeypatch.context() as patched:
+        meanwhile(patched, one_older)
+        with pytest.raises(MemsvcError) as refused:
+            await rebuilding.run(scope, "s1")
+    assert refused.value.code is Code.RESOURCE_BUSY
+    await rebuilding.run(scope, "s1")
+    assert await differences(rebuilding, scope) == Counter()
+    for at in came:
+        assert f"heron{at}." in str(await ask(door, f"What was the word heron{at}?"))
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5])
+async def test_a_turn_that_is_forgotten_during_a_rebuild_stays_forgotten(
+    door: Door,
+    clock: FakeClock,
+    rebuilding: Rebuilding,
+    scope: Scope,
+    monkeypatch: pytest.MonkeyPatch,
+    step: int,
+) -> None:
+    await three_days(door, clock)
+
+    async def forget(at: int) -> None:
+        if at == step:
+            await door("memory_forget", session_id="s1", turn_ids=["t0"])
+
+    with monkeypatch.context() as patched:
+        meanwhile(patched, forget)
+        await rebuilding.run(scope, "s1")
+    assert await differences(rebuilding, scope) == Counter()
+    assert "Ada0" not in str(await ask(door, "What is my name?"))
+
+
+async def test_facts_that_are_learnt_in_a_session_which_came_meanwhile_are_kept(
+    door: Door, clock: FakeClock, rebuilding: Rebuilding, scope: Scope
+) -> None:
+    await say(door, "t1", "My name is Ada.", user_id="u1")
+    learnt_in = (await rebuilding.authors(scope))["u1"]
+    clock.advance(minutes=1)
+    await say(door, "t2", "My favorite color is green.", session="s9", user_id="u1")
+    assert await rebuilding.check_user(scope, "u1", learnt_in) == Counter()
+    assert await rebuilding.run_user(scope, "u1", learnt_in) == Counter()
+    assert values(await ask(door, "What is my favorite color?", session="s3", user_id="u1")) == ["green"]
 
 
 async def test_a_large_session_is_compared_segment_by_segment(
@@ -259,3 +358,18 @@ async def test_a_large_session_is_compared_segment_by_segment(
     await rebuild(rebuilding, scope)
     assert await differences(rebuilding, scope) == Counter()
     assert "word1050" in str(await ask(door, "What was said of word1050?"))
+
+
+async def test_a_rebuild_finds_out_in_which_sessions_more_than_one_user_spoke(
+    door: Door, admin: asyncpg.Connection, rebuilding: Rebuilding, scope: Scope
+) -> None:
+    await say(door, "t1", "Hello.", user_id="u1")
+    await say(door, "t2", "Hello.", user_id="u2")
+    await say(door, "t1", "Hello.", session="s2", user_id="u1")
+    await say(door, "t2", "Hello.", session="s2")
+    right = {"s1": True, "s2": False}
+    for wrong in ("NOT shared", "true", "false"):
+        await admin.execute(f"UPDATE sessions SET shared = {wrong}")
+        for session in right:
+            await rebuilding.run(scope, session)
+        assert {row["session"]: row["shared"] for row in await admin.fetch("SELECT * FROM sessions")} == right

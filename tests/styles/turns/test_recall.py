@@ -61,17 +61,6 @@ async def test_another_project_and_another_tenant_are_not_looked_into(door: Door
     assert shown(await ask(door.as_tenant(other_scope), BEES, session="new", user_id="ada")) == []
 
 
-async def test_a_session_belongs_to_the_user_who_spoke_in_it_last(opened: Opened) -> None:
-    door = opened(recent_context_items=0)
-    await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="shared", user_id="ada")
-    await say(door, "t2", "How lovely.", session="shared", user_id="bo")
-    assert ("shared", "I keep bees in the garden in Zanzibar.") in shown(
-        await ask(door, BEES, session="new", user_id="bo")
-    )
-    await say(door, "t1", "I keep bees on the roof in Zanzibar.", session="alone", user_id="ada")
-    assert {session for session, _ in shown(await ask(door, BEES, session="new", user_id="bo"))} == {"shared"}
-
-
 async def test_an_older_session_is_found_by_its_digests(opened: Opened, clock: FakeClock) -> None:
     door = opened(recent_context_items=0)
     for number in range(9):
@@ -186,3 +175,47 @@ async def test_every_source_may_be_left_out(opened: Opened) -> None:
     assert (bool(facts["facts"]), facts["turns"]) == (True, [])
     assert (turns["facts"], bool(turns["turns"])) == ([], True)
     assert (await ask(door, question, user_id="ada", sources=[]))["input_items"] == [user(question)]
+
+
+async def test_a_session_of_several_users_is_recalled_in_none_of_their_other_sessions(
+    door: Door, clock: FakeClock
+) -> None:
+    await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="shared", user_id="ada")
+    assert shown(await ask(door, BEES, session="own", user_id="ada"))
+    clock.advance(minutes=1)
+    await say(door, "t2", "Hello there.", session="shared", user_id="bob")
+    clock.advance(minutes=1)
+    for who in ("ada", "bob"):
+        assert shown(await ask(door, BEES, session="own", user_id=who)) == []
+    await say(door, "t3", "It is me again.", session="shared", user_id="ada")
+    assert shown(await ask(door, BEES, session="own", user_id="ada")) == []
+
+
+async def test_in_a_session_of_several_users_each_is_told_what_was_said_there(opened: Opened) -> None:
+    door = opened(recent_context_items=0)
+    await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="shared", user_id="ada")
+    await say(door, "t2", "Hello there.", session="shared", user_id="bob")
+    prepared = await ask(door, BEES, session="shared", user_id="bob")
+    assert ("shared", "I keep bees in the garden in Zanzibar.") in shown(prepared)
+
+
+async def test_a_turn_of_nobody_leaves_a_session_to_its_user(door: Door) -> None:
+    await say(door, "t1", "I keep bees in the garden in Zanzibar.", session="old", user_id="ada")
+    await say(door, "t2", "Hello there.", session="old")
+    await say(door, "t3", "Hello again.", session="old", user_id="ada")
+    prepared = await ask(door, BEES, session="new", user_id="ada")
+    assert ("old", "I keep bees in the garden in Zanzibar.") in shown(prepared)
+
+
+async def test_digests_from_before_another_user_came_lead_to_nothing_that_was_said_there(
+    door: Door, clock: FakeClock
+) -> None:
+    for turn in range(9):
+        text = f"Sailing regatta plans {turn}."
+        await say(door, f"a{turn}", text, answer="Fine.", session="shared", user_id="ada")
+    clock.advance(minutes=1)
+    await door.work()
+    await say(door, "b1", "My marmalade regatta secret is violet.", session="shared", user_id="bob")
+    clock.advance(minutes=1)
+    question = "What about the sailing regatta marmalade secret?"
+    assert shown(await ask(door, question, session="own", user_id="ada")) == []

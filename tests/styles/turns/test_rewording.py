@@ -178,3 +178,24 @@ async def test_the_days_calls_are_shared_with_extraction(
     await summarise(door)
     assert len(model.asked) == 1
     assert await admin.fetchval("SELECT count(*) FROM job_refs WHERE name = $1", SUMMARISE_JOB) == 1
+
+
+@pytest.mark.parametrize("asked", [0, 1])
+async def test_of_a_session_that_keeps_nothing_any_more_nothing_is_worded_anew(
+    door: Door, model: ScriptedLlm, asked: int
+) -> None:
+    await talked(door)
+    by_rules = await shown(door)
+
+    async def keep_nothing() -> None:
+        path = "/memory/s1/meta/policy.json"
+        await door("file_write", project="default", path=path, content='{"store": false}', mode="TRUNCATE")
+
+    if asked:
+        model.meanwhile = keep_nothing
+    else:
+        await keep_nothing()
+    model.always = BETTER
+    await door.work()
+    assert len(model.asked) == asked
+    assert await shown(door) == by_rules

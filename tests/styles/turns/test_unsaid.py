@@ -40,6 +40,16 @@ Why do I like jazz?
 When did I say I like jazz?
 Write a poem where I live in Paris.
 I never said I like jazz.
+I prefer not to say.
+My name is hard to spell.
+I forget my name.
+Don't forget my name.
+I'll never forget where I live.
+She asked me to forget my name.
+They live in Rome and work at Arup.
+I live with people who live in Rome and work at Arup.
+I have no dog.
+No wait, I meant Milan.
 `my name is Bob`
 ```my name is Bob```
 <note>my name is Bob</note>
@@ -49,6 +59,9 @@ Sie sagte, ich mag Jazz.
 Er sagte: "Ich heiße Bob."
 Angenommen, ich heiße Bob.
 Mein Freund mag Jazz.
+Ich lese gern.
+Ich esse gerne in Restaurants.
+Vergiss nicht, dass ich in Rom wohne.
 Sein Hund heißt Rex.
 „Ich wohne in Wien“ ist ein Lied.
 Est-ce que j'habite à Lyon ?
@@ -57,11 +70,13 @@ Elle a dit « je m'appelle Bob ».
 Imagine que je m'appelle Bob.
 Mon ami aime le jazz.
 Il dit que j'aime le jazz.
+N'oublie pas que j'habite à Rome.
 ¿Vivo en Lima?
 Si vivo en Lima, soy feliz.
 Ella dijo: "me llamo Bob".
 Imagina que me llamo Bob.
 Mi amigo vive en Lima.
+No olvides que vivo en Roma.
 我住在上海吗？
 如果我住在上海就好了。
 她说“我叫小明”。
@@ -73,6 +88,9 @@ Mi amigo vive en Lima.
 彼女は「私の名前は太郎です」と言った。
 友達はジャズが好きです。
 母はナッツのアレルギーがあります。
+友達がいます。名前は太郎です。
+妻の好きな色は青です。
+他有一只狗。名字叫旺财。
 ジャズは好きですか？
 """.strip().splitlines()
 
@@ -83,6 +101,15 @@ DENIED = [
     ("I no longer work at Acme.", "user_employer", "Acme"),
     ("I stopped taking metformin.", "user_medication", "metformin"),
     ("Forget that I like jazz.", "user_like", "jazz"),
+    ("Forget that I live in Rome.", "user_home", "Rome"),
+    ("Please forget where I live.", "user_home", ""),
+    ("You can forget my name now.", "user_name", ""),
+    ("I quit my job at Shell.", "user_employer", "Shell"),
+    ("I've just left Shell last month.", "user_employer", "Shell"),
+    ("Rex died last week.", "user_pet", "Rex"),
+    ("Vergiss, dass ich in Rom wohne.", "user_home", "Rom"),
+    ("Oublie où j'habite.", "user_home", ""),
+    ("Olvida que vivo en Roma.", "user_home", "Roma"),
     ("Ich bin kein Vegetarier.", "user_diet", "Vegetarier"),
     ("Ich wohne nicht mehr in Wien.", "user_home", "Wien"),
     ("Je n'habite plus à Lyon.", "user_home", "Lyon"),
@@ -153,3 +180,50 @@ def test_no_secret_becomes_a_fact(text: str) -> None:
 )
 def test_a_value_keeps_its_case_and_ends_where_its_script_ends_it(text: str, value: str) -> None:
     assert value in [one for _, one in stated(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        (
+            "My name is Mira Castellano and I live in Lisbon",
+            [("user_name", "Mira Castellano"), ("user_home", "Lisbon")],
+        ),
+        ("My name is Bob and I am a baker", [("user_name", "Bob"), ("user_job", "baker")]),
+        ("My name is Mira but call me Mi", [("user_name", "Mira"), ("user_nickname", "Mi")]),
+        ("my name is spelled Myra, not Mira", [("user_name", "Myra")]),
+        ("My name is Ada because of Lovelace", [("user_name", "Ada")]),
+        ("My name is Ada and my dog is called Rex", [("user_name", "Ada"), ("user_pet", "Rex")]),
+        ("I work as a nurse and love hiking", [("user_job", "nurse")]),
+        ("I live in Rome and work at Arup", [("user_home", "Rome"), ("user_employer", "Arup")]),
+        ("I like tea and cake", [("user_like", "tea and cake")]),
+        ("I like tea and I like cake", [("user_like", "tea"), ("user_like", "cake")]),
+        ("I work at Marks and Spencer", [("user_employer", "Marks and Spencer")]),
+        (
+            "I'm Tom, I live in Leeds and work at Arup",
+            [("user_name", "Tom"), ("user_home", "Leeds"), ("user_employer", "Arup")],
+        ),
+        ("I'm German, I live in Leeds", [("user_home", "Leeds")]),
+        ("I have a dog.", [("user_pet_kind", "dog")]),
+        ("犬を飼っています。名前はポチです。", [("user_pet", "ポチ")]),
+        ("はじめまして。名前は花子です。", [("user_name", "花子")]),
+        ("我有一只狗。名字叫旺财。我叫李雷。", [("user_pet", "旺财"), ("user_name", "李雷")]),
+    ],
+)
+def test_a_value_leaves_the_next_clause_to_the_next_fact(text: str, facts: list[tuple[str, str]]) -> None:
+    assert stated(text) == facts
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Remind me to call Dr. Osei on Friday. Then rest.", "call Dr. Osei on Friday"),
+        ("My wife is called Dr. Osei.", "Dr. Osei"),
+        ("I live in St. Louis. It rains.", "St. Louis"),
+        ("I like big dogs e.g. collies. Really.", "big dogs e.g. collies"),
+        ("Ich wohne in St. Gallen. Hier regnet es.", "St. Gallen"),
+        ("I live on Baker St. My dog is called Rex.", "Rex"),
+    ],
+)
+def test_a_value_does_not_end_at_an_abbreviation(text: str, value: str) -> None:
+    assert [one for _, one in stated(text)] == [value]

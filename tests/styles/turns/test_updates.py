@@ -49,6 +49,20 @@ async def test_no_stale_fact_is_shown_after_an_update_and_the_fresh_one_is(opene
         ("I live in Paris.", "I don't live in Berlin.", "Where do I live?", "user_home", ["Paris"]),
         ("I'm allergic to nuts and eggs.", "I'm not allergic to eggs.", "My allergies?", "user_allergy", ["nuts"]),
         ("Hello.", "I no longer like jazz.", "What do I like?", "user_like", []),
+        ("I work at Shell.", "I quit my job at Shell.", "Where do I work?", "user_employer", []),
+        ("I work at Shell.", "I quit my job last week.", "Where do I work?", "user_employer", []),
+        ("I work at Shell.", "I left Shell last month.", "Where do I work?", "user_employer", []),
+        ("I work at Shell.", "I left Paris last month.", "Where do I work?", "user_employer", ["Shell"]),
+        ("My dog is called Rex.", "Rex died last week.", "What is my dog called?", "user_pet", []),
+        ("My dog is called Rex.", "Elvis died in 1977.", "What is my dog called?", "user_pet", ["Rex"]),
+        ("I live in Rome.", "Forget that I live in Rome.", "Where do I live?", "user_home", []),
+        ("I live in Rome.", "Forget that I live in Oslo.", "Where do I live?", "user_home", ["Rome"]),
+        ("I live in Rome.", "Please forget where I live.", "Where do I live?", "user_home", []),
+        ("My name is Ada.", "Forget my name", "What is my name?", "user_name", []),
+        ("Ich wohne in Rom.", "Vergiss bitte, wo ich wohne.", "Wo wohne ich?", "user_home", []),
+        ("J'habite à Rome.", "Oublie que j'habite à Rome.", "Où est-ce que j'habite ?", "user_home", []),
+        ("Me llamo Ada.", "Olvida mi nombre.", "¿Cómo me llamo?", "user_name", []),
+        ("私の名前は花子です。", "犬を飼っています。名前はポチです。", "私の名前は？", "user_name", ["花子"]),
     ],
 )
 async def test_what_cannot_hold_together_does_not(
@@ -59,6 +73,25 @@ async def test_what_cannot_hold_together_does_not(
     await say(door, "t2", later)
     facts = memory(await ask(door, question))["facts"]
     assert sorted(fact["value"] for fact in facts if fact["id"] == fact_id) == shown
+
+
+@pytest.mark.parametrize(
+    ("question", "shown"),
+    [
+        ("Where do I live?", {"user_home"}),
+        ("What is my name?", {"user_name"}),
+        ("What is my job?", {"user_job"}),
+        ("What is my daughter's name?", {"user_name", "user_kin"}),
+        ("Do I have any pets?", {"user_pet"}),
+    ],
+)
+async def test_a_question_brings_the_facts_that_it_asks_for_and_no_others(
+    opened: Opened, question: str, shown: set[str]
+) -> None:
+    door = opened(recent_context_items=0)
+    said = "My name is Ada. I live in Paris. I work as a nurse. My daughter is called Eve. My dog is called Rex."
+    await say(door, "t1", said)
+    assert {fact["id"] for fact in memory(await ask(door, question))["facts"]} == shown
 
 
 async def test_what_was_taken_back_has_a_record_and_can_be_said_again(opened: Opened) -> None:

@@ -15,7 +15,7 @@ from memsvc.styles.turns.facts.rules.french import FRENCH
 from memsvc.styles.turns.facts.rules.german import GERMAN
 from memsvc.styles.turns.facts.rules.japanese import JAPANESE
 from memsvc.styles.turns.facts.rules.reader import Reader
-from memsvc.styles.turns.facts.rules.rule import Rule
+from memsvc.styles.turns.facts.rules.rule import ABBREVIATED, Rule
 from memsvc.styles.turns.facts.rules.spanish import SPANISH
 from memsvc.styles.turns.facts.secrecy import is_secret
 from memsvc.styles.turns.facts.surroundings import quoted_spans, within
@@ -48,9 +48,9 @@ _WORD = re.compile(r"[^\W\d_]+")
 _HAN = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _INVISIBLE = re.compile(r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\x00]")
 _LEGIBLE = str.maketrans({"’": "'", "ʼ": "'", "＇": "'", "\u00a0": " ", "\u202f": " ", "\u3000": " ", "\r": "\n"})
-_SENTENCE = re.compile(r"[.!?](?=\s)|[\n。！？!?;；…]")
-_FULL_STOP = re.compile(r"[.·](?:[\s\"'”’»)]|$)")
-_DATED_STOP = re.compile(r"(?<!\d)" + _FULL_STOP.pattern)
+_SENTENCE = re.compile(rf"(?:{ABBREVIATED}|(?<=\bst))\.(?=\s)|[\n。！？!?;；…]", re.IGNORECASE)
+_FULL_STOP = re.compile(ABBREVIATED + r"[.·](?:[\s\"'”’»)]|$)", re.IGNORECASE)
+_DATED_STOP = re.compile(r"(?<!\d)" + _FULL_STOP.pattern, re.IGNORECASE)
 _DATED = ("user_birthday", "user_plan")
 """Topics in whose values a full stop behind a number is part of a date."""
 _MARKUP = re.compile(r"</?[A-Za-z!]|[{}<>|`]{2}|\[\[|\]\]|\\u00|\{\"")

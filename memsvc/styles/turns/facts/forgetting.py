@@ -1,7 +1,7 @@
 """Forgetting: facts and turns that recall shall never show again, and looking up what there is to forget."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from memsvc.core.facts import Fact, Merge
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.store import digests, fact_history, facts, index, jobs, turn_items
+from memsvc.store import digests, fact_history, facts, index, jobs, sessions, turn_items
 from memsvc.store.database import Database, Tx
 from memsvc.store.fact_history import Place, Wanted
 from memsvc.store.journals import append
@@ -79,22 +79,29 @@ class Forgetting:
         """What would be forgotten just now; changes nothing."""
         async with self._database.begin(scope, read_only=True) as tx:
             names = await self._names(tx, whose, named)
-            return await self._found(tx, whose, named, names)
+            speakers = await sessions.speakers(tx, whose.session, named.turns) if named.turns else set()
+            return await self._found(tx, whose, named, names, speakers)
 
     async def forget(self, scope: Scope, whose: Whose, named: Named) -> Forgotten:
         """Forget facts and turns for good, all or nothing. Past values of the facts go too, and so do the facts that
-        were learnt in the turns. Nothing that was said before brings them back; saying it again makes new facts.
-        RESOURCE_BUSY when the session is being written for too long."""
+        were learnt in the turns, about whomever. Nothing that was said before brings them back; saying it again makes
+        new facts. RESOURCE_BUSY when the session is being written for too long."""
         now = self._clock.now()
         async with self._database.begin(scope, read_only=True) as tx:
             names = await self._names(tx, whose, named)
-        locks = [session_lock(whose.session), *(book_lock(book.name) for book in whose.shelves())]
-        async with self._database.begin(
-            scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
-        ) as tx:
-            found = await self._found(tx, whose, named, names)
-            await self._take_out(tx, whose, found, now)
-        return found
+            speakers = await sessions.speakers(tx, whose.session, named.turns) if named.turns else set()
+        while True:
+            shelves = sorted(book.name for book in {*whose.shelves(), *_shelves(whose, named, speakers)})
+            locks = [session_lock(whose.session), *map(book_lock, shelves)]
+            async with self._database.begin(
+                scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
+            ) as tx:
+                latest = await sessions.speakers(tx, whose.session, named.turns) if named.turns else set()
+                if latest <= speakers:
+                    found = await self._found(tx, whose, named, names, speakers)
+                    await self._take_out(tx, whose, found, now)
+                    return found
+            speakers |= latest  # a model found a fact about somebody else meanwhile: once more, with that one's book
 
     async def _names(self, tx: Tx, whose: Whose, named: Named) -> list[str]:
         """The names of the facts that are meant, by record id where a question found them."""
@@ -117,14 +124,21 @@ class Forgetting:
         meant = await fact_history.named(tx, sorted(shelves), names=records, session=whose.session, turns=())
         return [*named.names, *(fact.statement.record for fact in meant if fact.statement.record in records)]
 
-    async def _found(self, tx: Tx, whose: Whose, named: Named, names: Sequence[str]) -> Forgotten:
+    async def _found(
+        self, tx: Tx, whose: Whose, named: Named, names: Sequence[str], speakers: Collection[str]
+    ) -> Forgotten:
         book = books.turns(whose.session).number
         items = {}
         if named.turns:
             most = self._options.items_max * 3
             items = await turn_items.findable(tx, whose.session, book, named.turns, most=most)
         shelves = [one.number for one in whose.shelves()]
-        meant = await fact_history.named(tx, shelves, names=names, session=whose.session, turns=named.turns)
+        meant = await fact_history.named(tx, shelves, names=names, session=whose.session, turns=())
+        if named.turns:
+            learnt_in = [one.number for one in _shelves(whose, named, speakers)]
+            learnt = await fact_history.named(tx, learnt_in, names=(), session=whose.session, turns=named.turns)
+            there = {(fact.book, fact.entry) for fact in meant}
+            meant += [fact for fact in learnt if (fact.book, fact.entry) not in there]
         known = {name for fact in meant for name in (fact.statement.fact_id, fact.statement.record)}
         unknown = [name for name in named.names if name not in known]
         unknown += [turn for turn in named.turns if turn not in items]
@@ -148,3 +162,13 @@ class Forgetting:
         if found.facts:
             await facts.apply(tx, found.facts[0].book, 0, merge, [], now)
             await fact_history.forget(tx, found.facts)
+
+
+def _shelves(whose: Whose, named: Named, speakers: Collection[str]) -> list[Book]:
+    """The books of what was learnt in the turns: within reach, the session's own and those of all who are told of."""
+    if not named.turns:
+        return []
+    reached = {*whose.shelves()}
+    if whose.reach != "session":
+        reached |= {books.facts_learnt(whose.session, user) for user in speakers}
+    return sorted(reached, key=lambda book: book.name)

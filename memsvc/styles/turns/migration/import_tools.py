@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from anyio import to_thread
 from pydantic import Field, field_validator
 
 from memsvc.core.errors import invalid
@@ -59,11 +60,15 @@ def told(done: Imported) -> ImportResult:
     )
 
 
+def _reading(files: dict[str, str]) -> legacy.Reading:
+    return legacy.read({name: text.encode("utf-8", "replace") for name, text in files.items()})
+
+
 def import_tools(importing: Importing) -> list[Tool]:
     """The tools of import."""
 
     async def import_session(scope: Scope, asked: ImportArguments) -> ImportResult:
-        reading = legacy.read({name: text.encode("utf-8", "replace") for name, text in asked.files.items()})
+        reading = await to_thread.run_sync(_reading, asked.files)
         return told(await importing.run(scope, asked.session_id, reading, dry_run=asked.dry_run))
 
     return [

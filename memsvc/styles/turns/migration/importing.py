@@ -92,10 +92,17 @@ class Importing:
         await self._note(scope, session, bare, done, dry_run=dry_run)
         await self._policy(scope, session, reading, done, dry_run=dry_run)
         await self._learn(scope, session, facts, done, dry_run=dry_run)
-        late = before is not None and old.turns and old.turns[0].at < before.updated_at
-        if late and not dry_run and done.counts["turns"]:  # they were said before what is here: so they shall stand
-            await self._rebuilding.run(scope, session, renumber=True)
+        if old.turns and not dry_run:
+            await self._put_in_order(scope, session)
         return done
+
+    async def _put_in_order(self, scope: Scope, session: str) -> None:
+        """Let turns stand before those that were said on later days. Whether they do is told by what is stored, so that
+        an import which could not see to it leaves it to the next one."""
+        async with self._database.begin(scope, read_only=True) as tx:
+            ordered = await derived.in_order(tx, session)
+        if not ordered:
+            await self._rebuilding.run(scope, session, renumber=True)
 
     async def _store(
         self,
@@ -185,6 +192,7 @@ class Importing:
                 counters={"items": held.get("items", 0) + items, "facts": held.get("facts", 0) + learnt},
                 created_at=min(turns[0].at, found.created_at) if found else turns[0].at,
                 updated_at=max(latest.events[-1].said_at, found.updated_at) if found else latest.events[-1].said_at,
+                shared=(found is not None and found.shared) or len({*users, found.user_id if found else ""} - {""}) > 1,
             ),
         )
 

@@ -18,6 +18,8 @@ from memsvc.styles.turns.upkeep.archive import unpacked
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """What one file may hold; a packed one, when it is unpacked."""
+FRAMES_MAX = 10_000
+"""How often a packed file may have been added to: maintenance adds a frame an hour at the most, to a day gone by."""
 BROKEN_SHOWN_MAX = 100
 
 _ARCHIVED = ".zst"
@@ -142,9 +144,9 @@ def _order(name: str) -> tuple[int, str]:
 def _bodies(name: str, content: bytes, broken: list[Broken]) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         if name.endswith(_ARCHIVED):
-            content = unpacked(content, most=FILE_BYTES_MAX)
-    except ValueError:
-        broken.append(Broken(name, 0, "not a whole zstd archive"))
+            content = unpacked(content, most=FILE_BYTES_MAX, frames_most=FRAMES_MAX)
+    except ValueError as error:
+        broken.append(Broken(name, 0, str(error)))
         return
     if len(content) > FILE_BYTES_MAX:
         broken.append(Broken(name, 0, f"larger than {FILE_BYTES_MAX} bytes"))

@@ -14,7 +14,7 @@ from memsvc.core.facts import Claim, Merge, Statement, merge
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
-from memsvc.store import fact_history, facts, index, jobs, reading, sessions
+from memsvc.store import context, fact_history, facts, index, jobs, reading, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.facts import Dated
 from memsvc.store.journals import append
@@ -70,8 +70,10 @@ class Enrichment:
     async def extract(self, scope: Scope, subject: str) -> None:
         """Job: read what was said in the session since the last time.
 
-        No transaction is open while the model thinks. Where it is out of reach or refuses, the error goes through and
-        nothing counts as read. When the tenant's day has had its calls, the rest is read tomorrow.
+        No transaction is open while the model thinks. Of a session whose policy says that nothing is kept it is told
+        nothing, and what was forgotten while it thought is not brought back: the rest is read once more. Where it is
+        out of reach or refuses, the error goes through and nothing counts as read. When the tenant's day has had its
+        calls, the rest is read tomorrow.
         """
         try:
             wait_s = await self._read_on(scope, subject)
@@ -89,6 +91,8 @@ class Enrichment:
         """
         for _ in range(WINDOWS_A_RUN):
             async with self._database.begin(scope, read_only=True) as tx:
+                if not await self._may_keep(tx, session):
+                    return None
                 window = await next_window(tx, session, self._tokens, self._clock.now())
             if window is None:
                 return None
@@ -122,7 +126,8 @@ class Enrichment:
         return answer.changes
 
     async def _keep(self, scope: Scope, window: Window, proposals: Sequence[Proposal]) -> None:
-        """Note that a window was read, with what it comes to; nothing when somebody else read it meanwhile."""
+        """Note that a window was read, with what it comes to; nothing when somebody else read it meanwhile, when any of
+        it was forgotten, or when nothing is to be kept any more."""
         shown, now = window.shown, self._clock.now()
         shelves = books.facts(shown.session, shown.user)
         locks = [session_lock(shown.session), *(book_lock(shelf.name) for shelf in shelves)]
@@ -131,6 +136,8 @@ class Enrichment:
         async with self._database.begin(
             scope, locks=locks if proposals else (), lock_timeout_ms=self._options.session_lock_timeout_ms
         ) as tx:
+            if proposals and not (await self._may_keep(tx, shown.session) and await _is_there(tx, shown)):
+                return
             if not await reading.advance(tx, shown.session, start=window.start, stop=window.stop):
                 return
             if proposals:
@@ -141,6 +148,10 @@ class Enrichment:
             self._meter.add("memsvc_extracted_facts_total", times, outcome=outcome)
         for one in dated:
             self._meter.add("mcp_memory_fact_write_total", tier=one.statement.tier.value)
+
+    async def _may_keep(self, tx: Tx, session: str) -> bool:
+        found = await sessions.find(tx, session)
+        return policy_of(found.policy if found else None, self._options).store
 
     async def _merged(
         self, tx: Tx, shown: Shown, proposals: Sequence[Proposal], now: datetime
@@ -180,6 +191,14 @@ class Enrichment:
         await sessions.count(tx, shown.session, {"facts": len(dated)})
         if self._embeds and dated:
             await jobs.enqueue(tx, EMBED_JOB, str(book.number), now=now)
+
+
+async def _is_there(tx: Tx, shown: Shown) -> bool:
+    """Whether all messages that the model was shown can still be found."""
+    seen = {message.event: message.entry for message in [*shown.earlier, *shown.messages]}
+    first, stop = min(seen.values()), max(seen.values()) + 1
+    found = {item.ref for item in await context.said(tx, books.turns(shown.session).number, first, stop, chars_max=0)}
+    return seen.keys() <= found
 
 
 def _is_over(claim: Claim, last_days: Mapping[str, datetime | None], now: datetime) -> bool:

@@ -57,10 +57,13 @@ class Rewording:
 
     async def summarise(self, scope: Scope, subject: str) -> None:
         """Job: word the summary of the session anew. No transaction is open while the model thinks, and what it says of
-        a summary that is another one by now is dropped. Where it is out of reach or refuses, the error goes through."""
+        a summary that is another one by now is dropped. Of a session whose policy says that nothing is kept it is told
+        nothing. Where it is out of reach or refuses, the error goes through."""
         async with self._database.begin(scope, read_only=True) as tx:
             standing = await standing_summary(tx, subject)
         if standing is None or standing.worded_by == self._llm.model:
+            return
+        if not policy_of(standing.own_policy, self._options).store:
             return
         wait_s = None
         try:

@@ -8,7 +8,7 @@ from memsvc.core.analysis import is_stop_word
 from memsvc.core.paths import encode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.store import digests, index
+from memsvc.store import digests, index, sessions
 from memsvc.store.database import Database
 from memsvc.store.index import NewEntry
 from memsvc.store.locks import book_lock
@@ -29,8 +29,8 @@ _WORD: Final = re.compile(r"\w+")
 class Digests:
     """Keeps the digests of a session with a user up to date: a full span is written once, the last one anew each time.
 
-    A session has digests with the user who spoke in it last; what was written for another user before stays, as that
-    one was part of it. Sessions without a user have none.
+    Sessions without a user have none, and sessions in which several spoke get no more: what was said there is recalled
+    nowhere else, whatever the digests from before say.
     """
 
     def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
@@ -47,7 +47,8 @@ class Digests:
         """The next spans; whether there are more."""
         async with self._database.begin(scope, read_only=True) as tx:
             known = await digests.due(tx, session)
-        if known is None or not known.user:
+            found = await sessions.find(tx, session)
+        if known is None or not known.user or found is None or found.shared:
             return False
         shelf, book = books.digests(known.user), books.turns(session).number
         locks = [book_lock(shelf.name)]

@@ -156,7 +156,11 @@ class Recall:
         )
         elsewhere = shelves.others(ask.session, active, found.pop(digests.book, None))
         if elsewhere:
-            found |= await search.search(tx, [shelves.other(name) for name in elsewhere], asked, meaning)
+            there, own = await search.search_among(
+                tx, [shelves.other(name) for name in elsewhere], asked, meaning, user=ask.user, sessions=elsewhere
+            )
+            elsewhere = [name for name in elsewhere if name in own]  # a digest may be of a session with others by now
+            found |= {book: there[book] for name in elsewhere if (book := books.turns(name).number) in there}
         return found, elsewhere
 
     async def _read(

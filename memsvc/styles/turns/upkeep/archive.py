@@ -18,6 +18,8 @@ from memsvc.styles.turns.layout import OWNER, session_root
 from memsvc.styles.turns.policy import Policy
 
 PIECE_BYTES: Final = 1024 * 1024
+FED_BYTES: Final = 4096
+"""How much of an archive is unpacked at once: what a frame leaves of it is copied, what it comes to is in memory."""
 SHARDS_MAX: Final = 1000
 """Raw files of a session that one run looks at; the oldest come first."""
 
@@ -32,24 +34,28 @@ class Archived:
     packed_bytes: int
 
 
-def unpacked(content: bytes, *, most: int) -> bytes:
-    """What an archive holds; it may have grown by one frame after the other. ValueError when it is no whole archive or
-    holds more than `most` bytes."""
+def unpacked(content: bytes, *, most: int, frames_most: int | None = None) -> bytes:
+    """What an archive holds; it may have grown by one frame after the other. In time that grows as the archive does.
+    ValueError, saying why, when it is no whole archive, holds more than `most` bytes or has more than `frames_most`
+    frames."""
     whole = bytearray()
-    while content:
-        unpacking = zstandard.ZstdDecompressor().decompressobj()
-        start = 0
-        while start < len(content) and not unpacking.eof:
+    decompressor, given, start, frames = zstandard.ZstdDecompressor(), memoryview(content), 0, 0
+    while start < len(given):
+        frames += 1
+        if frames_most is not None and frames > frames_most:
+            raise ValueError(f"an archive of more than {frames_most} frames")
+        unpacking = decompressor.decompressobj()
+        while start < len(given) and not unpacking.eof:
+            piece = given[start : start + FED_BYTES]
             try:
-                whole += unpacking.decompress(content[start : start + PIECE_BYTES // 16])
+                whole += unpacking.decompress(piece)
             except zstandard.ZstdError as error:
-                raise ValueError("this is not a zstd archive") from error
-            start += PIECE_BYTES // 16
+                raise ValueError("not a whole zstd archive") from error
+            start += len(piece) - len(unpacking.unused_data)
             if len(whole) > most:
-                raise ValueError(f"the archive holds more than {most} bytes")
+                raise ValueError(f"an archive of more than {most} bytes")
         if not unpacking.eof:
-            raise ValueError("the archive is cut off")
-        content = unpacking.unused_data + content[start:]
+            raise ValueError("not a whole zstd archive")
     return bytes(whole)
 
 

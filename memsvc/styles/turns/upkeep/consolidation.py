@@ -76,7 +76,8 @@ async def withdraw(tx: Tx, session: Session, *, now: datetime) -> int:
 
 async def _of_facts(tx: Tx, found: Session, fresh: Sequence[SaidItem], now: datetime) -> list[Found]:
     shelves = [book.number for book in books.facts(found.session, found.user_id)]
-    statements = _statements(fresh, found)
+    # who said what cannot be told from the index: in a session of several users nobody counts as repeating a fact
+    statements = [] if found.shared else _statements(fresh, found)
     turns = list(dict.fromkeys(turn_of(item.ref) for item in fresh))
     touched = await facts.learnt(tx, shelves, found.session, turns, found.consolidated_at or _NEVER)
     identities = {one.statement.identity for one in touched} | {one.identity for one in statements}

@@ -28,11 +28,12 @@ def moment(now: datetime, ttl_days: int) -> datetime:
 
 
 async def step(tx: Tx, session: str, before: datetime, *, now: datetime) -> Counter[str]:
-    """Remove some of what a session said and learnt before this moment: facts and their lines, items and their events,
-    summaries and insights of those days. What went; nothing when nothing is left to do. The caller holds the locks of
-    the session and of its books of facts."""
+    """Remove some of what a session said and learnt before this moment: facts of its own and their lines, items and
+    their events, summaries and insights of those days. Facts about a user are shared with other sessions, and are not
+    this session's to remove. What went; nothing when nothing is left to do. The caller holds the locks of the session
+    and of its own book of facts."""
     gone: Counter[str] = Counter()
-    outlived = await facts.outlive(tx, session, before, most=STEP)
+    outlived = await facts.outlive(tx, books.facts_learnt(session, "").number, before, most=STEP)
     await forget_lines(tx, outlived, now)
     gone["expired_facts"] = len(outlived)
     book = books.turns(session).number

@@ -1,6 +1,7 @@
 """English: what surrounds statements in it, and how people ask for what they said."""
 
 from memsvc.styles.turns.facts.rules.english_rules import RULES
+from memsvc.styles.turns.facts.rules.forgotten import IN_ENGLISH
 from memsvc.styles.turns.facts.rules.rule import Language
 
 # fmt: off
@@ -9,7 +10,7 @@ from memsvc.styles.turns.facts.rules.rule import Language
 ENGLISH = Language(
     "English",
     spaced=True,
-    rules=RULES,
+    rules=(*RULES, *IN_ENGLISH),
     bars=r"\b(?:if|unless|whether|would|wouldn't|could|suppose|supposing|imagine|pretend|wish|wished|hypothetically|let's say"
     r"|says|saying|said|tells|told|asks|asked|claims|claimed|thinks|thought|believes|assumes|wrote|writes|lyrics|song"
     r"|poem|story|novel|translate|translation|role ?play|act as|persona|character|dream|dreamt|dreamed|used to|example|e\.g|forget)\b",
@@ -20,7 +21,7 @@ ENGLISH = Language(
     r"|note that|correction|sorry|by the way|in fact|to be honest|you know|as you know|i think|i guess|i mean|i meant|that"
     r"|wait|update|cause|plus|anyway|basically|unfortunately|luckily|sadly|sometimes|this year|i told you|i said|i mentioned"
     r"|last (?:week|month|year|spring|summer|fall|winter)|while|and that|in (?:\d{4}))[,:]?\s*$",
-    tails=r"\s(?:and (?:i|my|we|he|she|it|they|am|have|want|need|work|live|so|also|that|the|then|now|don't|would|will|can|it's|i'm|just)"
+    tails=r"\s(?:and (?:love|like|enjoy|hate|study|speak|play|come|drive|prefer|i|my|we|he|she|it|they|am|have|want|need|work|live|so|also|that|the|then|now|don't|would|will|can|it's|i'm|just)"
     r"|but|because|'cause|cause|cuz|coz|so (?:i|we|please|that|it|my)|which|who|since|although|though|when(?:ever)?|while|if|as (?:a|an|well|it"
     r"|you|they|i)|too|anymore|any more|any longer|these days|nowadays|right now|at the moment|by the way|btw|in fact|and not|not"
     r"|so much|a lot|very much|either|though|lol|haha|however|with my|for (?:\w+ )?(?:years?|months?|weeks?|days|now|a living)|now"

@@ -2,12 +2,26 @@
 
 from memsvc.core.facts import Tier
 from memsvc.styles.turns.facts.rules import topics as t
-from memsvc.styles.turns.facts.rules.rule import Rule
+from memsvc.styles.turns.facts.rules.rule import POINT, Rule
 
 # fmt: off
 # A rule is a line of data, however long.
 
 _I = r"(?:i|we)"
+_STOPS = r"[^,;!?。，、！？；…\n.]"
+_NEXT = r"(?! (?:and (?:i|i'm|i've|i'd|i'll|we|we're|my|our|he|she|they|you|please)|but|because|although|though"
+_NEXT += r"|so (?:i|we|you|please|that|it|my|don't|do))\b(?!'s))"
+_CLAUSE = rf"(?P<v>(?:{_NEXT}{_STOPS}|{POINT}){{1,200}})"
+"""A value as far as its clause goes: what one thing and another are stays together."""
+_CALLED = r"(?P<v>(?:(?! (?:and|but|because|so|since|as|not|or|who|which|if|when|while|please|although|though|by the way|[(–—-])(?!\w))"
+_CALLED += rf"{_STOPS}|{POINT}){{1,200}})"
+_SPOKEN = r"(?: (?:spelled|spelt|written|actually|really|just|now|still))?+"
+_MUTE = r"(?!not to (?:say|tell|answer|share|disclose|discuss|comment|talk))"
+_UNNAMED = r"(?! (?:not|pronounced|hard|difficult|often|usually|very|too|on|in|at|from|irrelevant|unimportant|private|wrong|misspelled)\b)"
+_ENGAGED = r"(?:i|we) (?:live in|work as|work at|work for|study|am from) (?:(?!and\b|who\b|with\b)[\w.'-]+ ){1,4}?and"
+_NO_NAME = r"(?!\w+(?:an|ish|ese|ic|ist|ite|ed|ing|ch|sh|(?-i:[A-Z]{2}))\b|(?:greek|thai|swiss|czech|dane|swede|pole|finn|turk|scot|muslim|sikh|hindu|jew|leo|virgo"
+_NO_NAME += r"|aries|libra|ok|okay|sorry|fine|good|great|well|happy|sad|sick|busy|back|here|ready|sure|new|done|late|curious|afraid|glad|alone|home"
+_NO_NAME += r"|lost|single|hungry|thirsty|sleepy|angry|not|so|in|at|on|from|a|an|the|gay|black|white|deaf|blind|ill|old|young|free|next|mom|mum|dad|monday|friday)\b)"
 _AM = r"(?:i am|i'm|im|we're|we are)"
 _NOT = r"(?:not|no longer|never)"
 _ANY = r"(?: any ?more| any longer)"
@@ -43,18 +57,19 @@ _PLANNED = r"(?:'ll|'m|'re| am| are| will| have to| need to| must| fly| travel| 
 _PLANNED += r"| have| see| visit| drive)"
 
 RULES: tuple[Rule, ...] = (
-    Rule(t.NAME, "name", r"my name is(?! not\b) {v}", "Hi, my name is Ada.", "Ada", "Is my name Ada?", plain=True),
-    Rule(t.PREFERENCE, "prefer", "i prefer {v}", "I prefer dark mode.", "dark mode", "Do I prefer tea?", plain=True),
-    Rule(t.LIKE, "like", "i like {v}", "I like jazz!", "jazz", "She thinks I like jazz.", plain=True),
+    Rule(t.NAME, "name", rf"my name is{_UNNAMED}{_SPOKEN} {_CALLED}", "My name is Ada and I bake.", "Ada", "My name is not Ada.", plain=True),
+    Rule(t.PREFERENCE, "prefer", rf"i prefer {_MUTE}{_CLAUSE}", "I prefer tea but not now.", "tea", "I prefer not to say.", plain=True),
+    Rule(t.LIKE, "like", rf"i like {_CLAUSE}", "I like tea and cake.", "tea and cake", "She thinks I like jazz.", plain=True),
     Rule(t.TODAY, "today", "today i need {v}", "Today I need milk", "milk", "If today I need milk, I go.", plain=True),
     Rule(t.WEEK, "week", "this week i need {v}", "This week I need a plan", "a plan", "This week we need x.", plain=True),
     Rule(t.NAME, "name", "my (?:full |real |first )?name's {name}", "My name's Ada.", "Ada", "Her name's Ada."),
     Rule(t.NAME, "m am", r"(?:hi|hello|hey)(?: there| all)?[,!.]? (?:i'm|i am) {name}(?![\w'-]| \w)", "Hi, I'm Ada!", "Ada",
          "Hi, I'm German and tired."),
     Rule(t.NAME, "called", "(?:i'm|i am) called {name}", "I'm called Ada.", "Ada", "I called Ada."),
+    Rule(t.NAME, "m am", rf"(?:i'm|i am) {_NO_NAME}{{name}}(?=, (?:and )?(?:i|i'm|i've|my|an?|\d+)\b)", "I'm Tom, I live in Leeds.", "Tom",
+         "I'm Tired, I live in Leeds."),
     Rule(t.NAME, "name", r"my name (?:is not|isn't|is no longer) {v}", "My name is not Bob.", "Bob",
          "My name is not Bob.", ends=True),
-    Rule(t.NAME, "forget", r"forget my name", "Please forget my name.", "", "Forget my name.", ends=True),
     Rule(t.NICKNAME, "call", r"(?:just |please |you can |everyone |everybody |friends |people )*calls? me {name}",
          "Please call me Max.", "Max", "Don't call me Max."),
     Rule(t.NICKNAME, "nickname go", "(?:my nickname is|i go by) {name}", "I go by Max.", "Max", "I go by bus."),
@@ -76,10 +91,10 @@ RULES: tuple[Rule, ...] = (
     Rule(t.FAVOURITE, "favourite favorite", r"(?P<v>(?-i:[A-Z])[^,.;!?\n]{1,60}?) is my (?:all[- ]time )?favou?rite (?P<k>\w+)\b",
          "Dune is my favourite book.", "Dune", "Dune is her favourite book."),
     Rule(t.LIKE, "love adore enjoy like", r"i (?:really |also |still |just |absolutely |do |truly ){0,2}"
-         r"(?:love|adore|enjoy|like) {v}", "I really love hiking.", "hiking", "I would love hiking."),
+         rf"(?:love|adore|enjoy|like) {_CLAUSE}", "I really love hiking.", "hiking", "I would love hiking."),
     Rule(t.LIKE, "fan", rf"{_AM} (?:really )?a (?:big |huge |great )?fan of {{v}}", "I'm a big fan of jazz.", "jazz",
          "I'm not a fan of jazz."),
-    Rule(t.DISLIKE, "hate dislike detest loathe stand", rf"i {_STILL}(?:hate|dislike|detest|loathe|can't stand) {{v}}",
+    Rule(t.DISLIKE, "hate dislike detest loathe stand", rf"i {_STILL}(?:hate|dislike|detest|loathe|can't stand) {_CLAUSE}",
          "I hate olives.", "olives", "Do I hate olives?"),
     Rule(t.DISLIKE, "like love enjoy", r"i (?:really |also |still )?(?:don't|do not|dont|didn't)(?: really| even)? "
          r"(?:like|love|enjoy) {w}(?:" + _ANY + r")?(?=[.,;!?\n]|$)", "I don't like olives any more.", "olives",
@@ -88,8 +103,6 @@ RULES: tuple[Rule, ...] = (
          "I no longer like jazz.", "jazz", "I no longer like jazz.", ends=True),
     Rule(t.LIKE, "fan", rf"{_AM} (?:not|no longer) (?:really )?a (?:big |huge )?fan of {{v}}", "I'm not a fan of jazz.",
          "jazz", "I'm not a fan of jazz.", ends=True),
-    Rule(t.LIKE, "forget", r"forget that i (?:like|love|enjoy) {v}", "Forget that I like jazz.", "jazz",
-         "Forget that I like jazz.", ends=True),
     Rule(t.DISLIKE, "hate dislike mind", r"i (?:don't|do not|no longer) (?:hate|dislike|mind) {w}(?:" + _ANY + r")?"
          r"(?=[.,;!?\n]|$)", "I don't hate olives any more.", "olives", "I don't hate olives.", ends=True),
     Rule(t.DIET, "vegetarian vegan pescatarian pescetarian flexitarian omnivore meat carnivore",
@@ -116,6 +129,7 @@ RULES: tuple[Rule, ...] = (
          "I'm not allergic to nuts any more.", "nuts", "I'm not allergic to nuts.", ends=True),
     Rule(t.HOME, "live", rf"{_I} (?:now |currently |actually |still |both |all )?live in (?:the city of )?{{v}}",
          "I live in Paris with my cat.", "Paris", "If I lived in Paris I would smile."),
+    Rule(t.HOME, "live", rf"{_ENGAGED} (?:now )?live in {{v}}", "I work at Arup and live in Rome.", "Rome", "We dined and live in Rome."),
     Rule(t.HOME, "living based", rf"{_AM} (?:now |currently )?(?:living|based) in {{v}}", "I'm based in Oslo.", "Oslo",
          "I'm not based in Oslo."),
     Rule(t.HOME, "moved relocated", rf"(?:{_I}|i've|we've|i have) (?:just |recently |finally )?(?:moved|relocated) to {{v}}",
@@ -143,7 +157,9 @@ RULES: tuple[Rule, ...] = (
          "I'm not a nurse.", ends=True),
     Rule(t.EMPLOYER, "work working", rf"(?:i (?:now |currently )?work|{_AM} (?:now )?working) (?:at|for) {{v}}",
          "I work at Acme as a clerk.", "Acme", "I work at night."),
-    Rule(t.EMPLOYER, "work left quit", rf"(?:i (?:don't|do not|no longer) work (?:at|for)|i left|i quit) {{w}}(?:{_ANY})?"
+    Rule(t.EMPLOYER, "work", rf"{_ENGAGED} (?:now )?work (?:at|for) {{v}}", "I live in Rome and work at Arup.", "Arup",
+         "My sons live in Rome and work at Arup."),
+    Rule(t.EMPLOYER, "work left quit resigned", rf"(?:i (?:don't|do not|no longer) work (?:at|for)|i(?:'ve)? (?:just |recently )?(?:left|quit|resigned from)(?: (?:my )?(?:old )?(?:job|position|working|work) (?:at|with|for))?+) {{w}}(?:{_ANY})?"
          r"(?=[.,;!\n]|$)", "I don't work at Acme any more.", "Acme", "I no longer work at Acme.", ends=True),
     Rule(t.STUDIES, "study studying major majoring", rf"(?:i study|{_AM} studying|i(?:'m| am)? major(?:ing)? in) {{w}}(?= (?:at|in|with|and|but)\b|[.,;!?\n]|$)",
          "I study physics at MIT.", "physics", "I don't study physics."),
@@ -170,18 +186,16 @@ RULES: tuple[Rule, ...] = (
          rf"my {_ANIMAL}(?:'s name)?(?: is|'s| is called| is named|,)? (?:called |named )?{{name}}{_ALIVE}", "My dog is called Rex.",
          "Rex", "My dog likes Rex."),
     Rule(t.PET, "dog cat puppy kitten horse parrot rabbit bunny hamster guinea turtle tortoise bird snake fish pet",
-         rf"{_I} (?:have|got|adopted|own) (?:an?|another) (?:\w+ )?{_ANIMAL},? (?:called|named) {{name}}", "I have a cat named Tom.",
+         rf"{_I} (?:now |just |also |recently )?(?:have|got|adopted|own) (?:an?|another) (?:\w+ )?{_ANIMAL},? (?:called|named) {{name}}", "I now have a cat named Tom.",
          "Tom", "She has a cat named Tom."),
-    Rule(t.PET_KIND, "dog cat horse parrot rabbit hamster turtle dogs cats", r"i have (?P<v>(?:an?|\w+) (?:dog|cat|horse"
-         r"|parrot|rabbit|hamster|turtle)s?)\b(?! (?:allergy|person))", "I have two cats.", "two cats",
-         "I don't have a dog."),
+    Rule(t.PET_KIND, "dog cat horse parrot rabbit hamster turtle dogs cats", r"i have (?:an? )?+(?!no |hot |my |your )(?P<v>(?:\w+ )?(?:dog|cat|horse"
+         r"|parrot|rabbit|hamster|turtle)s?)\b(?! (?:allergy|person))", "I have a dog.", "dog",
+         "I have no dog."),
     Rule(t.PET, "dog cat horse parrot rabbit hamster turtle", rf"i (?:don't|do not|no longer) have (?:an? |my |the )?{_ANIMAL}"
          rf"(?:{_ANY})?", "I don't have a dog any more.", "", "I don't have a dog.", ends=True),
     Rule(t.PET_KIND, "dog cat horse parrot rabbit hamster turtle", r"i (?:don't|do not|no longer) have (?:an? |my |the )?"
          r"(?P<v>dog|cat|horse|parrot|rabbit|hamster|turtle)", "I no longer have a dog.", "dog", "I have no dog.",
          ends=True),
-    Rule(t.PET, "died passed away", rf"my {_ANIMAL} (?P<v>(?-i:[A-Z])\w+) (?:just |sadly |recently )?(?:died|passed away)",
-         "My dog Rex died.", "Rex", "My dog Rex passed away.", ends=True),
     Rule(t.CONDITION, "have diagnosed suffer", rf"(?:i (?:have|suffer from)|i was diagnosed with|i've got) {_ILL}",
          "I have asthma.", "asthma", "I don't have asthma."),
     Rule(t.CONDITION, "diabetic asthmatic epileptic autistic pregnant dyslexic",

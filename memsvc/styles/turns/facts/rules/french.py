@@ -2,6 +2,7 @@
 
 from memsvc.core.facts import Tier
 from memsvc.styles.turns.facts.rules import topics as t
+from memsvc.styles.turns.facts.rules.forgotten import IN_FRENCH
 from memsvc.styles.turns.facts.rules.rule import Language, Rule
 
 # fmt: off
@@ -38,7 +39,6 @@ FRENCH = Language(
              "Ma couleur préférée est le bleu.", "le bleu", "Quelle est ma couleur préférée ?"),
         Rule(t.LIKE, "aime adore", r"j'(?:aime|adore) (?!pas\b|plus\b)(?:beaucoup |bien |vraiment |aussi )*(?!pas\b|plus\b){v}", "J'adore le jazz.", "le jazz",
              "Je n'aime pas le jazz."),
-        Rule(t.LIKE, "oublie", r"oublie que j'(?:aime|adore) {v}", "Oublie que j'aime le jazz.", "le jazz", "Oublie que j'aime le jazz.", ends=True),
         Rule(t.DISLIKE, "aime", r"je n'aime (?:pas|plus|pas du tout|pas trop) (?!que\b){v}", "Je n'aime plus le jazz.", "le jazz",
              "Tu n'aimes plus le jazz."),
         Rule(t.DISLIKE, "déteste", r"je déteste {v}", "Je déteste les olives.", "les olives", "Il déteste les olives."),
@@ -82,6 +82,8 @@ FRENCH = Language(
              rf"(?:ma|mon) (?:petite? |grande? )?{_KIN},? (?:s'appelle |se nomme |est )?{{name}}", "Ma fille Ana arrive.", "Ana", "Sa fille Ana arrive."),
         Rule(t.PET, "chien chienne chat chatte cheval perroquet lapin hamster tortue oiseau",
              rf"(?:ma|mon) {_ANIMAL},? (?:s'appelle |se nomme |est )?{{name}}", "Mon chien s'appelle Rex.", "Rex", "Son chien s'appelle Rex."),
+        Rule(t.PET, "chien chienne chat chatte cheval perroquet lapin hamster tortue oiseau",
+             rf"(?:j'ai|nous avons) (?:maintenant )?une? {_ANIMAL},? (?:qui s'appelle|nommée?|appelée?) {{name}}", "J'ai un chien nommé Rex.", "Rex", "Il a un chien nommé Rex."),
         Rule(t.PET, "chien chat cheval perroquet lapin hamster tortue", rf"je n'ai (?:pas|plus) (?:de |d'){_ANIMAL}", "Je n'ai plus de chien.", "",
              "Je n'ai pas de chien.", ends=True),
         Rule(t.CONDITION, "diabétique asthmatique épileptique enceinte", r"je suis {still}(?P<v>diabétique|asthmatique|épileptique|enceinte)\b".replace("{still}", _STILL),
@@ -119,6 +121,7 @@ FRENCH = Language(
         Rule(t.EDITOR, "vim neovim emacs code pycharm", r"j'utilise (?P<v>(?:neo)?vim|emacs|vs ?code|pycharm)\b", "J'utilise Emacs.", "Emacs", "Je n'utilise pas Emacs."),
         Rule(t.INDENTATION, "tabulations espaces tabs", r"j'utilise (?:des |les )?(?P<v>tabulations|tabs|espaces)\b", "J'utilise des tabulations.", "tabulations",
              "Utilises-tu des tabulations ?"),
+        *IN_FRENCH,
     ),
     bars=r"\b(?:si|s'il|sauf si|imagine|imaginons|supposons|serait|serais|aurais|voudrais|dit|disait|dis|demande|demandait|croit|pense que tu|prétend|écrit|écrivait|raconte"
     r"|chanson|poème|roman|traduis|traduction|rôle|personnage|exemple|rêve|quand|comment|oublie)\b",

@@ -2,6 +2,7 @@
 
 from memsvc.core.facts import Tier
 from memsvc.styles.turns.facts.rules import topics as t
+from memsvc.styles.turns.facts.rules.forgotten import IN_GERMAN
 from memsvc.styles.turns.facts.rules.rule import Language, Rule
 
 # fmt: off
@@ -18,6 +19,7 @@ _WORKER = (
     r"|manager|analyst|berater|professor|apotheker|therapeut|psychologe|psychologin|übersetzer|kellner|programmierer"
     r"|krankenpfleger|pfleger|krankenschwester|polizist|tischler|rentner)(?:in)?)\b"
 )
+_DO = r"(?:esse|trinke|höre|lese|spiele|koche|tanze|male|schaue|backe)"
 _DAY = r"(?:morgen|übermorgen|nächste woche|(?:am|diesen|nächsten) (?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag))"
 _PLANNED = r"(?:fliege|fahre|reise|gehe|treffe|muss|habe|will|werde|ziehe|beginne|besuche|starte|mache)"
 
@@ -46,8 +48,10 @@ GERMAN = Language(
              "Ist meine Lieblingsfarbe Blau?"),
         Rule(t.LIKE, "mag liebe", r"ich (?:mag|liebe) (?:sehr |wirklich |besonders )?(?!kein|nicht|lieber)(?!\w+ nicht(?: mehr)?\b){v}",
              "Ich mag Jazz.", "Jazz", "Ich mag keinen Jazz."),
-        Rule(t.LIKE, "gern gerne", r"ich (?P<v>(?:esse|trinke|höre|lese|spiele|koche|schwimme|wandere|tanze|male|reise)(?: [\w]+)?)"
-             r" (?:sehr )?gerne?\b", "Ich höre Jazz gern.", "höre Jazz", "Ich höre Jazz nicht gern."),
+        Rule(t.LIKE, "gern gerne", rf"ich {_DO} (?:sehr |auch |besonders )?gerne? (?:viel |mal |auch )*+(?!nicht\b|in\b|im\b|mit\b|bei\b|am\b|zu\b|auf\b|morgens\b|abends\b|allein\b|zusammen\b){{v}}",
+             "Ich trinke gern Tee.", "Tee", "Ich trinke nicht gern Tee."),
+        Rule(t.LIKE, "gern gerne", rf"ich {_DO} (?!nicht\b|sehr\b|auch\b|gern)(?P<v>[\wäöüß-]+(?: (?!nicht\b)[\wäöüß-]+)?) (?:sehr )?gerne?(?=[.,;!\n]|$)", "Ich höre Jazz gern.", "Jazz",
+             "Ich höre Jazz nicht gern."),
         Rule(t.DISLIKE, "mag hasse", r"ich (?:hasse|mag keine?n?) (?![^.,;!?\n]{0,60} nicht\b){v}", "Ich mag keine Oliven.", "Oliven",
              "Magst du keine Oliven?"),
         Rule(t.DISLIKE, "mag", r"ich mag {w} (?:gar |überhaupt )?nicht(?: mehr)?(?=[.,;!\n]|$)", "Ich mag Oliven nicht mehr.",
@@ -100,6 +104,9 @@ GERMAN = Language(
              "Ich habe mich von meiner Frau getrennt.", ends=True),
         Rule(t.PET, "hund hündin katze kater pferd papagei kaninchen hase hamster schildkröte vogel wellensittich",
              rf"meine? {_ANIMAL} (?:heißt |heisst |namens )?{{name}}", "Mein Hund heißt Rex.", "Rex", "Sein Hund heißt Rex."),
+        Rule(t.PET, "hund hündin katze kater pferd papagei kaninchen hase hamster schildkröte vogel wellensittich",
+             rf"(?:ich habe|wir haben) (?:jetzt |nun |auch )*eine?n? (?:\w+ )?{_ANIMAL},? (?:namens|mit (?:dem )?namen|de[rn]|die|das) {{name}}",
+             "Ich habe einen Hund namens Bruno.", "Bruno", "Er hat einen Hund namens Bruno."),
         Rule(t.PET, "hund hündin katze kater pferd papagei kaninchen hase hamster schildkröte vogel",
              rf"ich habe keine?n? {_ANIMAL}(?: mehr)?", "Ich habe keinen Hund mehr.", "", "Ich habe keinen Hund.", ends=True),
         Rule(t.LANGUAGE, "spreche", r"ich spreche (?:fließend |auch |etwas )?(?!nicht|kein)(?P<v>(?-i:[A-ZÄÖÜ])\w+(?:(?:, | und )(?-i:[A-ZÄÖÜ])\w+)*)",
@@ -149,7 +156,7 @@ GERMAN = Language(
              "Nutzt du Tabs?"),
         Rule(t.EDITOR, "vim neovim emacs code pycharm", r"ich (?:nutze|benutze|verwende) (?P<v>(?:neo)?vim|emacs|vs ?code|pycharm)\b",
              "Ich benutze Emacs.", "Emacs", "Ich benutze kein Emacs."),
-        Rule(t.LIKE, "vergiss", r"vergiss,? dass ich {w} mag", "Vergiss, dass ich Jazz mag.", "Jazz", "Vergiss, dass ich Jazz mag.", ends=True),
+        *IN_GERMAN,
     ),
     bars=r"\b(?:wenn|falls|ob|würde|würden|wäre|hätte|könnte|angenommen|stell dir vor|sagt|sagte|sagten|sagst|fragt|fragte|meint|meinte|glaubt"
     r"|denkt|schrieb|schreibt|erzählte|behauptet|lied|gedicht|roman|übersetze|übersetzung|rolle|rollenspiel|beispiel|traum|vergiss)\b",

@@ -14,11 +14,19 @@ _SPACE = re.compile(r"(?P<kept>\\.|\[(?:\\.|[^\]\\])*\]| [?*])| ")
 _SPACES = r"[ \t]{1,8}"
 """A space in a pattern, outside of sets of characters, is any run of them."""
 
+ABBREVIATED = "".join(
+    rf"(?<!\b{word})" for word in ("dr", "mr", "mrs", "ms", "st", "prof", r"e\.g", r"i\.e", "nr", r"z\.b")
+)
+"""What is not before a full stop that ends something: the full stop behind an abbreviation does not."""
+
+POINT = rf"(?:\.(?!\s|$)|(?!{ABBREVIATED}\.)\.)"
+"""A full stop within a value."""
+
 _MACROS = {
-    "{v}": rf"(?P<v>(?:[^{STOPS}.]|\.(?!\s|$)){{1,200}})",
-    "{w}": rf"(?P<v>(?:[^{STOPS}.]|\.(?!\s|$)){{1,100}}?)",
-    "{list}": r"(?P<v>(?:[^;!?。！？；…\n.]|\.(?!\s|$)){1,200})",
-    "{name}": r"(?P<v>(?-i:[^\W\d_a-zß-öø-ÿ])[\w'-]{0,40}(?: (?-i:[^\W\d_a-zß-öø-ÿ])[\w'-]{0,40}){0,3})",
+    "{v}": rf"(?P<v>(?:[^{STOPS}.]|{POINT}){{1,200}})",
+    "{w}": rf"(?P<v>(?:[^{STOPS}.]|{POINT}){{1,100}}?)",
+    "{list}": rf"(?P<v>(?:[^;!?。！？；…\n.]|{POINT}){{1,200}})",
+    "{name}": r"(?P<v>(?:(?:dr|mrs?|ms|prof|st)\. )?(?-i:[^\W\d_a-zß-öø-ÿ])[\w'-]{0,40}(?: (?-i:[^\W\d_a-zß-öø-ÿ])[\w'-]{0,40}){0,3})",
 }
 
 

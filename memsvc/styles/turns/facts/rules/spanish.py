@@ -2,6 +2,7 @@
 
 from memsvc.core.facts import Tier
 from memsvc.styles.turns.facts.rules import topics as t
+from memsvc.styles.turns.facts.rules.forgotten import IN_SPANISH
 from memsvc.styles.turns.facts.rules.rule import Language, Rule
 
 # fmt: off
@@ -37,7 +38,6 @@ SPANISH = Language(
         Rule(t.FAVOURITE, "favorito favorita", r"mi (?P<k>[^\W\d_]+) favorit[oa] es {v}", "Mi color favorito es el azul.", "el azul", "¿Cuál es mi color favorito?"),
         Rule(t.LIKE, "gusta gustan encanta encantan", r"(?:a mí )?me (?:gustan?|encantan?) (?:mucho |muchísimo )?{v}", "Me gusta el jazz.", "el jazz",
              "No me gusta el jazz."),
-        Rule(t.LIKE, "olvida", r"olvida que me (?:gustan?|encantan?) {v}", "Olvida que me gusta el jazz.", "el jazz", "Olvida que me gusta el jazz.", ends=True),
         Rule(t.DISLIKE, "gusta gustan", rf"(?:a mí )?{_NO} me (?:gustan?|encantan?) (?:nada )?{{v}}", "Ya no me gusta el jazz.", "el jazz", "No te gusta el jazz."),
         Rule(t.DISLIKE, "odio detesto", rf"{_I}(?:odio|detesto) {{v}}", "Odio las aceitunas.", "las aceitunas", "Ella odia las aceitunas."),
         Rule(t.DISLIKE, "odio detesto", rf"{_I}{_NO} (?:odio|detesto) {{v}}", "Ya no odio las aceitunas.", "las aceitunas", "Ya no odio las aceitunas.", ends=True),
@@ -69,6 +69,8 @@ SPANISH = Language(
              "Mi esposa se llama Ana.", "Ana", "Su esposa se llama Ana."),
         Rule(t.KIN, "hija hijo hermano hermana bebé prima primo sobrina sobrino amigo amiga compañero", rf"mi (?:pequeñ[oa] )?{_KIN}(?: mayor| menor)?,? (?:se llama |es )?{{name}}",
              "Mi hija Ana viene.", "Ana", "Su hija Ana viene."),
+        Rule(t.PET, "perro perra gato gata caballo loro conejo hámster tortuga pájaro",
+             rf"{_I}(?:tengo|tenemos) (?:ahora )?una? {_ANIMAL},? (?:que se llama|llamad[oa]) {{name}}", "Tengo un perro llamado Rex.", "Rex", "Ella tiene un perro llamado Rex."),
         Rule(t.PET, "perro perra gato gata caballo loro conejo hámster tortuga pájaro", rf"mi {_ANIMAL},? (?:se llama |es )?{{name}}", "Mi perro se llama Rex.", "Rex",
              "Tu perro se llama Rex."),
         Rule(t.PET, "perro gato caballo loro conejo hámster tortuga", rf"{_I}{_NO} tengo (?:una? )?{_ANIMAL}", "Ya no tengo perro.", "", "No tengo perro.", ends=True),
@@ -101,6 +103,7 @@ SPANISH = Language(
         Rule(t.EMOJI, "emojis", r"(?:no uses|sin|no utilices) emojis", "No uses emojis.", "no emojis", "Usas emojis.", fixed="no emojis"),
         Rule(t.EDITOR, "vim neovim emacs code pycharm", rf"{_I}(?:uso|utilizo) (?P<v>(?:neo)?vim|emacs|vs ?code|pycharm)\b", "Uso Emacs.", "Emacs", "No uso Emacs."),
         Rule(t.INDENTATION, "tabuladores espacios tabs", rf"{_I}(?:uso|utilizo) (?P<v>tabuladores|tabs|espacios)\b", "Uso tabuladores.", "tabuladores", "¿Usas tabuladores?"),
+        *IN_SPANISH,
     ),
     bars=r"\b(?:si|cuando|ojalá|imagina|imagínate|supongamos|sería|tendría|habría|dice|dijo|decía|dicen|pregunta|preguntó|cree|piensa que|escribió|cuenta|canción|poema|novela|traduce"
     r"|traducción|personaje|ejemplo|sueño|cómo|dónde|qué|cuál|olvida)\b|¿",

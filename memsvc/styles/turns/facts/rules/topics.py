@@ -4,7 +4,7 @@ from memsvc.core.facts import Tier
 from memsvc.styles.turns.facts.rules.rule import Topic
 
 NAME = Topic("user_name", "name", Tier.L0, 0.95, "name", "name called who am i", shape="name")
-NICKNAME = Topic("user_nickname", "nickname", Tier.L0, 0.92, "nickname", "call me name called", shape="name")
+NICKNAME = Topic("user_nickname", "nickname", Tier.L0, 0.92, "nickname", "nickname call called name", shape="name")
 AGE = Topic("user_age", "age", Tier.L0, 0.9, "age", "old years age")
 BIRTHDAY = Topic("user_birthday", "birthday", Tier.L0, 0.92, "birthday", "birthday born date of birth")
 PREFERENCE = Topic("user_preference", "preference", Tier.L0, 0.92, "prefer", "prefer favourite favorite better")
@@ -24,21 +24,21 @@ FOOD_RULE = Topic("user_food_rule", "food rule", Tier.L0, 0.9, "food", "diet eat
 ALLERGY = Topic(
     "user_allergy", "allergy", Tier.L0, 0.93, "allergy", "allergy allergic intolerant food", many=True, shape="list"
 )
-HOME = Topic("user_home", "home", Tier.L0, 0.92, "home", "live home city address moved where", shape="proper")
-ORIGIN = Topic("user_origin", "origin", Tier.L0, 0.88, "origin", "from origin country where", shape="proper")
+HOME = Topic("user_home", "home", Tier.L0, 0.92, "home", "live home city address moved", shape="proper")
+ORIGIN = Topic("user_origin", "origin", Tier.L0, 0.88, "origin", "from origin country", shape="proper")
 BIRTHPLACE = Topic("user_birthplace", "birthplace", Tier.L0, 0.92, "birthplace", "born birthplace", shape="proper")
 TIMEZONE = Topic("user_timezone", "time zone", Tier.L0, 0.92, "timezone", "timezone time zone", shape="proper")
-JOB = Topic("user_job", "job", Tier.L0, 0.9, "job", "job work profession occupation do for a living")
+JOB = Topic("user_job", "job", Tier.L0, 0.9, "job", "job work profession occupation")
 EMPLOYER = Topic("user_employer", "employer", Tier.L0, 0.9, "employer", "work company employer job", shape="proper")
 STUDIES = Topic("user_studies", "studies", Tier.L0, 0.88, "studies", "study studies university major degree")
-FAMILY = Topic("user_family", "family", Tier.L0, 0.92, "family", "family name called", shape="name")
+FAMILY = Topic("user_family", "family", Tier.L0, 0.92, "family", "family", shape="name")
 CHILDREN = Topic("user_children", "children", Tier.L0, 0.88, "children", "children kids how many")
-KIN = Topic("user_kin", "family", Tier.L0, 0.92, "kin", "family name called", many=True, shape="name")
+KIN = Topic("user_kin", "family", Tier.L0, 0.92, "kin", "family", many=True, shape="name")
 RELATIONSHIP = Topic(
     "user_relationship", "relationship", Tier.L0, 0.9, "relationship", "married single relationship status"
 )
-PET = Topic("user_pet", "pet", Tier.L0, 0.92, "pet", "pet animal name called", many=True, shape="name")
-PET_KIND = Topic("user_pet_kind", "pet", Tier.L0, 0.88, "pet-kind", "pet animal have", many=True)
+PET = Topic("user_pet", "pet", Tier.L0, 0.92, "pet", "pet animal", many=True, shape="name")
+PET_KIND = Topic("user_pet_kind", "pet", Tier.L0, 0.88, "pet-kind", "pet animal", many=True)
 CONDITION = Topic(
     "user_condition", "health condition", Tier.L0, 0.9, "condition", "health condition illness", many=True
 )
@@ -47,7 +47,7 @@ MEDICATION = Topic(
 )
 LANGUAGE = Topic("user_language", "language", Tier.L0, 0.88, "language", "language speak", many=True, shape="list")
 HOBBY = Topic("user_hobby", "hobby", Tier.L0, 0.88, "hobby", "hobby free time fun", many=True, shape="list")
-POSSESSION = Topic("user_possession", "possession", Tier.L0, 0.85, "possession", "own have drive use")
+POSSESSION = Topic("user_possession", "possession", Tier.L0, 0.85, "possession", "own drive")
 GOAL = Topic("user_goal", "goal", Tier.L0, 0.82, "goal", "goal plan want dream", many=True)
 PLAN = Topic("user_plan", "plan", Tier.L2, 0.8, "plan", "plan when going date", many=True)
 REMINDER = Topic("user_reminder", "reminder", Tier.L2, 0.85, "reminder", "remind reminder task todo", many=True)
