@@ -105,3 +105,11 @@ class UnusableAnswerError(MemsvcError):
 def invalid(message: str, *, recovery: str | None = None) -> MemsvcError:
     """The error for an argument that can never be right, however often it is sent."""
     return MemsvcError(Code.INVALID_ARGUMENT, message, recovery=recovery)
+
+
+class SettingsError(Exception):
+    """The settings cannot be used: one line a problem, each with the key's full path and what is allowed there."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems

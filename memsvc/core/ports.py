@@ -74,20 +74,23 @@ class Llm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A passage of a file that answers a question, with the bytes of the file that it is."""
+    """A passage of a file that answers a question, with the bytes of the file that it is, and when that was last
+    written."""
 
     path: str
     start_bytes: int
     end_bytes: int
     text: str
     score: float
+    updated_at: datetime
 
 
 class Passages(Protocol):
-    """Finds passages of the files that callers keep in a project."""
+    """Finds passages of the files of one kind in a project: those of callers, or those that a style keeps."""
 
-    async def __call__(self, scope: Scope, question: str, limit: int) -> Sequence[Cited]:
-        """The best passages for a question, best first; none for a blank one."""
+    async def __call__(self, scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[Cited]:
+        """The best passages for a question, best first; none for a blank one. Of files that are somebody's, only those
+        of this user."""
         ...
 
 

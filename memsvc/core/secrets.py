@@ -1,4 +1,5 @@
-"""What looks like a secret in a text: passwords, keys, tokens, card numbers. None of it is for a model to read."""
+"""What looks like a secret in a text: passwords, keys, tokens, card numbers. None of it is for a model to read or for a
+fact to hold."""
 
 import re
 from typing import Final
@@ -8,11 +9,21 @@ MASK: Final = "[secret]"
 _WORDS: Final = (
     r"pass[ _-]?(?:word|wd|code|phrase)s?|pwd|secret(?:[ _-]key)?|(?:api|access|private|licen[cs]e)[ _-]?key"
     r"|(?:access|auth|bearer|refresh|session)[ _-]?token|credentials?|cv[vc]2?|pin(?:[ _-](?:code|number))?"
-    r"|passwort|kennwort|mot de passe|contraseña|senha|parola|wachtwoord"
-    r"|пароль|密码|密碼|口令|パスワード|暗証番号|비밀번호"
+    r"|passwort|kennwort|geheimzahl|mot de passe|code secret|contraseña|senha|parola|wachtwoord|пароль"
+)
+_UNSPACED: Final = r"密码|密碼|口令|パスワード|暗証番号|秘密鍵|비밀번호"
+"""What a secret is called where it is told: "my password is"."""
+_NEAR: Final = (
+    r"[a-z]+pass(?:word|code|phrase)s?|secrets?|tokens?|otp|2fa|ssn|security code|iban|(?:credit|debit) card"
+    r"|card number|kreditkarten?(?:nummer)?|carte bancaire|tarjeta|clave"
+)
+_UNSPACED_NEAR: Final = r"银行卡|信用卡|身份证|クレジットカード"
+"""What is also said where nothing is told, so that it is not masked; no fact is made of it all the same."""
+_SPOKEN_OF: Final = re.compile(
+    rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_NEAR})(?![A-Za-z])|{_UNSPACED}|{_UNSPACED_NEAR}", re.IGNORECASE
 )
 _NAMED: Final = re.compile(
-    rf"(?<![A-Za-z0-9])(?:{_WORDS})(?![A-Za-z0-9])[\"'”’]?"
+    rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_UNSPACED})(?![A-Za-z0-9])[\"'”’]?"
     r"\s{0,4}(?::|=|：|\bis\b|\bare\b|\bist\b|\best\b|\bes\b|\bé\b|\bè\b|\bто\b|это|[-—–]|是|为|為|は|은|는)"
     r"\s{0,4}(?P<secret>[\"'“‘`]?[^\s,;，。、]{3,512})",
     re.IGNORECASE,
@@ -31,6 +42,8 @@ _TOKENS: Final = re.compile(
     re.VERBOSE,
 )
 _ADDRESS: Final = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,200}:(?P<secret>[^\s/@]{1,200})@", re.IGNORECASE)
+_NUMBERS: Final = re.compile(r"\b[A-Fa-f0-9]{32,}\b|\b\d{3}-\d{2}-\d{4}\b|\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,}")
+_LONG: Final = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}")
 _CARD: Final = re.compile(r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d){9,15}(?![\w-])")
 
 
@@ -39,6 +52,13 @@ def masked(text: str) -> str:
     for pattern in (_TOKENS, _ADDRESS, _NAMED):
         text = pattern.sub(_mask, text)
     return _CARD.sub(lambda match: MASK if _is_card(match[0]) else match[0], text)
+
+
+def is_secret(value: str, around: str) -> bool:
+    """Whether a value is such that it must not be kept as a fact, by itself or by the words that it was said in."""
+    if _SPOKEN_OF.search(around) or _SPOKEN_OF.search(value) or _NUMBERS.search(value) or masked(value) != value:
+        return True
+    return any(_looks_random(word) for word in _LONG.findall(value))
 
 
 def _mask(match: re.Match[str]) -> str:
@@ -53,3 +73,10 @@ def _is_card(text: str) -> bool:
     digits = [int(character) for character in text if character.isdigit()]
     doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
+
+
+def _looks_random(word: str) -> bool:
+    """Whether letters of both cases and several digits stand in one word, as in keys and seldom in names."""
+    kinds = (str.isdigit, str.isupper, str.islower)
+    mixed = all(any(map(kind, word)) for kind in kinds)
+    return mixed and "@" not in word and sum(map(str.isdigit, word)) > 2

@@ -1,13 +1,16 @@
 """How a style publishes what it can do: a tool is data, and every surface is a skin over the catalogue of tools."""
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.happenings import Happenings
 from memsvc.core.paths import check_project
 from memsvc.core.ports import Passages
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
@@ -75,6 +78,16 @@ class Outcome:
     text: str
     error: MemsvcError | None = None
 
+    def told(self, member: str | None) -> str:
+        """The text that a client gets beside the object: all of it as JSON, or that `member` of the body alone, as JSON
+        unless it is a string, and of an error its message alone."""
+        if member is None:
+            return self.text
+        if self.error is not None:
+            return self.error.message
+        value = self.body[member]
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
 
 class Calls(Protocol):
     """The tools as the caller of one of them may use them. Every call is found, permitted, limited, logged and counted
@@ -98,13 +111,45 @@ class Composed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """How what a tool answers is read under a URI: `template` (RFC 6570, simple variables) names arguments of the tool,
+    which takes no others but the project, given as `?project=NAME`; the text is the member `text` of the result."""
+
+    template: str
+    name: str
+    title: str
+    description: str
+    text: str
+    mime_type: str = "text/plain"
+
+    def uri(self, **values: str) -> str:
+        """The URI of one resource, the same for the same values however a client wrote it."""
+        return self.template.format(**{name: quote(value, safe="") for name, value in values.items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A message for a model that shows what a tool answers. `arguments` are those of the tool that a client may give;
+    `text` makes the message from the result."""
+
+    name: str
+    title: str
+    description: str
+    tool: str
+    arguments: tuple[str, ...]
+    text: Callable[[dict[str, Any]], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """One thing that a caller can do.
 
     `logged` names the string arguments that the call log may keep as they are (identifiers and paths); every other
     string is content and leaves only its length behind. `counter` and `duration_ms` name the metrics of this tool
     beyond those that every tool has. `spans_projects` lets the project be `*`: all that the caller may touch.
-    With `plain_text` the text content is the `text` member of the result, or the message of the error, instead of JSON.
+    With `told_as` the text content is that member of the result, or the message of the error, instead of JSON. With
+    `protocol_errors` an error is one of the protocol (JSON-RPC), as clients of an older server of these tools expect,
+    with its details as data. `resource` is the URI under which the answer can be read.
     """
 
     name: str
@@ -121,7 +166,9 @@ class Tool:
     counter: str | None = None
     duration_ms: str | None = None
     spans_projects: bool = False
-    plain_text: bool = False
+    told_as: str | None = None
+    protocol_errors: bool = False
+    resource: Resource | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,12 +235,14 @@ class FileContent(Protocol):
 @dataclass(frozen=True, slots=True)
 class Published:
     """What a style can do: what callers may ask of it, what follows, and, if it keeps files, those as bytes and as
-    passages."""
+    passages. `prompts` show what its tools answer; `happenings` are told as they happen."""
 
     tools: list[Tool]
     jobs: list[Job]
     content: FileContent | None = None
     passages: Passages | None = None
+    prompts: tuple[Prompt, ...] = ()
+    happenings: Happenings | None = None
 
 
 EntryType = Literal["FILE", "DIRECTORY"]

@@ -165,10 +165,12 @@ def same_value(held: Any, wanted: Any) -> bool:
 
 
 async def begin_again(tx: Tx, session: str) -> None:
-    """Let what was made of a session's entries, by their numbers, be made of them once more."""
+    """Let what was made of a session's entries, by their numbers, be made of them once more: its context is whole again
+    until the next compaction."""
     await tx.execute(
         """
-        UPDATE sessions SET consolidated_entry = 0, digested_entry = 0, extracted_entry = 0
+        UPDATE sessions SET consolidated_entry = 0, digested_entry = 0, extracted_entry = 0, context_start = 0,
+                            summary = NULL
         WHERE tenant = $1 AND project = $2 AND session = $3
         """,
         session,

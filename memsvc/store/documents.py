@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
-from memsvc.core.chunks import Chunk
+from memsvc.core.chunks import Chunk, chunks
 from memsvc.store import index
 from memsvc.store.database import Row, Tx
+from memsvc.store.files import File
 from memsvc.store.index import NewEntry, book_of
 
 ROLE = "document"
@@ -100,21 +102,51 @@ async def change(
         )
     await index.remove(tx, book_of(book), gone)
     if wanted:
-        entries = [
-            NewEntry(
-                ref=ref,
-                text=chunk.text,
-                cues=cues,
-                said_at=now,
-                role=ROLE,
-                stream=stream,
-                start=chunk.start,
-                size_bytes=len(chunk.text.encode()),
-            )
-            for (_, _, cues), chunk in wanted.items()
-        ]
+        entries = [_entry(ref, stream, chunk, cues, now) for (_, _, cues), chunk in wanted.items()]
         await index.add(tx, {book: entries}, segment_bits=SEGMENT_BITS)
     return bool(wanted)
+
+
+async def put(tx: Tx, book: str, file: File, text: str, *, title: str, now: datetime) -> bool:
+    """Let a file of this text, and of no other, be found. Whether any piece is new."""
+    ref = file.incarnation.hex
+    new = chunks(text.replace("\x00", " "))  # no text of the database holds a NUL
+    old = await pieces(tx, book, ref, most=PIECES_MAX)
+    return await change(tx, book, ref, file.stream, title=title, old=old, new=new, now=now)
+
+
+async def add(tx: Tx, book: str, made: Sequence[tuple[File, str, str]], *, now: datetime) -> None:
+    """Let several files that were made just now be found, each by its text and its title, in one round trip."""
+    entries = [
+        _entry(file.incarnation.hex, file.stream, chunk, _cues(title, chunk), now)
+        for file, text, title in made
+        for chunk in chunks(text.replace("\x00", " "))
+    ]
+    if entries:
+        await index.add(tx, {book: entries}, segment_bits=SEGMENT_BITS)
+
+
+async def stale(tx: Tx, book: str, *, begin: str, most: int) -> list[tuple[str, Piece]]:
+    """The next pieces whose file is live no more, or in another stream, by the names of their documents from one on;
+    the last document may have more."""
+    rows = await tx.fetch(
+        """
+        SELECT e.ref, e.entry, e.stream, e.start, e.start + e.size_bytes AS end, e.text, e.cues FROM entries AS e
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND role = 'document' AND ref >= $4 AND NOT EXISTS (
+            SELECT FROM files AS f WHERE f.tenant = $1 AND f.project = $2 AND f.incarnation = e.ref::uuid
+                AND f.stream = e.stream AND f.deleted_at IS NULL)
+        ORDER BY ref, start LIMIT $5
+        """,
+        book_of(book),
+        begin,
+        most,
+    )
+    return [(row["ref"], Piece(*list(row.values())[1:])) for row in rows]
+
+
+async def forget(tx: Tx, book: str, incarnation: UUID) -> None:
+    """Let a file be found no more."""
+    await remove(tx, book, await pieces(tx, book, incarnation.hex, most=PIECES_MAX))
 
 
 async def retitle(tx: Tx, book: str, ref: str, stream: int, *, title: str, now: datetime) -> bool:
@@ -127,6 +159,19 @@ async def retitle(tx: Tx, book: str, ref: str, stream: int, *, title: str, now: 
 async def remove(tx: Tx, book: str, gone: Sequence[Piece]) -> None:
     """Take pieces out of the index for good."""
     await index.remove(tx, book_of(book), {piece.entry: piece.indexed for piece in gone})
+
+
+def _entry(ref: str, stream: int, chunk: Chunk, cues: str, now: datetime) -> NewEntry:
+    return NewEntry(
+        ref=ref,
+        text=chunk.text,
+        cues=cues,
+        said_at=now,
+        role=ROLE,
+        stream=stream,
+        start=chunk.start,
+        size_bytes=len(chunk.text.encode()),
+    )
 
 
 def _cues(title: str, chunk: Chunk) -> str:

@@ -83,18 +83,25 @@ async def concerned(tx: Tx, books: Sequence[int], claims: Sequence[Claim]) -> li
     foreign = any(claim.evidence.origin in ("model", "import") for claim in claims)
     rows = await tx.fetch(
         f"""
-        SELECT book, {COLUMNS} FROM facts
-        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND state = ANY($4::text[])
-          AND (fact_id, key, slot) IN (SELECT * FROM unnest($5::text[], $6::text[], $7::text[]))
+        SELECT f.* FROM unnest($3::int8[]) AS b (book)
+        CROSS JOIN unnest($5::text[], $6::text[], $7::text[]) AS i (fact_id, key, slot) CROSS JOIN LATERAL (
+            SELECT book, {COLUMNS} FROM facts
+            WHERE tenant = $1 AND project = $2 AND book = b.book AND state = 'active'
+              AND fact_id = i.fact_id AND key = i.key AND slot = i.slot OFFSET 0) AS f
         UNION
-        SELECT book, {COLUMNS} FROM facts
-        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND state = 'active'
-          AND fact_id = ANY($8::text[])
-          AND EXISTS (SELECT FROM unnest($8::text[], $9::text[]) AS e (fact_id, key)
-                      WHERE e.fact_id = facts.fact_id AND e.key IN ('', facts.key))
+        SELECT f.* FROM unnest($3::int8[]) AS b (book)
+        CROSS JOIN unnest($8::text[], $9::text[]) AS e (fact_id, key) CROSS JOIN LATERAL (
+            SELECT book, {COLUMNS} FROM facts
+            WHERE tenant = $1 AND project = $2 AND book = b.book AND state = 'active'
+              AND fact_id = e.fact_id AND e.key IN ('', key) OFFSET 0) AS f
+        UNION
+        SELECT f.* FROM unnest($3::int8[]) AS b (book) CROSS JOIN LATERAL (
+            SELECT book, {COLUMNS} FROM facts
+            WHERE $4 AND tenant = $1 AND project = $2 AND book = b.book AND state = 'deleted'
+              AND (fact_id, key, slot) IN (SELECT * FROM unnest($5::text[], $6::text[], $7::text[])) OFFSET 0) AS f
         """,
         list(books),
-        ["active", "deleted"] if foreign else ["active"],
+        foreign,
         [identity[0] for identity in identities],
         [identity[1] for identity in identities],
         [identity[2] for identity in identities],

@@ -45,11 +45,14 @@ def book_of(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
 
 
-async def add(tx: Tx, additions: Mapping[str, Sequence[NewEntry]], *, segment_bits: int = 10) -> dict[str, int]:
+async def add(
+    tx: Tx, additions: Mapping[str, Sequence[NewEntry]], *, segment_bits: int = 10, fresh_max: int = FRESH_MAX
+) -> dict[str, int]:
     """Put entries at the end of books, which are made when missing; the number of the first by book, the others follow.
 
     A book made here spans 2 ** `segment_bits` entries with each of its postings: few for long texts, whose many terms
-    would each rewrite a long row. One round trip, and another for each book that has FRESH_MAX fresh entries by now.
+    would each rewrite a long row. One round trip, and another for each book that has `fresh_max` fresh entries by now:
+    every search looks through all terms of all of them, so of entries that have a thousand each only a few may wait.
     The books' rows are held until the transaction ends, so the numbers of a book have no gaps.
     """
     placed = [(book_of(name), at, entry) for name, entries in additions.items() for at, entry in enumerate(entries)]
@@ -87,7 +90,7 @@ async def add(tx: Tx, additions: Mapping[str, Sequence[NewEntry]], *, segment_bi
         segment_bits,
     )
     for row in rows:
-        if row["fresh"] >= FRESH_MAX:
+        if row["fresh"] >= fresh_max:
             await fold(tx, row["book"])
     return {row["name"]: row["first"] for row in rows}
 

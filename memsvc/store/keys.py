@@ -135,6 +135,38 @@ async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
     return _key(rows[0])
 
 
+async def rotate_key(database: Database, key_id: UUID, now: datetime, *, old_until: datetime) -> NewKey:
+    """A new key with all that another one opens and may; that one opens until `old_until`, if it opened so long.
+
+    One statement, so that there is never neither or, after the overlap, both. NOT_FOUND without such a key, CONFLICT
+    where it opens nothing any more.
+    """
+    text = KEY_PREFIX + secrets.token_urlsafe(32)
+    rows = await database.registry(
+        f"""
+        WITH old AS (
+            UPDATE api_keys SET expires_at = least(expires_at, $2)
+            WHERE key_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)
+            RETURNING tenant, label, permissions, projects, hidden_tools
+        )
+        INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools, created_at)
+        SELECT $4, $5, tenant, label, permissions, projects, hidden_tools, $3 FROM old RETURNING {_COLUMNS}
+        """,
+        key_id,
+        old_until,
+        now,
+        hash_key(text),
+        uuid4(),
+    )
+    if rows:
+        return NewKey(text, _key(rows[0]))
+    if not await database.registry("SELECT 1 FROM api_keys WHERE key_id = $1", key_id):
+        raise MemsvcError(Code.NOT_FOUND, "there is no such key")
+    raise MemsvcError(
+        Code.CONFLICT, "this key was revoked or has expired", recovery="make another with `memsvc key create --tenant`"
+    )
+
+
 async def adopt(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
     """The key, bound to an existing tenant's data from now on. NOT_FOUND when either was never seen."""
     if not await database.registry("SELECT tenant FROM tenants WHERE tenant = $1", tenant):

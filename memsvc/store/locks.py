@@ -2,7 +2,8 @@
 
 1. `session`: one writer of a session's memory at a time.
 2. `book`: one writer of a book that several sessions share, such as the facts about a user.
-3. `tree`: one creator, remover or mover of files in a project at a time. Appends to a file that exists need no lock
+3. `outline`: one writer of a tree of documents, such as the notebook of a project, at a time.
+4. `tree`: one creator, remover or mover of files in a project at a time. Appends to a file that exists need no lock
    but its row.
 
 Row locks come after them: file, book, job, project, usage. Whoever has to wait for a file's row must hold no book.
@@ -19,7 +20,7 @@ from memsvc.core.scope import Scope
 class Lock:
     """A lock within a scope."""
 
-    kind: Literal["session", "book", "tree"]
+    kind: Literal["session", "book", "outline", "tree"]
     name: str
 
     def key(self, scope: Scope) -> int:
@@ -37,6 +38,11 @@ def session_lock(session: str) -> Lock:
 def book_lock(name: str) -> Lock:
     """Held by whoever changes the facts of a book."""
     return Lock("book", name)
+
+
+def outline_lock(book: str) -> Lock:
+    """Held by whoever changes the documents of a book that make a tree, or how they link each other."""
+    return Lock("outline", book)
 
 
 TREE_LOCK = Lock("tree", "")

@@ -6,9 +6,11 @@ Then their blocks go in batches. Nothing that can be read changes in between.
 """
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+
+import orjson
 
 from memsvc.store.database import Tx
 from memsvc.store.files import BLOCK_BYTES
@@ -22,12 +24,19 @@ MERGE_BYTES = 16 * BLOCK_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """What is kept: of every file what it was at `cutoff` and later, of callers' files the `newest` past states too.
-    Files that were deleted before `gone_before` go, and until then keep their last state."""
+    """What is kept: of every file what it was at `cutoff` and later, of callers' files the `newest` past states too,
+    and of a style's as many as `newest_owned` has for it as their owner, or none. Files that were deleted before
+    `gone_before` go, and until then keep their last state."""
 
     cutoff: datetime
     newest: int
     gone_before: datetime
+    newest_owned: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def newest_by_owner(self) -> str:
+        """How many of the newest past states each owner's files keep, as JSON; callers are the owner ""."""
+        return orjson.dumps({**self.newest_owned, "": self.newest}).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +50,16 @@ class Due:
     indexed: bool
 
 
-# The oldest revision of a file `f` that is kept, NULL or no row for all of them; $4 is Keep.cutoff, $5 Keep.newest. It
-# is the older one of what was in force at the cutoff (a deleted file has nothing after its end) and the last of the
-# newest.
+# The oldest revision of a file `f` that is kept, NULL or no row for all of them; $4 is Keep.cutoff, $5 is
+# Keep.newest_by_owner. It is the older one of what was in force at the cutoff (a deleted file has nothing after its
+# end) and the last of the newest.
+_NEWEST = "coalesce(($5::text::jsonb ->> f.owner)::int, 0)"
 _KEPT_FROM = f"""
     SELECT CASE WHEN f.deleted_at <= $4 THEN counted.revision
                 WHEN dated.revision < counted.revision THEN dated.revision
                 WHEN dated.revision IS NOT NULL THEN counted.revision END AS revision
     FROM (
-        SELECT CASE WHEN f.deleted_at IS NULL THEN 1 + CASE f.owner WHEN '' THEN $5::int ELSE 0 END
-                    ELSE greatest(CASE f.owner WHEN '' THEN $5::int ELSE 0 END, 1) END AS most
+        SELECT CASE WHEN f.deleted_at IS NULL THEN 1 + {_NEWEST} ELSE greatest({_NEWEST}, 1) END AS most
         WHERE f.revision > 1 AND f.created_at <= $4
     ) AS newest LEFT JOIN LATERAL (
         SELECT state.revision FROM (
@@ -97,7 +106,7 @@ async def due(tx: Tx, keep: Keep, *, after: uuid.UUID, most: int) -> list[Due]:
         """,
         after,
         keep.cutoff,
-        keep.newest,
+        keep.newest_by_owner,
         keep.gone_before,
         most,
     )
@@ -150,7 +159,7 @@ async def hide_old(tx: Tx, incarnation: uuid.UUID, keep: Keep) -> None:
         """,
         incarnation,
         keep.cutoff,
-        keep.newest,
+        keep.newest_by_owner,
     )
 
 

@@ -58,11 +58,12 @@ async def read(tx: Tx, wanted: Wanted, *, now: datetime, as_of: datetime | None,
     )
     assert row is not None
     told = [Insight(**_dated(one, "made_at")) for one in row["insights"] or ()]
-    items = [_dated(one, "said_at") for one in row["items"] or ()]
+    columns = (row[name] or () for name in ("entry", "ref", "text", "role", "speaker", "said_at", "digest", "tokens"))
+    items = map(Text, *columns)
     return Recalled(
         [facts.fact_of(_dated(one, "valid_from", "valid_to", "expires_at")) for one in row["facts"] or ()],
         {Place(one.book, one.entry): one for one in told if as_of is None or one.made_at <= as_of},
-        {Place(one.pop("book"), one["entry"]): Text(**one) for one in items},
+        {Place(book, one.entry): one for book, one in zip(row["book"] or (), items, strict=True)},
     )
 
 
@@ -75,13 +76,15 @@ def _dated(fields: dict[str, Any], *moments: str) -> dict[str, Any]:
 _READ: Final = f"""
     WITH given AS (SELECT $3::int8[], $6::int4[], $4::timestamptz, $5::int8[])
     SELECT (SELECT jsonb_agg(to_jsonb(f)) FROM ({{facts}}) AS f) AS facts,
-           (SELECT jsonb_agg(to_jsonb(i)) FROM ({insights.STANDING_AT}) AS i) AS insights,
-           (SELECT jsonb_agg(to_jsonb(e)) FROM (
-                SELECT place.book, one.* FROM unnest($9::int8[], $10::int4[]) AS place (book, entry)
-                CROSS JOIN LATERAL (
-                    SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens FROM entries
-                    WHERE tenant = $1 AND project = $2 AND book = place.book AND entry = place.entry OFFSET 0
-                ) AS one) AS e) AS items
+           (SELECT jsonb_agg(to_jsonb(i)) FROM ({insights.STANDING_AT}) AS i) AS insights, items.*
+    FROM (
+        SELECT array_agg(place.book) AS book, array_agg(one.entry) AS entry, array_agg(ref) AS ref,
+               array_agg(text) AS text, array_agg(role) AS role, array_agg(speaker) AS speaker,
+               array_agg(said_at) AS said_at, array_agg(digest) AS digest, array_agg(tokens) AS tokens
+        FROM unnest($9::int8[], $10::int4[]) AS place (book, entry) CROSS JOIN LATERAL (
+            SELECT entry, ref, left(text, $11) AS text, role, speaker, said_at, digest, tokens FROM entries
+            WHERE tenant = $1 AND project = $2 AND book = place.book AND entry = place.entry OFFSET 0) AS one
+    ) AS items
 """
 _STATEMENTS: Final = {
     which: _READ.replace("{facts}", which) for which in (facts.CURRENT_AT, facts.CURRENT, facts.BELIEVED)

@@ -60,6 +60,8 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
                 "schema.py",
                 "schema_columns.py",
                 "schema_turns.py",
+                "schema_outlines.py",
+                "schema_memories.py",
                 "policies.py",
                 "queue.py",
                 "vector_table.py",

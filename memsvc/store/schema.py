@@ -1,6 +1,7 @@
 """The tables: the one truth that alembic migrates to. Every tenant table leads with the tenant in each of its keys.
 
-Those of turn memory stand in `schema_turns`.
+Those of turn memory stand in `schema_turns`, trees of documents in `schema_outlines`, memories in `schema_memories`,
+notions in `schema_notions`.
 """
 
 from sqlalchemy import (
@@ -21,10 +22,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, REAL, UUID
 
-from memsvc.store import schema_turns
+from memsvc.store import schema_memories, schema_notions, schema_outlines, schema_turns
 from memsvc.store.schema_columns import Name, metadata, moment, tenant_table, words
 
-__all__ = ["TENANT_TABLES", "metadata", "schema_turns"]
+__all__ = ["TENANT_TABLES", "metadata", "schema_memories", "schema_notions", "schema_outlines", "schema_turns"]
 
 # The registry of tenants and keys: no content, no tenant policy; only hashes of keys.
 tenants = Table(

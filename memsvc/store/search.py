@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from memsvc.core.bm25 import LONG_LENGTH, SHORT_LENGTH
 from memsvc.core.ranking import Candidate
-from memsvc.store.database import Tx
+from memsvc.store.database import Row, Tx
 from memsvc.store.vectors import COARSE_FACTOR, COARSE_MIN, model_number
 
 SESSIONS_MOST: Final = 4
@@ -98,47 +98,58 @@ async def _search(
         near = [shelf.near for shelf in shelves]
         arguments += [near, list(meaning.vector), model_number(meaning.model), len(meaning.vector)]
     rows = await tx.fetch(_STATEMENTS[meaning is not None, visitor[0] if visitor else "none"], *arguments)
-    found: dict[int, Found] = {}
-    sessions: list[str] = []
-    for row in rows:
-        book, entries, counts, entry, numbers, scores, length, speaker, role, said_at, asks, ref, cosine = list(
-            row.values()
-        )[:13]
-        if book is None:
-            sessions = row["sessions"]
-            continue
-        shelf = found.get(book)
-        if shelf is None:
-            held = zip(*counts, strict=True) if counts and counts[0] else ()
-            shelf = found[book] = Found(entries, {asked[number - 1]: count for number, count in held}, [])
-        own = {asked[number - 1]: score for number, score in zip(numbers, scores, strict=True)} if numbers else {}
-        known = cosine if cosine is not None and isfinite(cosine) else None
-        shelf.candidates.append(Candidate(entry, own, length, speaker, role, said_at, asks, ref, known))
-    return found, sessions
+    sessions: list[str] = (rows[0]["sessions"] or []) if rows else []
+    return {row["book"]: _found(row, asked) for row in rows if row["entries"]}, sessions
 
+
+def _found(row: Row, asked: Sequence[str]) -> Found:
+    """What was found in one book, from a row that holds it as arrays."""
+    scores: dict[int, dict[str, float]] = {}
+    for entry, number, score in zip(row["scored"] or (), row["numbers"] or (), row["scores"] or (), strict=True):
+        scores.setdefault(entry, {})[asked[number - 1]] = score
+    cosines = {
+        entry: cosine
+        for entry, cosine in zip(row["alike"] or (), row["cosines"] or (), strict=True)
+        if isfinite(cosine)
+    }
+    columns = (row[name] for name in ("entries", "length", "speaker", "role", "said_at", "asks", "ref"))
+    candidates = [
+        Candidate(entry, scores.get(entry, _NO_SCORES), length, speaker, role, said_at, asks, ref, cosines.get(entry))
+        for entry, length, speaker, role, said_at, asks, ref in zip(*columns, strict=True)
+    ]
+    counts = {asked[number - 1]: count for number, count in zip(row["held_by"] or (), row["held"] or (), strict=True)}
+    return Found(row["book_entries"], counts, candidates)
+
+
+_NO_SCORES: Final[dict[str, float]] = {}
 
 # Shaped so that the plan does not hang on estimates: one index scan for each book and term and one for the fresh terms
 # of each book, one hash table and one bounded heap for each book, a hashed look-up for what the best entries matched
-# (`IS TRUE` keeps the IN from becoming a join), and one index look-up for each entry returned.
+# (`IS TRUE` keeps the IN from becoming a join), and one index scan for all the entries of a book that are returned.
+# What is found in a book comes as arrays: a row for each entry is dearer to make here and twice as dear to read there.
 _SEARCH = """
     WITH fresh AS MATERIALIZED (
-        SELECT shelf.book, h.term, h.hit FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL (
-            SELECT terms, hits FROM fresh_terms WHERE tenant = $1 AND project = $2 AND book = shelf.book OFFSET 0
-        ) AS f CROSS JOIN LATERAL unnest(f.terms, f.hits) AS h (term, hit) WHERE h.term = ANY($6::text[])
+        SELECT book, term, hit FROM (
+            SELECT shelf.book, unnest(f.terms) AS term, unnest(f.hits) AS hit
+            FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL (
+                SELECT terms, hits FROM fresh_terms WHERE tenant = $1 AND project = $2 AND book = shelf.book OFFSET 0
+            ) AS f OFFSET 0) AS h
+        WHERE term = ANY($6::text[])
     ), terms AS MATERIALIZED (
-        SELECT b.book, b.entries, shelf.best, shelf.reach, shelf.reaching, asked.number::int4 AS number, m.held, m.hits,
-               ln(1 + (b.entries - m.held + 0.5::float8) / (m.held + 0.5::float8)) * 1.9 AS weight,
+        SELECT b.book, b.entries, shelf.best, shelf.reach, shelf.reaching, asked.number::int4 AS number, m.held,
+               m.hits, ln(1 + (b.entries - m.held + 0.5::float8) / (m.held + 0.5::float8)) * 1.9 AS weight,
                0.9 * (1 - tuned.b) AS bare, 0.9 * tuned.b / tuned.average AS each
         FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach, reaching)
-        JOIN books AS b ON b.tenant = $1 AND b.project = $2 AND b.book = shelf.book
-        CROSS JOIN LATERAL (SELECT greatest(b.length, 1)::float8 / greatest(b.entries, 1) AS average) AS mean
+        CROSS JOIN LATERAL (
+            SELECT book, entries, length FROM books WHERE tenant = $1 AND project = $2 AND book = shelf.book OFFSET 0
+        ) AS b CROSS JOIN LATERAL (SELECT greatest(b.length, 1)::float8 / greatest(b.entries, 1) AS average) AS mean
         CROSS JOIN LATERAL (
             SELECT average, 0.4::float8 + 0.6 * least(1, greatest(0, (average - $7) / ($8 - $7::float8))) AS b) AS tuned
         CROSS JOIN unnest($6::text[]) WITH ORDINALITY AS asked (term, number)
         CROSS JOIN LATERAL (
             SELECT count(*) AS held, array_agg(hit) AS hits FROM (
-                SELECT hit FROM postings AS p CROSS JOIN LATERAL unnest(p.hits) AS hit
-                WHERE p.tenant = $1 AND p.project = $2 AND p.book = b.book AND p.term = asked.term COLLATE "C"
+                SELECT unnest(hits) AS hit FROM postings
+                WHERE tenant = $1 AND project = $2 AND book = b.book AND term = asked.term COLLATE "C"
                 UNION ALL SELECT hit FROM fresh WHERE fresh.book = b.book AND fresh.term = asked.term) AS said) AS m
         WHERE m.held > 0
     ), {shelves}, best AS MATERIALIZED (
@@ -146,42 +157,44 @@ _SEARCH = """
             WHEN row_number() OVER (PARTITION BY s.book ORDER BY heap.total DESC, heap.entry DESC) <= s.reaching
             THEN s.reach ELSE 0 END AS reach
         FROM shelves AS s CROSS JOIN LATERAL (
-            SELECT (hit >> 32)::int4 AS entry, sum(
-                t.weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + t.bare + t.each * (hit & 65535))) AS total
-            FROM terms AS t CROSS JOIN LATERAL unnest(t.hits) AS hit
-            WHERE t.book = s.book GROUP BY 1 ORDER BY total DESC, entry DESC LIMIT s.best
+            SELECT (hit >> 32)::int4 AS entry,
+                   sum(weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + bare + each * (hit & 65535))) AS total
+            FROM (SELECT weight, bare, each, unnest(hits) AS hit FROM terms WHERE book = s.book OFFSET 0) AS h
+            GROUP BY 1 ORDER BY total DESC, entry DESC LIMIT s.best
         ) AS heap
-    ), wide AS (
-        SELECT book, entry, max(numbers) AS numbers, max(scores) AS scores, max(cosine) AS cosine
-        FROM (
-            SELECT t.book, (hit >> 32)::int4 AS entry, array_agg(t.number) AS numbers, array_agg(
-                t.weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + t.bare + t.each * (hit & 65535))) AS scores,
-                NULL::float8 AS cosine
-            FROM terms AS t CROSS JOIN LATERAL unnest(t.hits) AS hit
-            WHERE ((t.book, (hit >> 32)::int4) IN ({chosen})) IS TRUE GROUP BY 1, 2
-            UNION ALL
-            SELECT book, entry + step, NULL, NULL, NULL
-            FROM best CROSS JOIN LATERAL generate_series(-reach, reach) AS step
-            WHERE step <> 0{alike}
-        ) AS all_kinds GROUP BY book, entry
+    ), matched AS (
+        SELECT book, array_agg((hit >> 32)::int4) AS scored, array_agg(number) AS numbers, array_agg(
+            weight * (hit >> 16 & 65535) / ((hit >> 16 & 65535) + bare + each * (hit & 65535))) AS scores
+        FROM (SELECT book, number, weight, bare, each, unnest(hits) AS hit FROM terms OFFSET 0) AS h
+        WHERE ((book, (hit >> 32)::int4) IN ({chosen})) IS TRUE GROUP BY book
+    ), places AS (
+        SELECT book, array_agg(entry) AS entries FROM (
+            {chosen}
+            UNION ALL SELECT book, entry + step FROM best CROSS JOIN LATERAL generate_series(-reach, reach) AS step
+            WHERE reach > 0{beside}) AS every GROUP BY book
+    ), found AS (
+        SELECT book, s.entries AS book_entries, s.held_by, s.held, scored, numbers, scores, {cosines}, e.*
+        FROM places JOIN shelves AS s USING (book) LEFT JOIN matched USING (book){joined} CROSS JOIN LATERAL (
+            SELECT array_agg(entry) AS entries, array_agg(length) AS length, array_agg(speaker) AS speaker,
+                   array_agg(role) AS role, array_agg(said_at) AS said_at, array_agg(asks) AS asks,
+                   array_agg(ref) AS ref
+            FROM entries WHERE tenant = $1 AND project = $2 AND book = s.book AND entry = ANY(places.entries)
+                AND length >= 0) AS e
     )
-    SELECT s.book, s.entries, s.counts, e.entry, wide.numbers, wide.scores, e.length, e.speaker, e.role, e.said_at,
-           e.asks, e.ref, wide.cosine{no_sessions}
-    FROM wide JOIN shelves AS s USING (book) CROSS JOIN LATERAL (
-        SELECT entry, length, speaker, role, said_at, asks, ref FROM entries
-        WHERE tenant = $1 AND project = $2 AND book = wide.book AND entry = wide.entry AND length >= 0 OFFSET 0
-    ) AS e{sessions}
+    SELECT * FROM (SELECT {sessions} AS sessions) AS visited LEFT JOIN found ON true
 """
 _SHELVES_BY_WORDS = """shelves AS (
-        SELECT book, entries, best, reach, reaching, ARRAY[array_agg(number), array_agg(held::int4)] AS counts
+        SELECT book, entries, best, reach, reaching, array_agg(number) AS held_by, array_agg(held::int4) AS held
         FROM terms GROUP BY book, entries, best, reach, reaching
     )"""
 # As `vectors.nearest` has them of one book: by how many signs differ, then exactly.
 _SHELVES_BY_MEANING = f"""shelves AS (
-        SELECT shelf.book, b.entries, shelf.best, shelf.reach, shelf.reaching, (
-            SELECT ARRAY[array_agg(number), array_agg(held::int4)] FROM terms WHERE terms.book = shelf.book) AS counts
+        SELECT shelf.book, b.entries, shelf.best, shelf.reach, shelf.reaching, t.held_by, t.held
         FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach, reaching)
-        JOIN books AS b ON b.tenant = $1 AND b.project = $2 AND b.book = shelf.book
+        CROSS JOIN LATERAL (
+            SELECT entries FROM books WHERE tenant = $1 AND project = $2 AND book = shelf.book OFFSET 0) AS b
+        CROSS JOIN LATERAL (
+            SELECT array_agg(number) AS held_by, array_agg(held::int4) AS held FROM terms WHERE book = shelf.book) AS t
     ), meant AS MATERIALIZED (
         SELECT {{vector}}::float4[]::halfvec AS vector, binary_quantize({{vector}}::float4[]::halfvec) AS signs
     ), coarse AS MATERIALIZED (
@@ -203,32 +216,31 @@ _SHELVES_BY_MEANING = f"""shelves AS (
                     AND entry = coarse.entry OFFSET 0) AS one) AS ordered
         WHERE place <= near
     )"""
-_ALIKE = """
-            UNION ALL SELECT book, entry, NULL, NULL, cosine FROM near
-            UNION ALL SELECT book, entry + step, NULL, NULL, NULL FROM near CROSS JOIN (VALUES (-1), (1)) AS s (step)
-            WHERE place <= 20"""
-_SESSIONS = """
-    UNION ALL SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ARRAY(
+_BESIDE_NEAR = """
+            UNION ALL SELECT book, entry + step FROM near CROSS JOIN (VALUES (-1), (1)) AS s (step) WHERE place <= 20"""
+_COSINES = """ LEFT JOIN (
+            SELECT book, array_agg(entry) AS alike, array_agg(cosine) AS cosines FROM near GROUP BY book
+        ) AS meanings USING (book)"""
+_SESSIONS = """ARRAY(
         SELECT session FROM sessions
         WHERE tenant = $1 AND project = $2 AND user_id = $10 AND user_id <> '' AND NOT shared AND """
 _WHICH: Final[dict[_Kind, str]] = {
-    "none": "",
+    "none": "NULL::text[]",
     "active": f"{_SESSIONS}session <> $11 ORDER BY updated_at DESC LIMIT {SESSIONS_MOST})",
     "among": f"{_SESSIONS}session = ANY($11::text[]))",
 }
 
 
 def _statement(*, by_meaning: bool, which: _Kind) -> str:
-    with_sessions = which != "none"
-    first = 12 if with_sessions else 10
-    places = ("near", "vector", "model", "dimensions")
-    numbers = {name: f"${first + at}" for at, name in enumerate(places)}
+    first = 10 if which == "none" else 12
+    numbers = {name: f"${first + at}" for at, name in enumerate(("near", "vector", "model", "dimensions"))}
     both = "SELECT book, entry FROM best UNION ALL SELECT book, entry FROM near"
     return _SEARCH.format(
         shelves=_SHELVES_BY_MEANING.format(**numbers) if by_meaning else _SHELVES_BY_WORDS,
         chosen=both if by_meaning else "SELECT book, entry FROM best",
-        alike=_ALIKE if by_meaning else "",
-        no_sessions=", NULL::text[] AS sessions" if with_sessions else "",
+        beside=_BESIDE_NEAR if by_meaning else "",
+        cosines="alike, cosines" if by_meaning else "NULL::int4[] AS alike, NULL::float8[] AS cosines",
+        joined=_COSINES if by_meaning else "",
         sessions=_WHICH[which],
     )
 

@@ -123,6 +123,21 @@ async def nearest(tx: Tx, book: int, model: str, vector: Sequence[float], best: 
     return {row["entry"]: 1 - row["distance"] for row in rows if isfinite(row["distance"])}
 
 
+async def of(tx: Tx, book: int, model: str, entries: Sequence[int]) -> dict[int, list[float]]:
+    """The vectors of a model that these entries of a book have, by number."""
+    rows = await tx.fetch(
+        """
+        SELECT asked.entry, one.vector FROM unnest($5::int4[]) AS asked (entry) CROSS JOIN LATERAL (
+            SELECT vector::float4[] AS vector FROM embeddings
+            WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4 AND entry = asked.entry OFFSET 0) AS one
+        """,
+        book,
+        model_number(model),
+        list(entries),
+    )
+    return {row["entry"]: list(row["vector"]) for row in rows}
+
+
 # Shaped as the search is, so that the plan does not hang on estimates: what is asked is cast once, the first pass is
 # one scan of the primary key, and each row of the second one index look-up.
 _NEAREST: Final = """

@@ -5,6 +5,7 @@ may have none, which is empty content. A stream with a negative first revision i
 """
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -159,6 +160,21 @@ async def content(tx: Tx, of: State) -> bytes:
         of.size_bytes,
     )
     return b"".join(row["content"] for row in rows)[: of.size_bytes]
+
+
+async def contents(tx: Tx, of: Sequence[State]) -> list[bytes]:
+    """The whole contents of several states of small files."""
+    rows = await tx.fetch(
+        """
+        SELECT stream, content FROM blocks
+        WHERE tenant = $1 AND project = $2 AND stream = ANY($3::int8[]) ORDER BY stream, start
+        """,
+        list({state.stream for state in of}),
+    )
+    whole: dict[int, bytes] = {}
+    for row in rows:
+        whole[row["stream"]] = whole.get(row["stream"], b"") + row["content"]
+    return [whole.get(state.stream, b"")[: state.size_bytes] for state in of]
 
 
 async def _locate(tx: Tx, path: str, at: Position) -> Row | None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.core.secrets import MASK, masked
+from memsvc.core.secrets import MASK, is_secret, masked
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,53 @@ def test_what_is_no_secret_is_shown(text: str) -> None:
 @given(st.text())
 def test_masking_again_changes_nothing(text: str) -> None:
     assert masked(masked(text)) == masked(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "around"),
+    [
+        ("hunter2", "my password is hunter2"),
+        ("correct horse", "wifi password correct horse"),
+        ("hunter2", "the masterpassword: hunter2"),
+        ("1234", "my PIN is 1234"),
+        ("7", "the token is 7"),
+        ("blue", "the secret colour is blue"),
+        ("DE", "my IBAN starts with DE"),
+        ("4111 1111 1111 1111", "I pay with 4111 1111 1111 1111"),
+        ("123-45-6789", "it is 123-45-6789"),
+        ("DE44500105175407324931", "send it to DE44500105175407324931"),
+        ("5d41402abc4b2a76b9719d911017c592", "it says 5d41402abc4b2a76b9719d911017c592"),
+        ("aB3dE6gH9kL2mN5p", "mine is aB3dE6gH9kL2mN5p"),
+        ("geheim", "mein Kennwort lautet geheim"),
+        ("1234", "meine Geheimzahl: 1234"),
+        ("abc", "mi clave es abc"),
+        ("abc", "mon mot de passe est abc"),
+        ("12345", "密码是12345"),
+        ("abcd", "パスワードはabcdです"),
+        ("4111", "我的信用卡是4111"),
+    ],
+)
+def test_no_fact_is_made_of_a_secret_or_where_one_is_spoken_of(value: str, around: str) -> None:
+    assert is_secret(value, around)
+
+
+@pytest.mark.parametrize(
+    ("value", "around"),
+    [
+        ("Ann", "my secretary is Ann"),
+        ("blue", "the passport is blue"),
+        ("Pinneberg", "I live in Pinneberg"),
+        ("Claverton", "I live in Claverton"),
+        ("tea", "I prefer tea"),
+        ("someone.else1234@example.com", "my address is someone.else1234@example.com"),
+        ("Llanfairpwllgwyngyll", "I live in Llanfairpwllgwyngyll"),
+        ("2026-01-05", "my birthday is 2026-01-05"),
+    ],
+)
+def test_other_values_are_no_secrets(value: str, around: str) -> None:
+    assert not is_secret(value, around)
+
+
+@given(st.text())
+def test_whatever_is_masked_is_a_secret(text: str) -> None:
+    assert masked(text) == text or is_secret(text, "")

@@ -151,6 +151,7 @@ async def test_no_statement_of_history_quotas_and_purge_reads_a_table_but_by_the
         state = await versions.state(tx, PATH, Position(log.incarnation, 50))
         assert state is not None
         await versions.content(tx, state)
+        await versions.contents(tx, [state])
         assert await versions.is_known(tx, PATH)
         await quotas.spend(tx, 1, project_bytes_max=10, tenant_bytes_max=10, now=clock.now())
         assert [due.prune for due in await purge.due(tx, keep, after=uuid.UUID(int=0), most=10)] == [True]

@@ -1,0 +1,16 @@
+"""Moments as callers write them."""
+
+from datetime import UTC, datetime
+
+from memsvc.core.errors import invalid
+
+
+def moment_of(text: str, name: str) -> datetime | None:
+    """The moment that a text names in RFC 3339, in UTC where it names no zone; None for ""; INVALID_ARGUMENT."""
+    if not text.strip():
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise invalid(f"{name} must be a moment as in RFC 3339, such as 2026-01-31T12:00:00Z") from None

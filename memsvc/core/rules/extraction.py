@@ -1,0 +1,278 @@
+"""Finds facts in what a user says, by the rules beside it: first what is cheap, then what surrounds a match."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from unicodedata import is_normalized, normalize
+
+from memsvc.core.facts import Claim, Ending, Evidence, Retraction, Statement, slot_of
+from memsvc.core.items import Item, role_of, text_parts
+from memsvc.core.rules.chinese import CHINESE
+from memsvc.core.rules.english import ENGLISH
+from memsvc.core.rules.french import FRENCH
+from memsvc.core.rules.german import GERMAN
+from memsvc.core.rules.japanese import JAPANESE
+from memsvc.core.rules.reader import Reader
+from memsvc.core.rules.rule import ABBREVIATED, Rule
+from memsvc.core.rules.spanish import SPANISH
+from memsvc.core.rules.surroundings import quoted_spans, within
+from memsvc.core.secrets import is_secret
+
+VALUE_BYTES_MAX = 128
+STATEMENTS_MAX = 64
+LISTED_MAX = 8
+TEXT_CHARS_READ = 16_000
+"""Of a longer text its first and its last half are read: what is between them was pasted, not said."""
+LEFT_CHARS_READ = 240
+
+LANGUAGES = (ENGLISH, GERMAN, FRENCH, SPANISH, CHINESE, JAPANESE)
+
+
+_SPACED = tuple(Reader(language) for language in LANGUAGES if language.spaced)
+_UNSPACED = tuple(Reader(language) for language in LANGUAGES if not language.spaced)
+
+_WORD = re.compile(r"[^\W\d_]+")
+_HAN = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_INVISIBLE = re.compile(r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\x00]")
+_LEGIBLE = str.maketrans({"’": "'", "ʼ": "'", "＇": "'", "\u00a0": " ", "\u202f": " ", "\u3000": " ", "\r": "\n"})
+_SENTENCE = re.compile(rf"(?:{ABBREVIATED}|(?<=\bst))\.(?=\s)|[\n。！？!?;；…]", re.IGNORECASE)
+_FULL_STOP = re.compile(ABBREVIATED + r"[.·](?:[\s\"'”’»)]|$)", re.IGNORECASE)
+_DATED_STOP = re.compile(r"(?<!\d)" + _FULL_STOP.pattern, re.IGNORECASE)
+_DATED = ("user_birthday", "user_plan")
+"""Topics in whose values a full stop behind a number is part of a date."""
+_MARKUP = re.compile(r"</?[A-Za-z!]|[{}<>|`]{2}|\[\[|\]\]|\\u00|\{\"")
+_LABEL = re.compile(r"[\W_]{0,4}(?P<label>[^\W\d_][\w .'-]{0,40}?)[*_\])]{0,3}\s?[:：](?!//)")
+_LABELS = frozenset(
+    [
+        "note",
+        "notes",
+        "fyi",
+        "ps",
+        "p.s",
+        "info",
+        "update",
+        "edit",
+        "correction",
+        "remember",
+        "reminder",
+        "btw",
+        "context",
+        "about",
+        "about",
+        "me",
+        "me",
+        "fact",
+        "facts",
+        "ich",
+        "hinweis",
+        "info",
+        "übrigens",
+        "wichtig",
+        "korrektur",
+        "note",
+        "correction",
+        "rappel",
+        "moi",
+        "nota",
+        "yo",
+        "importante",
+        "corrección",
+        "important",
+        "remark",
+        "profile",
+    ]
+) | {
+    "about me",
+    "über mich",
+    "à propos de moi",
+    "sobre mí",
+    "关于我",
+    "备注",
+    "注意",
+    "更正",
+    "メモ",
+    "訂正",
+    "自己紹介",
+}
+_EDGES = " \t\"'“”„«»‹›「」『』《》()[]*_~`-–—:,、"
+
+
+def extract(items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str) -> list[Claim]:
+    """The claims in the user messages of a turn, in the order in which they are made (pairs of event id and item).
+
+    Only what the user says is read: the rules are in the first person, an assistant's "my name is" is not about the
+    user, and tool output or recalled memory is nobody's statement. At most 64 a turn.
+    """
+    claims: list[Claim] = []
+    for event, item in items:
+        evidence = Evidence(session, turn, event, user)
+        claims += islice(_claims(item, turn, evidence), STATEMENTS_MAX - len(claims))
+    return _numbered(claims)
+
+
+def states_anything(items: Sequence[Item]) -> bool:
+    """Whether the user says anything in these items that a rule reads."""
+    return any(True for item in items for _ in _found(_said(item)))
+
+
+def _claims(item: Item, turn: str, evidence: Evidence) -> Iterator[Claim]:
+    found: dict[tuple[str, str, bool, int], _Found] = {}
+    for one in _found(_said(item)):
+        # where two rules of a topic read the same words, the first one has it
+        found.setdefault((one.rule.topic.fact_id, one.key, one.rule.ends, one.at), one)
+    for one in sorted(found.values(), key=lambda one: one.at):
+        yield from _made(one, turn, evidence)
+
+
+def _said(item: Item) -> str:
+    """What a user says in an item; "" of any other."""
+    return "" if role_of(item) != "user" else _legible("\n".join(text_parts(item)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A rule that matched a text, and the values that it states."""
+
+    at: int
+    reader: Reader
+    rule: Rule
+    key: str
+    values: tuple[str, ...]
+
+
+def _found(text: str) -> Iterator[_Found]:
+    """What the rules read in a text, rule by rule."""
+    words = set(_WORD.findall(text.casefold()))
+    quoted: list[tuple[int, int]] | None = None
+    for reader in [*_SPACED, *(_UNSPACED if _HAN.search(text) else ())]:
+        for number in reader.candidates(text, words):
+            for match in islice(reader.patterns[number].finditer(text), STATEMENTS_MAX):
+                if quoted is None:
+                    quoted = quoted_spans(text)
+                one = _read(text, match, reader, reader.language.rules[number], quoted)
+                if one is not None:
+                    yield one
+
+
+def _read(
+    text: str, match: re.Match[str], reader: Reader, rule: Rule, quoted: Sequence[tuple[int, int]]
+) -> _Found | None:
+    if within(quoted, match.start()) or not _is_the_users(text, match, reader, rule):
+        return None
+    groups = match.groupdict()
+    said = groups.get("v")
+    end = match.end("v") if said is not None else match.end()
+    if rule.topic.fact_id != "user_name" and text[end : end + 40].lstrip(" .\"'").startswith(("?", "？")):
+        return None
+    if reader.after.match(text, end):
+        return None
+    spoken = (groups.get("k") or groups.get("j") or "").casefold()
+    key = rule.key or reader.language.keys.get(spoken, spoken) or rule.topic.key
+    if rule.topic.fact_id == "user_favourite":
+        key = f"favourite {key}"
+    if said is None or rule.fixed:
+        return _Found(match.start(), reader, rule, key, (rule.fixed,)) if rule.fixed or rule.ends else None
+    values = tuple(_values(said, match, reader, rule))
+    return _Found(match.start(), reader, rule, key, values) if values else None
+
+
+def _is_the_users(text: str, match: re.Match[str], reader: Reader, rule: Rule) -> bool:
+    """Whether what stands in front of a match lets it be a statement of the user's about the user."""
+    start = match.start()
+    floor = max(0, start - LEFT_CHARS_READ)
+    line = text.rfind("\n", floor, start) + 1 or floor
+    left = text[line:start]
+    label = _LABEL.match(left)
+    if label is not None and label["label"].casefold() not in _LABELS:
+        return False
+    if left.lstrip().startswith(">"):
+        return False
+    cut = 0
+    for sentence in _SENTENCE.finditer(left):
+        cut = sentence.end()
+    left = left[cut:]
+    if not left.strip():
+        return True
+    if reader.bars.search(left):
+        return reader.leads.search(left) is not None and reader.bars.search(reader.leads.sub("", left)) is None
+    if rule.plain:
+        return reader.barred.search(left) is None
+    lead = left.rstrip()
+    return lead[-1] in ',:：，、)）-–—"' or reader.leads.search(left) is not None
+
+
+def _values(said: str, match: re.Match[str], reader: Reader, rule: Rule) -> Iterator[str]:
+    """The values in the words that a pattern took for one, cut where the value ends."""
+    cut = said
+    for pattern in (_MARKUP, _DATED_STOP if rule.topic.fact_id in _DATED else _FULL_STOP):
+        if (end := pattern.search(cut)) is not None:
+            cut = cut[: end.start()]
+    if not rule.plain and rule.topic.fact_id not in ("user_plan", "user_reminder", "user_contact"):
+        cut = reader.tails.sub("", cut)
+    parts = reader.joins.split(cut)[:LISTED_MAX] if rule.topic.shape == "list" else [cut]
+    for number, part in enumerate(parts):
+        value = (
+            part.strip(_EDGES).rstrip(".").strip() if not rule.plain else part.strip().rstrip(".").strip(' "“”「」『』')
+        )
+        if rule.topic.shape == "list" and number and len(value.split()) > 3:
+            return
+        if _says_something(value, match, reader, rule):
+            yield value
+
+
+def _says_something(value: str, match: re.Match[str], reader: Reader, rule: Rule) -> bool:
+    if not value or len(value.encode("utf-8", "replace")) > VALUE_BYTES_MAX or is_secret(value, match[0]):
+        return False
+    hollow = reader.hollow.match(value)
+    if hollow is not None and rule.topic.fact_id not in ("user_plan", "user_reminder"):
+        # what one prefers or needs may begin with any word
+        return rule.plain and hollow.end() < len(value) and rule.topic.fact_id not in ("user_name", "user_like")
+    if rule.topic.shape == "proper" and not rule.ends and reader.language.spaced:
+        return not value[0].islower() or (match[0][0].islower() and match[0][0] == "i" and len(value.split()) <= 2)
+    return any(character.isalnum() for character in value)
+
+
+def _made(found: _Found, turn: str, evidence: Evidence) -> Iterator[Claim]:
+    rule, topic = found.rule, found.rule.topic
+    for value in found.values:
+        if rule.ends:
+            key = "" if topic.key == found.key and topic.fact_id in ("user_pet", "user_favourite") else found.key
+            yield Retraction((Ending(topic.fact_id, key, value),), evidence)
+            continue
+        cues = " ".join(filter(None, (topic.cues, found.reader.language.cues.get(topic.fact_id, ""))))
+        yield Statement(
+            record=f"{turn}-fact-{topic.record}",
+            fact_id=topic.fact_id,
+            key=found.key,
+            slot=slot_of(value) if topic.many else "",
+            value=value,
+            tier=rule.tier or topic.tier,
+            confidence=topic.confidence,
+            cues=cues,
+            evidence=evidence,
+            ends=tuple(Ending(*rival, value, exact=True) for rival in topic.rivals),
+        )
+
+
+def _legible(text: str) -> str:
+    """A text as it is read: normalised, without invisible characters, not longer than what is read of one."""
+    if len(text) > TEXT_CHARS_READ:
+        half = TEXT_CHARS_READ // 2
+        text = f"{text[:half]}\n{text[-half:]}"
+    if text.isascii():
+        return text.replace("\x00", "").replace("\r", "\n")
+    text = text if is_normalized("NFC", text) else normalize("NFC", text)
+    return _INVISIBLE.sub("", text).translate(_LEGIBLE)
+
+
+def _numbered(claims: Iterable[Claim]) -> list[Claim]:
+    """Statements of one rule in one turn get records of their own: the first keeps the plain name."""
+    seen: dict[str, int] = {}
+    numbered: list[Claim] = []
+    for claim in claims:
+        if isinstance(claim, Statement):
+            count = seen[claim.record] = seen.get(claim.record, 0) + 1
+            claim = claim if count == 1 else replace(claim, record=f"{claim.record}-{count}")  # noqa: PLW2901
+        numbered.append(claim)
+    return numbered

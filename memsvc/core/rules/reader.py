@@ -1,0 +1,38 @@
+"""A language made ready to read with."""
+
+import re
+from collections.abc import Iterable
+
+from memsvc.core.rules.rule import Language
+
+
+class Reader:
+    """A language with its patterns compiled and its rules by the words without which they cannot match."""
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self.patterns = [rule.compiled(spaced=language.spaced) for rule in language.rules]
+        self.numbers_by_word: dict[str, list[int]] = {}
+        for number, rule in enumerate(language.rules):
+            for word in rule.on.split():
+                self.numbers_by_word.setdefault(word, []).append(number)
+        self.bars, self.barred, self.leads, self.tails, self.hollow, self.after, self.joins = (
+            re.compile(pattern, re.IGNORECASE)
+            for pattern in (
+                language.bars,
+                language.barred,
+                language.leads,
+                language.tails,
+                language.hollow,
+                language.after,
+                language.joins,
+            )
+        )
+
+    def candidates(self, text: str, words: set[str]) -> Iterable[int]:
+        """The numbers of the rules that can match a text of these words, in their order."""
+        if self.language.spaced:
+            found = [self.numbers_by_word[word] for word in words if word in self.numbers_by_word]
+        else:
+            found = [numbers for marker, numbers in self.numbers_by_word.items() if marker in text]
+        return sorted({number for numbers in found for number in numbers})

@@ -1,0 +1,31 @@
+"""Where the sentences of a text end, in scripts with and without spaces."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import regex
+
+_ABBREVIATED: Final = r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|vs|e\.g|i\.e|z\.B|bzw|ca|approx|No|Nr)\.)"
+_END: Final = regex.compile(
+    rf"(?<=[.!?…][\"'”’)\]]{{0,2}}){_ABBREVIATED}\s+"
+    r"|(?<=[。！？｡．][」』）】”’]{0,2})(?![」』）】”’。！？｡．])"
+    r"|\n+"
+)
+
+
+def sentence_ends(text: str) -> Iterator[int]:
+    """The places behind each sentence or line, before the white space that follows it; the end of the text is none."""
+    for match in _END.finditer(text):
+        if match.start() < len(text):
+            yield match.start()
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences and lines of a text in order, without the white space around and doubled within them, no blank
+    ones."""
+    start = 0
+    for end in (*sentence_ends(text), len(text)):
+        plain = " ".join(text[start:end].split())
+        if plain:
+            yield plain
+        start = end

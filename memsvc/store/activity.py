@@ -1,0 +1,53 @@
+"""How a book is used: a clock that runs while somebody works with it, and its counters.
+
+One row a book, read and written by whoever holds the book's lock, in the transaction of what it counts.
+"""
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+
+from memsvc.store.database import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What is known of the use of a book. `active_h` is its clock at `seen_at`, `session_from_h` what it was when the
+    session began; `revision` grows with every change but mere use; tokens are counted by kind."""
+
+    active_h: float
+    seen_at: datetime
+    session_from_h: float
+    inbox: int = 0
+    active: int = 0
+    archived: int = 0
+    revision: int = 0
+    consolidated_at: datetime | None = None
+    curated_h: float | None = None
+    session_tokens: dict[str, int] = field(default_factory=dict)
+    lifetime_tokens: dict[str, int] = field(default_factory=dict)
+
+
+_COLUMNS = [one.name for one in fields(Activity)]
+
+
+async def find(tx: Tx, book: int) -> Activity | None:
+    """The use of a book so far, or None."""
+    row = await tx.fetchrow(
+        f"SELECT {', '.join(_COLUMNS)} FROM activity WHERE tenant = $1 AND project = $2 AND book = $3", book
+    )
+    return Activity(**dict(row)) if row else None
+
+
+async def keep(tx: Tx, book: int, now: Activity) -> None:
+    """Write down the use of a book."""
+    numbers = range(4, 4 + len(_COLUMNS))
+    await tx.execute(
+        f"""
+        INSERT INTO activity (tenant, project, book, {", ".join(_COLUMNS)})
+        VALUES ($1, $2, $3, {", ".join(f"${number}" for number in numbers)})
+        ON CONFLICT (tenant, project, book) DO UPDATE
+        SET {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)}
+        """,
+        book,
+        *(getattr(now, name) for name in _COLUMNS),
+    )

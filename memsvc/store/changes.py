@@ -1,0 +1,145 @@
+"""Changes told to every process: that what stands under a URI is another now, and nothing of what it is."""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from time import monotonic
+from typing import Final
+
+import asyncpg
+import structlog
+
+from memsvc.core.scope import Scope
+from memsvc.store.database import Tx
+
+log = structlog.get_logger("memsvc.changes")
+
+CHANNEL: Final = "memsvc_changes"
+CONNECT_S_MAX: Final = 10.0
+ECHO_S_MAX: Final = 10.0
+ECHO_EVERY_S: Final = 15.0
+AGAIN_S_MIN: Final = 0.5
+AGAIN_S_MAX: Final = 30.0
+STEADY_S: Final = 60.0
+"""A connection that lasted this long is opened again at once; one that does not, less and less often."""
+CLOSE_S_MAX: Final = 2.0
+
+_LOST = (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.PostgresError, asyncpg.InternalClientError)
+
+
+def change_key(scope: Scope, uri: str) -> str:
+    """What a change is known by: the same for the same scope and URI, and telling neither."""
+    words = (scope.tenant, scope.project.encode(), uri.encode())
+    whole = b"".join(len(word).to_bytes(4, "big") + word for word in words)
+    return hashlib.blake2b(whole, digest_size=32).hexdigest()
+
+
+async def announce(tx: Tx, uri: str) -> None:
+    """Tell every process, once this transaction is committed, that the resource of this URI has changed."""
+    await tx.unbound("SELECT pg_notify($1, $2)", CHANNEL, change_key(tx.scope, uri))
+
+
+class Changes:
+    """What this process hears of changes, whoever made them, and who waits for them here.
+
+    A connection of its own listens, which must not go through a pooler: it is tried by an echo, at its start and from
+    time to time, and opened again for ever when it is lost. Each time that it hears again, everybody who waits is told,
+    as anything may have changed meanwhile. `listening` says whether it hears.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._waiting: dict[str, dict[object, Callable[[], None]]] = {}
+        self._echo, self._echoed = "", asyncio.Event()
+        self._outage = False
+        self.listening = False
+
+    def watch(self, key: str, told: Callable[[], None]) -> Callable[[], None]:
+        """Call `told`, which must not block or raise, for each change of this key, until the function that this returns
+        is called."""
+        token = object()
+        self._waiting.setdefault(key, {})[token] = told
+
+        def end() -> None:
+            waiting = self._waiting.get(key, {})
+            waiting.pop(token, None)
+            if not waiting:
+                self._waiting.pop(key, None)
+
+        return end
+
+    def watched(self) -> int:
+        """How many keys somebody waits for."""
+        return len(self._waiting)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Listen in the background; the connection is closed at the end."""
+        task = asyncio.create_task(self._keep_listening())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _keep_listening(self) -> None:
+        pause_s = AGAIN_S_MIN
+        while True:
+            began_s = monotonic()
+            try:
+                await self._listen()
+            except _LOST as error:
+                if not self._outage:
+                    told = {"error": type(error).__name__, "recovery": "behind a pooler, set database.direct_url"}
+                    log.warning("changes are not heard just now", **told)
+                self._outage = True
+            await asyncio.sleep(pause_s)
+            pause_s = AGAIN_S_MIN if monotonic() - began_s > STEADY_S else min(pause_s * 2, AGAIN_S_MAX)
+
+    async def _listen(self) -> None:
+        """Listen until the connection is lost, which raises."""
+        connection = await asyncpg.connect(
+            self._url,
+            timeout=CONNECT_S_MAX,
+            command_timeout=ECHO_S_MAX,
+            server_settings={"application_name": "memsvc changes"},
+        )
+        lost = asyncio.Event()
+        connection.add_termination_listener(lambda _: lost.set())
+        try:
+            await connection.add_listener(CHANNEL, self._hear)
+            await self._hear_echo(connection)
+            if self._outage:
+                log.info("changes are heard again")
+            self._outage, self.listening = False, True
+            for key in list(self._waiting):
+                self._tell(key)
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ECHO_EVERY_S):
+                        await lost.wait()
+                await self._hear_echo(connection)
+        finally:
+            self.listening = False
+            with suppress(*_LOST):
+                await connection.close(timeout=CLOSE_S_MAX)
+
+    async def _hear_echo(self, connection: asyncpg.Connection) -> None:
+        """Tell and hear something over this connection; TimeoutError when a pooler or a dead line is between."""
+        self._echo, self._echoed = f"echo {secrets.token_hex(8)}", asyncio.Event()
+        await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, self._echo)
+        async with asyncio.timeout(ECHO_S_MAX):
+            await self._echoed.wait()
+
+    def _hear(self, _connection: object, _process: int, _channel: str, payload: object) -> None:
+        if payload == self._echo:
+            self._echoed.set()
+        elif isinstance(payload, str):
+            self._tell(payload)
+
+    def _tell(self, key: str) -> None:
+        for told in list(self._waiting.get(key, {}).values()):
+            told()

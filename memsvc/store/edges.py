@@ -1,0 +1,220 @@
+"""Edges between the notions of a book, and contradictions between them. Whoever writes holds the book's lock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from memsvc.core.decay import Tier
+from memsvc.store.database import Row, Tx
+
+Origin = Literal["similarity", "outcome", "agent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What hangs together: `low` < `high`."""
+
+    low: str
+    high: str
+    weight: float
+    relation: str
+    origin: Origin
+    reinforcements: int
+    touched_h: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Aging:
+    """An edge with the tiers of its ends."""
+
+    edge: Edge
+    tiers: tuple[Tier, Tier]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two notions that do not go together: what is between them, and how surely."""
+
+    one: str
+    other: str
+    kind: Literal["contradiction", "near_duplicate"]
+    score: float
+
+
+_COLUMNS = "low, high, weight, relation, origin, reinforcements, touched_h, note"
+_WITHIN = "tenant = $1 AND project = $2 AND book = $3"
+
+
+def pair(one: str, other: str) -> tuple[str, str]:
+    """The two ends in the order in which an edge has them."""
+    return (one, other) if one < other else (other, one)
+
+
+def _edge(row: Row) -> Edge:
+    return Edge(*(row[name] for name in _COLUMNS.split(", ")))
+
+
+async def find(tx: Tx, book: int, one: str, other: str) -> Edge | None:
+    """The edge between two notions."""
+    row = await tx.fetchrow(
+        f"SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND low = $4 AND high = $5", book, *pair(one, other)
+    )
+    return _edge(row) if row else None
+
+
+async def of(tx: Tx, book: int, notion: str) -> list[Edge]:
+    """All edges of a notion, the weakest first."""
+    rows = await tx.fetch(
+        f"""
+        SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND low = $4
+        UNION ALL SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND high = $4 ORDER BY weight, low, high
+        """,
+        book,
+        notion,
+    )
+    return [_edge(row) for row in rows]
+
+
+async def beside(tx: Tx, book: int, notions: Sequence[str], *, most: int) -> list[str]:
+    """Notions with an edge to one of these, at most so many of each by the weight of the edges."""
+    rows = await tx.fetch(
+        f"""
+        SELECT DISTINCT near.notion FROM unnest($4::text[]) AS asked (notion) CROSS JOIN LATERAL (
+            SELECT notion FROM (
+                SELECT high AS notion, weight FROM edges WHERE {_WITHIN} AND low = asked.notion COLLATE "C"
+                UNION ALL SELECT low, weight FROM edges WHERE {_WITHIN} AND high = asked.notion COLLATE "C"
+            ) AS own ORDER BY weight DESC, notion LIMIT $5) AS near
+        ORDER BY near.notion
+        """,
+        book,
+        list(notions),
+        most,
+    )
+    return [row["notion"] for row in rows]
+
+
+async def put(tx: Tx, book: int, edges: Sequence[Edge]) -> int:
+    """Add edges; those that are there already stay as they are. How many were new."""
+    if not edges:
+        return 0
+    columns = [[getattr(one, name) for one in edges] for name in _COLUMNS.split(", ")]
+    return await tx.execute(
+        f"""
+        INSERT INTO edges (tenant, project, book, {_COLUMNS})
+        SELECT $1, $2, $3, e.* FROM unnest($4::text[], $5::text[], $6::float8[], $7::text[], $8::text[], $9::int4[],
+            $10::float8[], $11::text[]) AS e
+        ON CONFLICT DO NOTHING
+        """,
+        book,
+        *columns,
+    )
+
+
+async def strengthen(tx: Tx, book: int, pairs: Sequence[tuple[str, str]], by: float, now_h: float) -> int:
+    """Reinforce those of these edges that are there, once each, their weight by so much and up to 1; how many."""
+    if not pairs:
+        return 0
+    return await tx.execute(
+        f"""
+        UPDATE edges SET weight = least(weight + $6, 1), reinforcements = reinforcements + 1, touched_h = $7
+        FROM unnest($4::text[], $5::text[]) AS p (one, other)
+        WHERE {_WITHIN} AND low = p.one COLLATE "C" AND high = p.other COLLATE "C"
+        """,
+        book,
+        [one for one, _ in pairs],
+        [other for _, other in pairs],
+        by,
+        now_h,
+    )
+
+
+async def restate(tx: Tx, book: int, edge: Edge) -> None:
+    """Give an edge another relation, weight or note."""
+    await tx.execute(
+        f"""
+        UPDATE edges SET weight = $6, relation = $7, note = $8, origin = $9, touched_h = $10
+        WHERE {_WITHIN} AND low = $4 AND high = $5
+        """,
+        book,
+        edge.low,
+        edge.high,
+        edge.weight,
+        edge.relation,
+        edge.note,
+        edge.origin,
+        edge.touched_h,
+    )
+
+
+async def remove(tx: Tx, book: int, pairs: Sequence[tuple[str, str]]) -> int:
+    """Take edges away; how many were there."""
+    if not pairs:
+        return 0
+    return await tx.execute(
+        f"""
+        DELETE FROM edges USING unnest($4::text[], $5::text[]) AS p (one, other)
+        WHERE {_WITHIN} AND low = p.one COLLATE "C" AND high = p.other COLLATE "C"
+        """,
+        book,
+        [one for one, _ in pairs],
+        [other for _, other in pairs],
+    )
+
+
+async def page(tx: Tx, book: int, *, after: tuple[str, str], most: int) -> list[Aging]:
+    """The next edges of a book in order of their ends, with the tiers of these."""
+    rows = await tx.fetch(
+        f"""
+        SELECT {_COLUMNS}, (SELECT tier FROM notions WHERE {_WITHIN} AND notion = e.low) AS low_tier,
+               (SELECT tier FROM notions WHERE {_WITHIN} AND notion = e.high) AS high_tier
+        FROM (SELECT * FROM edges WHERE {_WITHIN} AND (low, high) > ($4, $5) ORDER BY low, high LIMIT $6) AS e
+        ORDER BY low, high
+        """,
+        book,
+        *after,
+        most,
+    )
+    return [Aging(_edge(row), (Tier(row["low_tier"]), Tier(row["high_tier"]))) for row in rows]
+
+
+async def contradict(tx: Tx, book: int, conflicts: Sequence[Conflict], now: datetime) -> None:
+    """Note which notions do not go together; what is known already stays."""
+    if not conflicts:
+        return
+    pairs = [pair(conflict.one, conflict.other) for conflict in conflicts]
+    await tx.execute(
+        """
+        INSERT INTO contradictions (tenant, project, book, low, high, kind, score, found_at)
+        SELECT $1, $2, $3, c.low, c.high, c.kind, c.score, $8
+        FROM unnest($4::text[], $5::text[], $6::text[], $7::float8[]) AS c (low, high, kind, score)
+        ON CONFLICT DO NOTHING
+        """,
+        book,
+        [low for low, _ in pairs],
+        [high for _, high in pairs],
+        [conflict.kind for conflict in conflicts],
+        [conflict.score for conflict in conflicts],
+        now,
+    )
+
+
+async def contradictions(tx: Tx, book: int, notions: Sequence[str]) -> list[tuple[str, str]]:
+    """The pairs among these that do not go together."""
+    rows = await tx.fetch(
+        f"""
+        SELECT c.low, c.high FROM unnest($4::text[]) AS asked (notion) CROSS JOIN LATERAL (
+            SELECT low, high FROM contradictions WHERE {_WITHIN} AND low = asked.notion COLLATE "C"
+        ) AS c WHERE c.high = ANY($4::text[]) ORDER BY c.low, c.high
+        """,
+        book,
+        list(notions),
+    )
+    return [(row["low"], row["high"]) for row in rows]
+
+
+async def forget_contradictions(tx: Tx, book: int, notion: str) -> None:
+    """Forget what a notion did not go together with: it says something else now."""
+    for end in ("low", "high"):
+        await tx.execute(f"DELETE FROM contradictions WHERE {_WITHIN} AND {end} = $4", book, notion)

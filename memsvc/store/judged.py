@@ -1,0 +1,105 @@
+"""What is thought of notions: promotion, belief by outcomes, decay. Whoever writes holds the book's lock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.core.decay import Tier
+from memsvc.store.database import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """What a notion of the inbox becomes: active, used once, and worth so much."""
+
+    notion: str
+    tier: Tier
+    decay_per_h: float
+    alpha: float
+    beta: float
+    confidence: float
+    alignment: float | None
+    scored_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What is thought of a notion after an outcome, and what was thought before."""
+
+    notion: str
+    alpha: float
+    beta: float
+    confidence: float
+    before: float
+    decay_per_h: float
+
+
+async def promote(tx: Tx, book: int, one: Promotion, now_h: float) -> None:
+    """Let a notion of the inbox be active."""
+    await tx.execute(
+        """
+        UPDATE notions SET status = 'active', tier = $5, decay_per_h = $6, alpha = $7, beta = $8, confidence = $9,
+            alignment = $10, scored_by = $11, reinforcements = reinforcements + 1, reinforced_h = $12
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4 AND status = 'inbox'
+        """,
+        book,
+        one.notion,
+        one.tier,
+        one.decay_per_h,
+        one.alpha,
+        one.beta,
+        one.confidence,
+        one.alignment,
+        one.scored_by,
+        now_h,
+    )
+
+
+async def believe(
+    tx: Tx, book: int, beliefs: Sequence[Belief], *, signal: float, weight: float, source: str, now: datetime
+) -> None:
+    """Write down what an outcome taught, and the outcome itself."""
+    await tx.execute(
+        """
+        WITH learnt AS (
+            SELECT * FROM unnest($4::text[], $5::float8[], $6::float8[], $7::float8[], $8::float8[], $9::float8[])
+                AS b (notion, alpha, beta, confidence, before, decay_per_h)
+        ), noted AS (
+            INSERT INTO outcomes (tenant, project, book, notion, number, signal, weight, source, before, after, told_at)
+            SELECT $1, $2, $3, learnt.notion, coalesce((
+                SELECT number + 1 FROM outcomes AS o
+                WHERE o.tenant = $1 AND o.project = $2 AND o.book = $3 AND o.notion = learnt.notion COLLATE "C"
+                ORDER BY number DESC LIMIT 1), 1), $10, $11, $12, learnt.before, learnt.confidence, $13
+            FROM learnt
+        )
+        UPDATE notions AS n SET alpha = learnt.alpha, beta = learnt.beta, confidence = learnt.confidence,
+            decay_per_h = learnt.decay_per_h, evidence = n.evidence + $11
+        FROM learnt
+        WHERE n.tenant = $1 AND n.project = $2 AND n.book = $3 AND n.notion = learnt.notion COLLATE "C"
+        """,
+        book,
+        [one.notion for one in beliefs],
+        [one.alpha for one in beliefs],
+        [one.beta for one in beliefs],
+        [one.confidence for one in beliefs],
+        [one.before for one in beliefs],
+        [one.decay_per_h for one in beliefs],
+        signal,
+        weight,
+        source,
+        now,
+    )
+
+
+async def retier(tx: Tx, book: int, notion: str, tier: Tier, decay_per_h: float) -> None:
+    """Let a notion fade at another pace."""
+    await tx.execute(
+        """
+        UPDATE notions SET tier = $5, decay_per_h = $6
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4 AND status <> 'archived'
+        """,
+        book,
+        notion,
+        tier,
+        decay_per_h,
+    )

@@ -1,0 +1,88 @@
+"""Small texts that a style keeps as files of its own: several found, written or deleted in one round trip.
+
+No tree lock is needed: nobody else makes or removes files under a style's root. A style writes its files under a lock
+of its own.
+"""
+
+import hashlib
+import secrets
+import uuid
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from memsvc.store.database import Tx
+from memsvc.store.files import File
+
+_COLUMNS = (
+    "incarnation, path, revision, stream, size_bytes, is_text, owner, created_at, updated_at, indexed_bytes, sha256"
+)
+
+
+async def find(tx: Tx, paths: Collection[str]) -> dict[str, File]:
+    """The live files at these paths."""
+    rows = await tx.fetch(
+        f"""
+        SELECT f.* FROM unnest($3::text[]) AS asked (path) CROSS JOIN LATERAL (
+            SELECT {_COLUMNS} FROM files
+            WHERE tenant = $1 AND project = $2 AND path = asked.path COLLATE "C" AND deleted_at IS NULL OFFSET 0) AS f
+        """,
+        list(paths),
+    )
+    return {row["path"]: File(**dict(row)) for row in rows}
+
+
+async def put(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: datetime) -> dict[str, File]:
+    """Let the files at these paths hold these texts, each of one block: what is missing is made, and what another one
+    held stays as its history."""
+    paths = sorted(contents)
+    rows = await tx.fetch(
+        f"""
+        WITH asked AS (
+            SELECT * FROM unnest($3::text[], $4::uuid[], $5::int8[], $6::bytea[], $7::bytea[])
+                AS a (path, incarnation, stream, content, sha256)
+        ), written AS (
+            INSERT INTO files AS f (tenant, project, incarnation, path, revision, stream, size_bytes, is_text, owner,
+                                    created_at, updated_at, sha256)
+            SELECT $1, $2, incarnation, path, 1, stream, length(content), true, $8, $9, $9, sha256
+            FROM asked ORDER BY path
+            ON CONFLICT (tenant, project, path) WHERE deleted_at IS NULL DO UPDATE SET
+                revision = f.revision + 1, stream = EXCLUDED.stream, size_bytes = EXCLUDED.size_bytes, is_text = true,
+                updated_at = $9, sha256 = EXCLUDED.sha256
+            RETURNING {", ".join(f"f.{name}" for name in _COLUMNS.split(", "))}
+        ), begun AS (
+            INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)
+            SELECT $1, $2, incarnation, revision, stream, $9 FROM written
+        ), filled AS (
+            INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
+            SELECT $1, $2, w.stream, 0, w.revision, $9, a.content
+            FROM written AS w JOIN asked AS a USING (path) WHERE length(a.content) > 0
+        )
+        SELECT {_COLUMNS} FROM written
+        """,
+        paths,
+        [uuid.uuid4() for _ in paths],
+        [secrets.randbits(63) for _ in paths],
+        [contents[path] for path in paths],
+        [hashlib.sha256(contents[path]).digest() for path in paths],
+        owner,
+        now,
+    )
+    return {row["path"]: File(**dict(row)) for row in rows}
+
+
+async def delete(tx: Tx, paths: Collection[str], *, now: datetime) -> list[uuid.UUID]:
+    """Soft-delete the files at these paths; which they were. What they held stays until it is purged."""
+    rows = await tx.fetch(
+        """
+        UPDATE files SET deleted_at = $4, updated_at = $4, revision = revision + 1
+        WHERE tenant = $1 AND project = $2 AND incarnation = ANY(ARRAY(
+            SELECT f.incarnation FROM unnest($3::text[]) AS asked (path) CROSS JOIN LATERAL (
+                SELECT incarnation FROM files
+                WHERE tenant = $1 AND project = $2 AND path = asked.path COLLATE "C" AND deleted_at IS NULL OFFSET 0
+            ) AS f))
+        RETURNING incarnation
+        """,
+        list(paths),
+        now,
+    )
+    return [row["incarnation"] for row in rows]

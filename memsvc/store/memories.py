@@ -1,0 +1,188 @@
+"""Memories: facts of a user's book that are known by an id, with what a client keeps beside them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from memsvc.core.facts import Fact, Identity
+from memsvc.store.database import Row, Tx
+from memsvc.store.facts import COLUMNS, fact_of
+
+MARK: Final = "~"
+"""What stands in a record between the id of its memory and the number of the version."""
+
+FINDINGS_KEPT: Final = 1000
+"""Findings of a project that can still be told to who was away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory as it holds now: the fact that it is, and what the client keeps with it."""
+
+    memory: str
+    fact: Fact
+    metadata: dict[str, Any]
+    created_at: datetime
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return self.fact.statement.value
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one call brought: its number in the project, when, and the texts that still stand."""
+
+    number: int
+    found_at: datetime
+    texts: list[str]
+
+
+def record_of(memory: str, version: int) -> str:
+    """The record of the fact that a memory is in one of its versions, counted from 1."""
+    return f"{memory}{MARK}{version}"
+
+
+def memory_of(record: str) -> str:
+    """The id of the memory that a record is of."""
+    return record.partition(MARK)[0]
+
+
+def version_of(record: str) -> int:
+    """Which version of its memory a record is."""
+    return int(record.partition(MARK)[2])
+
+
+async def remember(
+    tx: Tx, book: int, new: Sequence[tuple[str, Identity]], metadata: dict[str, Any], now: datetime
+) -> None:
+    """Note memories by id, with the identities of the facts that they are, which are stored beside this."""
+    await tx.execute(
+        """
+        INSERT INTO memories (tenant, project, book, memory, fact_id, key, slot, metadata, created_at)
+        SELECT $1, $2, $3, m.memory, m.fact_id, m.key, m.slot, $8, $9
+        FROM unnest($4::text[], $5::text[], $6::text[], $7::text[]) AS m (memory, fact_id, key, slot)
+        """,
+        book,
+        [memory for memory, _ in new],
+        [identity[0] for _, identity in new],
+        [identity[1] for _, identity in new],
+        [identity[2] for _, identity in new],
+        metadata,
+        now,
+    )
+
+
+async def describe(tx: Tx, book: int, memory: str, metadata: dict[str, Any]) -> None:
+    """Keep something else beside a memory."""
+    await tx.execute(
+        "UPDATE memories SET metadata = $5 WHERE tenant = $1 AND project = $2 AND book = $3 AND memory = $4",
+        book,
+        memory,
+        metadata,
+    )
+
+
+async def newest(tx: Tx, book: int, *, since: datetime | None, most: int) -> list[Memory]:
+    """The memories of a book that hold, the one that was made last first; with `since`, without those that were neither
+    made nor changed from then on."""
+    return await _read(
+        tx,
+        book,
+        "($4::timestamptz IS NULL OR valid_from >= $4)",
+        "m.created_at DESC, f.entry DESC",
+        since,
+        most,
+        limited=True,
+    )
+
+
+async def at(tx: Tx, book: int, entries: Sequence[int], *, since: datetime | None) -> dict[int, Memory]:
+    """Those of the memories at these entries that hold, by entry; `since` as in `newest`."""
+    found = await _read(
+        tx,
+        book,
+        "entry = ANY($5::int4[]) AND ($4::timestamptz IS NULL OR valid_from >= $4)",
+        "f.entry",
+        since,
+        list(entries),
+    )
+    return {one.fact.entry: one for one in found}
+
+
+async def named(tx: Tx, book: int, ids: Iterable[str]) -> dict[str, Memory]:
+    """Those of these memories of a book that hold, by id."""
+    rows = await tx.fetch(
+        f"""
+        SELECT f.*, m.memory, m.metadata, m.created_at FROM memories AS m CROSS JOIN LATERAL (
+            SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = m.book
+              AND facts.fact_id = m.fact_id AND facts.key = m.key AND facts.slot = m.slot AND state = 'active'
+              AND split_part(record, '{MARK}', 1) = m.memory) AS f
+        WHERE m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = ANY($4::text[])
+        """,
+        book,
+        list(ids),
+    )
+    return {one.memory: one for one in map(_memory, rows)}
+
+
+async def saying(tx: Tx, book: int, texts: Sequence[str]) -> list[Memory]:
+    """The memories of a book that hold and say one of these texts; case and a full stop at the end do not count."""
+    which = "(value = ANY($4::text[]) OR rtrim(lower(value), '.') = ANY($5::text[]))"
+    return await _read(tx, book, which, "f.entry", list(texts), [text.lower().rstrip(".") for text in texts])
+
+
+async def of_kinds(tx: Tx, book: int, kinds: Iterable[str], *, since: datetime | None, most: int) -> list[Memory]:
+    """The memories of a book that hold and are facts of these ids, the one that was made last first; `since` as in
+    `newest`."""
+    which = "fact_id = ANY($6::text[]) AND ($4::timestamptz IS NULL OR valid_from >= $4)"
+    return await _read(tx, book, which, "m.created_at DESC, f.entry DESC", since, most, list(kinds), limited=True)
+
+
+async def holding(tx: Tx, book: int) -> int:
+    """How many memories of a book hold."""
+    held: int = await tx.fetchval(
+        "SELECT count(*) FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active'", book
+    )
+    return held
+
+
+async def trail(tx: Tx, book: int, memory: str) -> list[Fact]:
+    """The facts that a memory was, oldest first, also when it has ended; none where there never was such a memory."""
+    rows = await tx.fetch(
+        f"""
+        SELECT f.* FROM memories AS m CROSS JOIN LATERAL (
+            SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = m.book
+              AND facts.fact_id = m.fact_id AND facts.key = m.key AND facts.slot = m.slot AND NOT forgotten
+              AND split_part(record, '{MARK}', 1) = m.memory) AS f
+        WHERE m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = $4
+        ORDER BY f.valid_from, f.entry
+        """,
+        book,
+        memory,
+    )
+    return [fact_of(row) for row in rows]
+
+
+async def _read(tx: Tx, book: int, which: str, order: str, *arguments: Any, limited: bool = False) -> list[Memory]:
+    """The memories whose facts hold and are such as a condition says; where `limited`, at most $5."""
+    limit = "LIMIT $5" if limited else ""
+    rows = await tx.fetch(
+        f"""
+        SELECT f.*, m.memory, m.metadata, m.created_at FROM (
+            SELECT book, {COLUMNS} FROM facts
+            WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active' AND {which}) AS f
+        JOIN memories AS m ON m.tenant = $1 AND m.project = $2 AND m.book = f.book
+          AND m.memory = split_part(f.record, '{MARK}', 1)
+        ORDER BY {order} {limit}
+        """,
+        book,
+        *arguments,
+    )
+    return [_memory(row) for row in rows]
+
+
+def _memory(row: Row) -> Memory:
+    return Memory(row["memory"], fact_of(row), row["metadata"], row["created_at"])

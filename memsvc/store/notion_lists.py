@@ -1,0 +1,105 @@
+"""Notions by what is asked of a book: those that wait, have a tag, count most, were not used, or are listed."""
+
+from collections.abc import Mapping, Sequence
+
+from memsvc.core.decay import Tier
+from memsvc.store.database import Tx
+from memsvc.store.notions import ENTRY, OWN, TOLD, Notion, notion_of
+
+
+async def pending(tx: Tx, book: int, *, most: int) -> list[Notion]:
+    """The notions of the inbox that have waited longest."""
+    rows = await tx.fetch(
+        f"""
+        SELECT {OWN}, {TOLD} FROM (
+            SELECT * FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND status = 'inbox'
+            ORDER BY created_at, notion LIMIT $4
+        ) AS n {ENTRY} ORDER BY n.created_at, n.notion
+        """,
+        book,
+        most,
+    )
+    return [notion_of(row) for row in rows]
+
+
+async def tagged(tx: Tx, book: int, patterns: Sequence[str], *, most: int) -> dict[str, list[str]]:
+    """Live notions by id with those of their tags that fit a pattern: a tag, or the beginning of tags and `%`."""
+    rows = await tx.fetch(
+        """
+        SELECT t.notion, array_agg(t.tag) AS tags FROM unnest($4::text[], $5::text[]) AS p (first, last)
+        CROSS JOIN LATERAL (
+            SELECT notion, tag FROM notion_tags WHERE tenant = $1 AND project = $2 AND book = $3
+                AND tag >= p.first COLLATE "C" AND tag <= p.last COLLATE "C" ORDER BY tag, notion LIMIT $6
+        ) AS t GROUP BY t.notion ORDER BY t.notion
+        """,
+        book,
+        [pattern.removesuffix("%") for pattern in patterns],
+        [pattern.removesuffix("%") + "\U0010ffff" if pattern.endswith("%") else pattern for pattern in patterns],
+        most,
+    )
+    return {row["notion"]: row["tags"] for row in rows}
+
+
+async def strongest(tx: Tx, book: int, *, most: int) -> list[str]:
+    """Live notions that may be the best without a question: those used last of each tier, the surest and the most used,
+    at most so many of each."""
+    rows = await tx.fetch(
+        """
+        (SELECT r.notion FROM unnest($5::text[]) AS tiers (tier) CROSS JOIN LATERAL (
+            SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND status <> 'archived'
+                AND tier = tiers.tier ORDER BY reinforced_h DESC LIMIT $4) AS r)
+        UNION
+        (SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND status <> 'archived'
+            ORDER BY reinforcements DESC LIMIT $4)
+        UNION
+        (SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND status <> 'archived'
+            ORDER BY confidence DESC LIMIT $4)
+        """,
+        book,
+        most,
+        list(Tier),
+    )
+    return [row["notion"] for row in rows]
+
+
+async def unused_since(tx: Tx, book: int, before_h: Mapping[Tier, float], *, most: int) -> list[str]:
+    """Active notions that were last used before a time on the book's clock, one for each tier; the longest unused."""
+    rows = await tx.fetch(
+        """
+        SELECT r.notion FROM unnest($4::text[], $5::float8[]) AS asked (tier, before) CROSS JOIN LATERAL (
+            SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND status <> 'archived'
+                AND status = 'active' AND tier = asked.tier AND reinforced_h < asked.before
+            ORDER BY reinforced_h LIMIT $6) AS r
+        """,
+        book,
+        list(before_h),
+        list(before_h.values()),
+        most,
+    )
+    return [row["notion"] for row in rows]
+
+
+async def listing(tx: Tx, book: int, *, tag: str | None, category: str | None, most: int) -> list[Notion]:
+    """Live notions, the surest first: those with a tag that fits a pattern of LIKE, in which a backslash is one, or of
+    one category, or all."""
+    if tag is not None:
+        first = tag.split("%", 1)[0].split("_", 1)[0]
+        found = f"""SELECT n.* FROM (
+            SELECT DISTINCT notion FROM notion_tags WHERE tenant = $1 AND project = $2 AND book = $3
+                AND tag >= $6 COLLATE "C" AND tag <= $7 COLLATE "C" AND tag LIKE $5 ESCAPE ''
+        ) AS t JOIN notions AS n ON n.tenant = $1 AND n.project = $2 AND n.book = $3 AND n.notion = t.notion
+        WHERE n.status <> 'archived'{" AND n.category = $8" if category is not None else ""}
+        ORDER BY n.confidence DESC, n.notion LIMIT $4"""
+        arguments = [tag, first, first + "\U0010ffff"]
+    else:
+        found = f"""SELECT * FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND status <> 'archived'
+            {" AND category = $5" if category is not None else ""} ORDER BY confidence DESC LIMIT $4"""
+        arguments = []
+    rows = await tx.fetch(
+        f"SELECT {OWN}, {TOLD} FROM ({found}) AS n {ENTRY} ORDER BY n.confidence DESC, n.notion",
+        book,
+        most,
+        *arguments,
+        *([category] if category is not None else []),
+    )
+    return [notion_of(row) for row in rows]

@@ -1,0 +1,247 @@
+"""Notions: what an agent keeps of what it learnt; each is an entry of its book in the index, findable while it is live.
+
+Whoever writes holds the book's lock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from memsvc.core.decay import Tier
+from memsvc.store import index
+from memsvc.store.database import Row, Tx
+
+ROLE: Final = "notion"
+Status = Literal["inbox", "active", "archived"]
+Reason = Literal["decayed", "superseded", "forgotten"]
+
+
+@dataclass(frozen=True, slots=True)
+class Notion:
+    """One notion. `degree` is the weight of all its edges; text, cue and tags of a forgotten one are empty."""
+
+    notion: str
+    entry: int
+    status: Status
+    archive_reason: Reason | None
+    superseded_by: str | None
+    category: str
+    tier: Tier
+    alpha: float
+    beta: float
+    confidence: float
+    evidence: float
+    reinforcements: int
+    decay_per_h: float
+    reinforced_h: float
+    created_h: float
+    created_at: datetime
+    alignment: float | None
+    scored_by: str
+    text: str
+    cue: str
+    tags: tuple[str, ...]
+    degree: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NewNotion:
+    """A notion to be kept; it waits in the inbox and can be found."""
+
+    notion: str
+    digest: str
+    text: str
+    cue: str
+    tags: Sequence[str]
+    category: str
+    tier: Tier
+    decay_per_h: float
+    now_h: float
+
+
+OWN: Final = """n.notion, n.entry, n.status, n.archive_reason, n.superseded_by, n.category, n.tier, n.alpha, n.beta,
+    n.confidence, n.evidence, n.reinforcements, n.decay_per_h, n.reinforced_h, n.created_h, n.created_at, n.alignment,
+    n.scored_by"""
+TOLD: Final = """coalesce(e.text, '') AS text, coalesce(e.cues, '') AS cue, ARRAY(
+        SELECT tag FROM notion_tags WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = n.notion ORDER BY tag
+    ) AS tags"""
+ENTRY: Final = """LEFT JOIN LATERAL (
+        SELECT text, cues FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = n.entry OFFSET 0
+    ) AS e ON true"""
+_DEGREE: Final = """coalesce((SELECT sum(weight) FROM (
+        SELECT weight FROM edges WHERE tenant = $1 AND project = $2 AND book = $3 AND low = n.notion
+        UNION ALL SELECT weight FROM edges WHERE tenant = $1 AND project = $2 AND book = $3 AND high = n.notion
+    ) AS own), 0) AS degree"""
+
+
+def notion_of(row: Row) -> Notion:
+    """The notion in a row of OWN and TOLD."""
+    told = dict(row)
+    return Notion(**told | {"tier": Tier(told["tier"]), "tags": tuple(told["tags"])})
+
+
+async def read(tx: Tx, book: int, notions: Sequence[str]) -> dict[str, Notion]:
+    """These notions by id, archived ones too."""
+    rows = await tx.fetch(
+        f"""
+        SELECT {OWN}, {TOLD}, {_DEGREE} FROM unnest($4::text[]) AS asked (notion) CROSS JOIN LATERAL (
+            SELECT * FROM notions WHERE tenant = $1 AND project = $2 AND book = $3
+                AND notion = asked.notion COLLATE "C" OFFSET 0
+        ) AS n {ENTRY}
+        """,
+        book,
+        list(dict.fromkeys(notions)),
+    )
+    return {row["notion"]: notion_of(row) for row in rows}
+
+
+async def live_with(tx: Tx, book: int, digest: str) -> tuple[str, Status] | None:
+    """The live notion whose text has this digest, and its status."""
+    row = await tx.fetchrow(
+        """
+        SELECT notion, status FROM notions
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND digest = $4 AND status <> 'archived'
+        """,
+        book,
+        digest,
+    )
+    return (row["notion"], row["status"]) if row else None
+
+
+async def taken(tx: Tx, book: int, notions: Sequence[str]) -> set[str]:
+    """Which of these ids are those of notions, live or archived."""
+    rows = await tx.fetch(
+        "SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])",
+        book,
+        list(notions),
+    )
+    return {row["notion"] for row in rows}
+
+
+async def add(tx: Tx, book_name: str, new: NewNotion, now: datetime) -> None:
+    """Keep a notion whose id is free and whose text no live one has."""
+    entry = await _indexed(tx, book_name, new.notion, new.text, new.cue, now)
+    await tx.execute(
+        """
+        INSERT INTO notions (tenant, project, book, notion, entry, digest, status, category, tier, alpha, beta,
+                             confidence, evidence, reinforcements, decay_per_h, reinforced_h, created_h, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, 'inbox', $7, $8, 0.5, 0.5, 0.5, 0, 0, $9, $10, $10, $11)
+        """,
+        index.book_of(book_name),
+        new.notion,
+        entry,
+        new.digest,
+        new.category,
+        new.tier,
+        new.decay_per_h,
+        new.now_h,
+        now,
+    )
+    await tag(tx, index.book_of(book_name), new.notion, new.tags)
+
+
+async def _indexed(tx: Tx, book_name: str, notion: str, text: str, cue: str, now: datetime) -> int:
+    entry = index.NewEntry(ref=notion, text=text, cues=cue, said_at=now, role=ROLE)
+    return (await index.add(tx, {book_name: [entry]}))[book_name]
+
+
+def _words(notion: Notion) -> str:
+    return f"{notion.text}\n{notion.cue}" if notion.cue else notion.text
+
+
+async def tag(tx: Tx, book: int, notion: str, tags: Sequence[str]) -> None:
+    """Add tags to a live notion; those that it has stay."""
+    if tags:
+        await tx.execute(
+            """
+            INSERT INTO notion_tags (tenant, project, book, tag, notion)
+            SELECT DISTINCT $1::bytea, $2::text, $3::int8, tag, $4::text FROM unnest($5::text[]) AS tag
+            ON CONFLICT DO NOTHING
+            """,
+            book,
+            notion,
+            list(tags),
+        )
+
+
+async def reword(tx: Tx, book_name: str, was: Notion, *, text: str, cue: str, digest: str, now: datetime) -> None:
+    """Let a live notion say something else, or be found by another cue; what it is worth stays."""
+    book = index.book_of(book_name)
+    await index.remove(tx, book, {was.entry: _words(was)})
+    entry = await _indexed(tx, book_name, was.notion, text, cue, now)
+    await tx.execute(
+        """
+        UPDATE notions SET entry = $5, digest = $6, scored_by = CASE WHEN $7 THEN '' ELSE scored_by END
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4
+        """,
+        book,
+        was.notion,
+        entry,
+        digest,
+        text != was.text,
+    )
+
+
+async def superseded_by(tx: Tx, book: int, notion: str) -> list[str]:
+    """The notions for which this one stands, also by way of others, and whose text is still there."""
+    rows = await tx.fetch(
+        """
+        WITH RECURSIVE older (notion) AS (
+            SELECT $4::text COLLATE "C"
+            UNION SELECT n.notion FROM notions AS n JOIN older ON n.superseded_by = older.notion
+            WHERE n.tenant = $1 AND n.project = $2 AND n.book = $3 AND n.status = 'archived'
+        )
+        SELECT notion FROM older WHERE notion <> $4
+        """,
+        book,
+        notion,
+    )
+    return [row["notion"] for row in rows]
+
+
+async def archive(tx: Tx, book: int, gone: Sequence[Notion], reason: Reason, *, by: str | None = None) -> None:
+    """Let notions be found no more, with their tags, edges and contradictions; of what is forgotten the text goes as
+    well, also of what was archived for another reason before."""
+    if not gone:
+        return
+    ids = [one.notion for one in gone]
+    take_out = index.remove if reason == "forgotten" else index.hide
+    await take_out(tx, book, {one.entry: _words(one) for one in gone})
+    await tx.execute(
+        """
+        WITH untagged AS (
+            DELETE FROM notion_tags WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])
+        ), untied AS (
+            DELETE FROM edges WHERE tenant = $1 AND project = $2 AND book = $3 AND low = ANY($4::text[])
+        ), untied_back AS (
+            DELETE FROM edges WHERE tenant = $1 AND project = $2 AND book = $3 AND high = ANY($4::text[])
+                AND low <> ALL($4::text[])
+        ), settled AS (
+            DELETE FROM contradictions WHERE tenant = $1 AND project = $2 AND book = $3 AND low = ANY($4::text[])
+        ), settled_back AS (
+            DELETE FROM contradictions WHERE tenant = $1 AND project = $2 AND book = $3 AND high = ANY($4::text[])
+                AND low <> ALL($4::text[])
+        )
+        UPDATE notions SET status = 'archived', archive_reason = $5::text, superseded_by = $6,
+            digest = CASE $5::text WHEN 'forgotten' THEN '' ELSE digest END
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])
+        """,
+        book,
+        ids,
+        reason,
+        by,
+    )
+
+
+async def reinforce(tx: Tx, book: int, notions: Sequence[str], now_h: float) -> None:
+    """Note that notions were used: once more, and now."""
+    await tx.execute(
+        """
+        UPDATE notions SET reinforcements = reinforcements + 1, reinforced_h = $5
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[]) AND status <> 'archived'
+        """,
+        book,
+        list(notions),
+        now_h,
+    )

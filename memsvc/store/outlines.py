@@ -1,0 +1,125 @@
+"""Outlines: a tree of names for each book that has one, kept as one row a node.
+
+Names hold no line breaks. Whoever changes an outline holds its lock (`locks.outline_lock`) and keeps it a tree: these
+functions do not check.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from memsvc.store.database import Row, Tx
+from memsvc.store.index import book_of
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node by what it is below, None for the root, and what is below it, in order."""
+
+    parent: str | None
+    children: tuple[str, ...]
+
+
+def _nodes(rows: list[Row]) -> dict[str, Node]:
+    return {row["node"]: Node(row["parent"], tuple(row["children"])) for row in rows}
+
+
+async def find(tx: Tx, book: str, names: Collection[str]) -> dict[str, Node]:
+    """These nodes; those that are not there are left out."""
+    rows = await tx.fetch(
+        """
+        SELECT node, parent, children FROM outline_nodes
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND node = ANY($4::text[])
+        """,
+        book_of(book),
+        list(names),
+    )
+    return _nodes(rows)
+
+
+async def upward(tx: Tx, book: str, names: Collection[str]) -> tuple[dict[str, Node], dict[str, str | None]]:
+    """These nodes, and of all nodes above them and of themselves what each is below. One step a level."""
+    rows = await tx.fetch(
+        """
+        WITH RECURSIVE line AS (
+            SELECT node, parent, children FROM outline_nodes
+            WHERE tenant = $1 AND project = $2 AND book = $3 AND node = ANY($4::text[])
+            UNION
+            SELECT above.node, above.parent, NULL FROM line CROSS JOIN LATERAL (
+                SELECT node, parent FROM outline_nodes
+                WHERE tenant = $1 AND project = $2 AND book = $3 AND node = line.parent OFFSET 0) AS above
+        )
+        SELECT node, parent, children FROM line
+        """,
+        book_of(book),
+        list(names),
+    )
+    asked = [row for row in rows if row["children"] is not None]
+    return _nodes(asked), {row["node"]: row["parent"] for row in rows}
+
+
+async def downward(tx: Tx, book: str, names: Collection[str]) -> dict[str, Node]:
+    """These nodes and all nodes below them. One step a level."""
+    rows = await tx.fetch(
+        """
+        WITH RECURSIVE line AS (
+            SELECT node, parent, children FROM outline_nodes
+            WHERE tenant = $1 AND project = $2 AND book = $3 AND node = ANY($4::text[])
+            UNION
+            SELECT below.node, below.parent, below.children FROM line CROSS JOIN LATERAL (
+                SELECT node, parent, children FROM outline_nodes
+                WHERE tenant = $1 AND project = $2 AND book = $3 AND node = ANY(line.children) OFFSET 0) AS below
+        )
+        SELECT node, parent, children FROM line
+        """,
+        book_of(book),
+        list(names),
+    )
+    return _nodes(rows)
+
+
+async def whole(tx: Tx, book: str) -> dict[str, Node]:
+    """All nodes of an outline, in one query; none where there is none."""
+    rows = await tx.fetch(
+        """
+        SELECT node, parent, children FROM outline_nodes WHERE tenant = $1 AND project = $2 AND book = $3
+        """,
+        book_of(book),
+    )
+    return _nodes(rows)
+
+
+async def change(tx: Tx, book: str, put: Mapping[str, Node], gone: Collection[str], *, grown: int) -> int:
+    """Put nodes in, new ones or in the place of what they were, and take others out, in one round trip; how many nodes
+    the outline has then. `grown` is by how many it grows."""
+    nodes: int = await tx.fetchval(
+        """
+        WITH asked AS (
+            SELECT * FROM unnest($4::text[], $5::text[], $6::text[]) AS a (node, parent, children)
+        ), put AS (
+            INSERT INTO outline_nodes AS o (tenant, project, book, node, parent, children)
+            SELECT $1, $2, $3, node, parent, string_to_array(children, chr(10)) FROM asked ORDER BY node
+            ON CONFLICT (tenant, project, book, node) DO UPDATE
+            SET parent = EXCLUDED.parent, children = EXCLUDED.children
+        ), gone AS (
+            DELETE FROM outline_nodes WHERE tenant = $1 AND project = $2 AND book = $3 AND node = ANY($7::text[])
+        )
+        INSERT INTO outlines AS o (tenant, project, book, nodes) VALUES ($1, $2, $3, $8)
+        ON CONFLICT (tenant, project, book) DO UPDATE SET nodes = o.nodes + EXCLUDED.nodes
+        RETURNING nodes
+        """,
+        book_of(book),
+        list(put),
+        [node.parent for node in put.values()],
+        ["\n".join(node.children) for node in put.values()],
+        list(gone),
+        grown,
+    )
+    return nodes
+
+
+async def count(tx: Tx, book: str) -> int:
+    """How many nodes an outline is said to have."""
+    nodes = await tx.fetchval(
+        "SELECT nodes FROM outlines WHERE tenant = $1 AND project = $2 AND book = $3", book_of(book)
+    )
+    return nodes or 0

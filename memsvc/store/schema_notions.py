@@ -1,0 +1,121 @@
+"""The tables of notions: what an agent keeps of what it learnt, how it hangs together, what came of it."""
+
+from sqlalchemy import BigInteger, Column, Index, Integer, String, Text, text
+from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION, JSONB
+
+from memsvc.store.schema_columns import Name, moment, tenant_table, words
+
+_LIVE = text("status <> 'archived'")
+
+
+def _number(name: str, *, nullable: bool = False) -> Column[object]:
+    return Column(name, DOUBLE_PRECISION, nullable=nullable)
+
+
+# One row a notion; its text is that of its entry, which is findable while the notion is live (`inbox` or `active`) and
+# gone when it was forgotten. `digest` is of the text: no two live notions of a book have the same. `alpha` and `beta`
+# are what outcomes taught of it, `confidence` their share; times with the unit `h` are on the clock of the book.
+notions = tenant_table(
+    "notions",
+    Column("book", BigInteger, nullable=False),
+    Column("notion", Name, nullable=False),
+    Column("entry", Integer, nullable=False),
+    Column("digest", Name, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("archive_reason", String(16), nullable=True),
+    Column("superseded_by", Name, nullable=True),
+    Column("category", Name, nullable=False),
+    Column("tier", String(16), nullable=False),
+    _number("alpha"),
+    _number("beta"),
+    _number("confidence"),
+    _number("evidence"),
+    Column("reinforcements", Integer, nullable=False),
+    _number("decay_per_h"),
+    _number("reinforced_h"),
+    _number("created_h"),
+    moment("created_at"),
+    _number("alignment", nullable=True),
+    words("scored_by"),
+    Index("notions_digest", "tenant", "project", "book", "digest", unique=True, postgresql_where=_LIVE),
+    Index(
+        *("notions_pending", "tenant", "project", "book", "created_at", "notion"),
+        postgresql_where=text("status = 'inbox'"),
+    ),
+    Index("notions_recent", "tenant", "project", "book", "tier", "reinforced_h", postgresql_where=_LIVE),
+    Index("notions_used", "tenant", "project", "book", "reinforcements", postgresql_where=_LIVE),
+    Index("notions_sure", "tenant", "project", "book", "confidence", postgresql_where=_LIVE),
+    key=("book", "notion"),
+)
+
+# The tags of live notions.
+notion_tags = tenant_table(
+    "notion_tags",
+    Column("book", BigInteger, nullable=False),
+    Column("tag", Name, nullable=False),
+    Column("notion", Name, nullable=False),
+    Index("notion_tags_of", "tenant", "project", "book", "notion"),
+    key=("book", "tag", "notion"),
+)
+
+# What hangs together, `low` < `high`. `origin` says who found it: similarity, outcome or agent.
+edges = tenant_table(
+    "edges",
+    Column("book", BigInteger, nullable=False),
+    Column("low", Name, nullable=False),
+    Column("high", Name, nullable=False),
+    _number("weight"),
+    Column("relation", Name, nullable=False),
+    Column("origin", String(16), nullable=False),
+    Column("reinforcements", Integer, nullable=False),
+    _number("touched_h"),
+    words("note"),
+    Index("edges_back", "tenant", "project", "book", "high", "low"),
+    key=("book", "low", "high"),
+)
+
+# Notions that do not go together, `low` < `high`: one of them is shown, not both.
+contradictions = tenant_table(
+    "contradictions",
+    Column("book", BigInteger, nullable=False),
+    Column("low", Name, nullable=False),
+    Column("high", Name, nullable=False),
+    Column("kind", String(16), nullable=False),
+    _number("score"),
+    moment("found_at"),
+    Index("contradictions_back", "tenant", "project", "book", "high", "low"),
+    key=("book", "low", "high"),
+)
+
+# How it went when a notion was used, one row each time: how it changed what is thought of it.
+outcomes = tenant_table(
+    "outcomes",
+    Column("book", BigInteger, nullable=False),
+    Column("notion", Name, nullable=False),
+    Column("number", Integer, nullable=False),
+    _number("signal"),
+    _number("weight"),
+    Column("source", Text, nullable=False),
+    _number("before"),
+    _number("after"),
+    moment("told_at"),
+    key=("book", "notion", "number"),
+)
+
+# The clock of a book, which runs while it is used, and its counters; written by whoever holds the book's lock.
+activity = tenant_table(
+    "activity",
+    Column("book", BigInteger, nullable=False),
+    _number("active_h"),
+    moment("seen_at"),
+    _number("session_from_h"),
+    Column("inbox", Integer, nullable=False),
+    Column("active", Integer, nullable=False),
+    Column("archived", Integer, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    moment("consolidated_at", nullable=True),
+    _number("curated_h", nullable=True),
+    Column("session_tokens", JSONB, nullable=False),
+    Column("lifetime_tokens", JSONB, nullable=False),
+    key=("book",),
+)

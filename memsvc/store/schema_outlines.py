@@ -1,0 +1,24 @@
+"""The tables of outlines: trees of names."""
+
+from sqlalchemy import ARRAY, BigInteger, Column, Integer
+
+from memsvc.store.schema_columns import Name, tenant_table
+
+# A tree of the documents of a book, with how many nodes it has: the row that a limit is kept on.
+outlines = tenant_table(
+    "outlines",
+    Column("book", BigInteger, nullable=False),
+    Column("nodes", Integer, nullable=False),
+    key=("book",),
+)
+
+# One node of such a tree: what it is below (NULL for the root) and, in order, what is below it. So a change of what one
+# document links touches the row of that document, and those of the nodes that come, go or move.
+outline_nodes = tenant_table(
+    "outline_nodes",
+    Column("book", BigInteger, nullable=False),
+    Column("node", Name, nullable=False),
+    Column("parent", Name, nullable=True),
+    Column("children", ARRAY(Name), nullable=False),
+    key=("book", "node"),
+)

@@ -1,0 +1,118 @@
+"""Changes as every process hears them: announced in a transaction, listened for by a connection of its own."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import asyncpg
+import pytest
+import structlog
+
+from memsvc.core.scope import Scope
+from memsvc.store import changes as module
+from memsvc.store.changes import Changes, announce, change_key
+from memsvc.store.database import Database
+from tests.servers import DatabaseUrls
+
+pytestmark = pytest.mark.anyio
+
+MINE = "SELECT {} FROM pg_stat_activity WHERE application_name = 'memsvc changes' AND datname = current_database()"
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for long."""
+    for name, seconds in {"AGAIN_S_MIN": 0.01, "AGAIN_S_MAX": 0.02, "ECHO_EVERY_S": 0.02, "ECHO_S_MAX": 0.2}.items():
+        monkeypatch.setattr(module, name, seconds)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_change_is_told_when_it_is_committed_and_to_nobody_else(
+    database: Database, database_urls: DatabaseUrls, scope: Scope, other_scope: Scope
+) -> None:
+    changes, told = Changes(database_urls.app), list[str]()
+    for name, whose, uri in (("mine", scope, "m://a"), ("theirs", other_scope, "m://a"), ("else", scope, "m://b")):
+        changes.watch(change_key(whose, uri), lambda name=name: told.append(name))  # type: ignore[misc]
+    end = changes.watch(change_key(scope, "m://a"), lambda: told.append("gone"))
+    async with changes.running():
+        await until(lambda: changes.listening)
+        assert sorted(told) == ["else", "gone", "mine", "theirs"]  # what changed before cannot be known
+        told.clear()
+        end()
+        end()
+        with suppress(RuntimeError):
+            async with database.begin(scope) as tx:
+                await announce(tx, "m://b")
+                raise RuntimeError
+        async with database.begin(scope) as tx:
+            await announce(tx, "m://a")
+            assert told == []
+        await until(lambda: bool(told))
+    assert told == ["mine"]
+
+
+async def test_the_connection_is_closed_at_the_end_and_opened_again_when_it_is_lost(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, at_once: None
+) -> None:
+    changes, told = Changes(database_urls.app), list[int]()
+    async with changes.running():
+        await until(lambda: changes.listening)
+        changes.watch("k" * 64, lambda: told.append(1))
+        for times in (1, 2):
+            assert await admin.fetchval(MINE.format("count(pg_terminate_backend(pid))")) == 1
+            await until(lambda times=times: len(told) == times)  # type: ignore[misc]
+            assert changes.listening
+    assert not changes.listening
+    assert await admin.fetchval(MINE.format("count(*)")) == 0
+
+
+async def test_a_connection_that_hears_nothing_is_known_as_such_and_logged_once(
+    database_urls: DatabaseUrls, monkeypatch: pytest.MonkeyPatch, at_once: None
+) -> None:
+    tries = 0
+
+    async def deaf(*_: Any) -> None:  # as behind a pooler, which gives each statement another connection
+        nonlocal tries
+        tries += 1
+
+    changes = Changes(database_urls.app)
+    with structlog.testing.capture_logs() as lines:
+        async with changes.running():
+            await until(lambda: changes.listening)
+            with monkeypatch.context() as behind_a_pooler:
+                behind_a_pooler.setattr(asyncpg.Connection, "add_listener", deaf)
+                behind_a_pooler.setattr(changes, "_hear", deaf)
+                behind_a_pooler.setattr(module, "ECHO_S_MAX", 0.01)
+                await _cut(database_urls)
+                await until(lambda: tries > 3)
+                assert not changes.listening
+            await until(lambda: changes.listening)
+    assert [(line["log_level"], line["event"]) for line in lines] == [
+        ("warning", "changes are not heard just now"),
+        ("info", "changes are heard again"),
+    ]
+    assert "direct_url" in lines[0]["recovery"]
+
+
+async def _cut(urls: DatabaseUrls) -> None:
+    connection = await asyncpg.connect(urls.superuser)
+    await connection.fetchval(MINE.format("count(pg_terminate_backend(pid))"))
+    await connection.close()
+
+
+async def test_a_database_that_is_out_of_reach_is_tried_until_the_end(at_once: None) -> None:
+    changes = Changes("postgresql://nobody@127.0.0.1:1/nothing")
+    with structlog.testing.capture_logs() as lines:
+        async with changes.running():
+            await until(lambda: bool(lines))
+            assert not changes.listening
+    assert len(lines) == 1
+    assert "nobody" not in repr(lines)
