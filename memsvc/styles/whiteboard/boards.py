@@ -1,0 +1,210 @@
+"""Boards as they are kept: a file for each, rewritten only by whoever has read what it says now."""
+
+import hashlib
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import decode_segment, encode_segment
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Resource
+from memsvc.store import changes, documents, files, jobs, moves, purge, tree, vectors
+from memsvc.store.database import Database, Tx
+from memsvc.store.files import File, GoneMeanwhileError
+from memsvc.store.index import book_of
+from memsvc.store.locks import TREE_LOCK
+from memsvc.styles.embedding import EMBED_JOB
+
+OWNER: Final = "whiteboard"
+BOOK: Final = "whiteboard"
+ROOT: Final = "/whiteboard"
+BLOCKS_A_STEP: Final = 1000
+
+MadeBy = Literal["model", "rules"]
+_SUFFIX: Final = ".md"
+_TRAILERS: Final[dict[MadeBy, str]] = {
+    "model": "\n\n<!-- written by a model -->\n",
+    "rules": "\n\n<!-- written by rules -->\n",
+}
+"""How a file ends, which tells of every version who made it, and is no part of the board."""
+
+
+class OvertakenError(Exception):
+    """Somebody else wrote or deleted the board since it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoardId:
+    """Whose board it is: both are identifiers as core/paths.py checks them."""
+
+    user: str
+    conversation: str
+
+    @property
+    def path(self) -> str:
+        """Where the file stands; another one for each other pair."""
+        return f"{directory_of(self.user)}/{encode_segment(self.conversation)}{_SUFFIX}"
+
+    @property
+    def title(self) -> str:
+        """Under which words the board is found, besides its own."""
+        return f"{self.user} {self.conversation}"
+
+    @classmethod
+    def of(cls, path: str) -> "BoardId | None":
+        """Whose board a path is; None where none can stand."""
+        steps = path.removeprefix(f"{ROOT}/").split("/")
+        if not path.startswith(f"{ROOT}/") or len(steps) != 2 or not steps[1].endswith(_SUFFIX):
+            return None
+        user, conversation = decode_segment(steps[0]), decode_segment(steps[1].removesuffix(_SUFFIX))
+        return cls(user, conversation) if user and conversation else None
+
+
+def directory_of(user: str) -> str:
+    """Where the boards of a user stand."""
+    return f"{ROOT}/{encode_segment(user)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What a board says, or said. One that is not there says "", was made by nobody and has the version ""."""
+
+    text: str = ""
+    made_by: MadeBy | Literal[""] = ""
+    version: str = ""
+    incarnation: uuid.UUID | None = None
+    updated_at: datetime | None = None
+
+
+NO_BOARD: Final = Board()
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A board in a list."""
+
+    of: BoardId
+    updated_at: datetime
+    size_bytes: int
+
+
+def content_of(text: str, made_by: MadeBy) -> bytes:
+    """What the file of a board holds."""
+    return f"{text}{_TRAILERS[made_by]}".encode()
+
+
+def read_content(content: bytes) -> tuple[str, MadeBy]:
+    """What a board says, and who made it."""
+    text = content.decode()
+    for made_by, trailer in _TRAILERS.items():
+        if text.endswith(trailer):
+            return text.removesuffix(trailer), made_by
+    raise MemsvcError(Code.INTERNAL_ERROR, "the file of a board does not end as one")
+
+
+class Boards:
+    """Reads, writes and deletes boards, each in one transaction; a change is announced under the board's URI."""
+
+    def __init__(
+        self, database: Database, clock: Clock, resource: Resource, *, history_kept: int, embeds: bool
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._resource = resource
+        self._history_kept = history_kept
+        self._embeds = embeds
+
+    async def read(self, scope: Scope, of: BoardId) -> Board:
+        """What the board says now."""
+        async with self._database.begin(scope, read_only=True) as tx:
+            file = await files.find(tx, of.path)
+            return await board_of(tx, file) if file is not None else NO_BOARD
+
+    async def write(self, scope: Scope, of: BoardId, text: str, made_by: MadeBy, *, expected: str) -> Board:
+        """Let the board say this, if it is at the version `expected` ("": if there is none); OvertakenError if not.
+        What it says already makes no new version, and "" no new board."""
+        try:
+            async with self._database.begin(scope) as tx:
+                file = await files.find(tx, of.path, for_update=True)
+                if (file.version if file is not None else "") != expected:
+                    raise OvertakenError
+                if file is None and not text:
+                    return NO_BOARD
+                content = content_of(text, made_by)
+                if file is not None and file.sha256 == hashlib.sha256(content).digest():
+                    return Board(text, made_by, file.version, file.incarnation, file.updated_at)
+                return await self.put(tx, of, file, content)
+        except GoneMeanwhileError as error:
+            raise OvertakenError from error
+        except MemsvcError as error:
+            if error.code is Code.ALREADY_EXISTS:
+                raise OvertakenError from error
+            raise
+
+    async def put(self, tx: Tx, of: BoardId, file: File | None, content: bytes) -> Board:
+        """Write the file of a board, which `files.find(for_update=True)` holds if it is there; what it held becomes a
+        version, and versions beyond those that are kept go."""
+        now = self._clock.now()
+        text, made_by = read_content(content)
+        if file is None:
+            file = await files.create(tx, of.path, content, is_text=True, owner=OWNER, now=now)
+        else:
+            file = await files.rewrite(tx, file, content, is_text=True, now=now)
+            await self._prune(tx, file)
+        indexed = await documents.put(tx, BOOK, file, text, title=of.title, now=now)
+        await self._announce(tx, of)
+        if indexed and self._embeds:
+            await jobs.enqueue(tx, EMBED_JOB, str(book_of(BOOK)), now=now)
+        return Board(text, made_by, file.version, file.incarnation, file.updated_at)
+
+    async def delete(self, scope: Scope, of: BoardId) -> bool:
+        """Take a board away for good, with its versions, and with what the index has of it; whether there was one."""
+        async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
+            file = await files.find(tx, of.path, for_update=True)
+            if file is None:
+                return False
+            await moves.delete(tx, of.path, recursive=False, now=self._clock.now(), keep_owned=False)
+            await purge.hide_all(tx, file.incarnation)
+            await _sweep(tx, file.incarnation)
+            await purge.forget(tx, file.incarnation)
+            await documents.forget(tx, BOOK, file.incarnation)
+            if await vectors.available(tx):  # also where no embedder is configured any more
+                await vectors.prune(tx, book_of(BOOK))
+            await self._announce(tx, of)
+            return True
+
+    async def listing(self, scope: Scope, user: str | None, *, after: str, most: int) -> list[Listed]:
+        """The next boards, of one user or of all, in the order of their paths."""
+        directory, depth = (ROOT, 2) if user is None else (directory_of(user), 1)
+        async with self._database.begin(scope, read_only=True) as tx:
+            rows = await tree.walk(tx, directory, depth=depth, after=after, most=most)
+        return [
+            Listed(of, row["updated_at"], row["size_bytes"])
+            for row in rows
+            if (of := BoardId.of(row["path"])) is not None
+        ]
+
+    async def _announce(self, tx: Tx, of: BoardId) -> None:
+        await changes.announce(tx, self._resource.uri(user_id=of.user, conversation_id=of.conversation))
+
+    async def _prune(self, tx: Tx, file: File) -> None:
+        if file.revision <= self._history_kept + 1:
+            return
+        now = self._clock.now()
+        keep = purge.Keep(cutoff=now, newest=0, gone_before=now, newest_owned={OWNER: self._history_kept})
+        await purge.hide_old(tx, file.incarnation, keep)
+        await _sweep(tx, file.incarnation)
+
+
+async def board_of(tx: Tx, file: File) -> Board:
+    """What the file of a board says."""
+    text, made_by = read_content(await files.read(tx, file, 0, file.size_bytes))
+    return Board(text, made_by, file.version, file.incarnation, file.updated_at)
+
+
+async def _sweep(tx: Tx, incarnation: uuid.UUID) -> None:
+    while not await purge.sweep(tx, incarnation, most=BLOCKS_A_STEP):
+        pass

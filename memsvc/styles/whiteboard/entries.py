@@ -1,0 +1,61 @@
+"""Entries as they are shown to a model: clean text of a known length, whatever a caller sent."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+import regex
+
+from memsvc.core.secrets import masked
+from memsvc.styles.whiteboard.length import best_cut
+
+_LINE_ENDS: Final = regex.compile(r"\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_UNSEEN: Final = regex.compile(r"[[\p{Cc}--[\n\t]]\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", regex.V1)
+_CONTINUED: Final = "…"
+_MOMENTS_S: Final = (0.0, 253_402_300_799.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something that happened in a conversation. `timestamp` is in seconds since 1970, None for unknown; `kind` is what
+    the caller says that it is, such as `message`, "" for nothing."""
+
+    role: str
+    content: str
+    timestamp: float | None = None
+    kind: str = ""
+
+    @property
+    def lines(self) -> str:
+        """The entry in a list: `- role: content`, further lines indented, so that none of them begins a line of its
+        own; what else is known of it stands in such a line."""
+        first, *more = f"{self.role}: {self.content}".split("\n")
+        known = ", ".join(part for part in (_told(self.timestamp), f"type: {self.kind}" if self.kind else "") if part)
+        return "\n  ".join([f"- {first}", *more, *([f"({known})"] if known else [])])
+
+
+def clean(text: str) -> str:
+    """The text without secrets, invisible characters and foreign line ends."""
+    return masked(_UNSEEN.sub("", _LINE_ENDS.sub("\n", text))).strip()
+
+
+def one_line(text: str) -> str:
+    """The same within one line."""
+    return " ".join(clean(text).split())
+
+
+def parts(entry: Entry, *, tokens_max: int, count: Callable[[str], int]) -> Iterator[Entry]:
+    """The entry, or, if it is longer than that, entries that say the same one after the other."""
+    rest = entry.content
+    while (cut := best_cut(rest, tokens_max, count)) < len(rest):
+        yield replace(entry, content=f"{rest[:cut].rstrip()} {_CONTINUED}")
+        rest = f"{_CONTINUED} {rest[cut:].lstrip()}"
+    yield replace(entry, content=rest)
+
+
+def _told(timestamp: float | None) -> str:
+    low, high = _MOMENTS_S
+    if timestamp is None or not low <= timestamp <= high:
+        return ""
+    return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,210 @@
+"""A board by rules: the lines that tell most, sorted by what they are; what is said anew takes the place of the old."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import regex
+
+from memsvc.core.analysis import asks, terms
+from memsvc.core.sentences import sentences
+from memsvc.styles.whiteboard.entries import Entry
+
+LINES_MAX: Final = 200
+"""Lines of a board, and sentences of an update, that are compared; of more, the latest."""
+LINE_CHARS_MAX: Final = 320
+TERMS_MIN: Final = 2
+REPEATED_SHARE: Final = 0.8
+"""Of the words of the shorter of two lines: what they share when they say the same."""
+SUPERSEDED_SHARE: Final = 0.5
+"""The same for a line about what an older one is about, that says itself that something changed."""
+ANSWERED_SHARE: Final = 0.5
+SPARE_TOK: Final = 8
+
+_SECTIONS: Final = ("Decisions", "Tasks", "Open questions", "Facts", "Notes")
+_DECISION, _TASK, _QUESTION, _FACT, _NOTE = range(5)
+_WORTH: Final = {_DECISION: 5.0, _FACT: 4.0, _TASK: 4.0, _QUESTION: 3.0, _NOTE: 1.0}
+_ROLE_WORTH: Final = {"user": 1.0, "assistant": 0.8, "tool": 0.5, "system": 0.5}
+_RECENT_WORTH: Final = 3.0
+"""How much more the newest line is worth than the oldest."""
+
+_DECIDED: Final = regex.compile(
+    r"\b(?:decid\w*|decision|agreed?|approved?|we(?:'ll| will| are going to)|let'?s (?:go|use|take|do)|go(?:ing)? with"
+    r"|chose|chosen|settled on|confirmed|rejected|beschlossen|entschieden|entscheidung|einigten|décidé|décision|convenu"
+    r"|decidido|decidimos|decisión|acordado)\b"
+    r"|決定|決め|決まり|ことにし|にしました|にします|採用|合意|承認|却下|决定|同意|采用|确定|选择了|选定|批准",
+    regex.IGNORECASE,
+)
+_TO_DO: Final = regex.compile(
+    r"\b(?:to-?do|action item|task|need(?:s)? to|have to|has to|must|should|please|remember to|don'?t forget|deadline"
+    r"|due|by (?:mon|tues|wednes|thurs|fri|satur|sun)day|will (?:send|write|call|fix|prepare|check|review|finish)"
+    r"|aufgabe|muss|müssen|bitte|frist|tâche|doit|devons|s'il vous plaît|tarea|debe|debemos|por favor)\b"
+    r"|必要があ|してください|お願い|タスク|締め切り|締切|期限|までに|宿題|需要|请|任务|待办|截止|之前完成|必须",
+    regex.IGNORECASE,
+)
+_PERSONAL: Final = regex.compile(
+    r"\b(?:i|i'm|i've|my|we|our|ich|mein|wir|je|mon|nous|yo|mi|mis)\b|私|僕|俺|我|名前|我叫", regex.IGNORECASE
+)
+_NAME: Final = regex.compile(r"(?<!^)(?<![.!?:]\s)\b\p{Lu}\p{L}+|[\p{Katakana}ー]{2,}")
+_FIGURE: Final = regex.compile(r"\p{N}")
+_CHANGED: Final = regex.compile(
+    r"\b(?:now|no longer|not any ?more|instead|actually|chang\w+|switch\w*|moved|postponed|cancel\w*|revers\w+"
+    r"|correction|rather than|scrapped|jetzt|nicht mehr|stattdessen|doch|geändert|verschoben|maintenant|ne plus"
+    r"|finalement|changé|ahora|ya no|en vez|cambi\w+)\b"
+    r"|変更|やめ|取り消|中止|延期|ではなく|じゃなくて|改め|取消|改为|改成|不再|推迟|而不是",
+    regex.IGNORECASE,
+)
+_VALUE: Final = regex.compile(
+    r"\b[\p{Sc}#]?\p{N}[\p{N}.,:/%-]*(?:st|nd|rd|th|am|pm|k|%)?\b"
+    r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:today|tomorrow|tonight)\b"
+    r"|\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\b"
+    r"|\b(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|lundi|mardi|mercredi|jeudi|vendredi|samedi"
+    r"|dimanche|lunes|martes|miércoles|jueves|viernes|sábado|domingo)\b"
+    r"|[\p{N}〇一二三四五六七八九十百千]+(?=[月日年時时点分円元人個个])|[月火水木金土日]曜|(?<=周|星期)[一二三四五六日天]",
+    regex.IGNORECASE,
+)
+"""What may be another one in a line that is said anew: numbers, times and days."""
+_HEADING: Final = regex.compile(r"#{1,6}\s+|\*\*[^*\n]{1,80}\*\*:?\Z")
+_BULLET: Final = regex.compile(r"\A(?:[-*•・+]|\d{1,3}[.)])\s+")
+_SPEAKER: Final = regex.compile(r" \(([^()\n]{1,64})\)\Z")
+_LETTER: Final = regex.compile(r"\p{L}")
+_DENSE: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    order: int
+    kind: int
+    text: str
+    role: str
+    terms: frozenset[str]
+    frame: tuple[str, ...]
+    changes: bool
+
+    @property
+    def shown(self) -> str:
+        return f"- {self.text} ({self.role})" if self.role else f"- {self.text}"
+
+
+def extracted(board: str, new: Sequence[Entry], *, tokens_max: int, count: Callable[[str], int]) -> str:
+    """The lines of the board and the sentences of new entries that tell most, in `tokens_max` tokens at the most, with
+    who said them: decisions, tasks, open questions, facts, notes, each oldest first.
+
+    Of lines that say nearly the same, or differ in numbers and days alone, the newest is kept. One that says that
+    something changed takes the place of an older one about the same, as an answer does that of its question.
+    Greetings and fillers are left out. The same board and entries give the same board; "" where nothing was worth a
+    line.
+    """
+    lines = _kept([*_told(board), *_said(new, start=LINES_MAX)])
+    newest = max((line.order for line in lines), default=0)
+    oldest = min((line.order for line in lines), default=0)
+    ranked = sorted(lines, key=lambda line: (-_worth(line, oldest, newest), -line.order))
+    left = tokens_max - SPARE_TOK * len(_SECTIONS)
+    chosen: list[_Line] = []
+    for line in ranked:
+        price = count(line.shown + "\n")
+        if price <= left:
+            chosen.append(line)
+            left -= price
+    while chosen and count(text := _written(chosen)) > tokens_max:
+        chosen.pop()
+    return text if chosen else ""
+
+
+def _written(lines: Sequence[_Line]) -> str:
+    blocks = []
+    for kind, title in enumerate(_SECTIONS):
+        of_kind = sorted((line for line in lines if line.kind == kind), key=lambda line: line.order)
+        if of_kind:
+            blocks.append("\n".join([f"## {title}", *(line.shown for line in of_kind)]))
+    return "\n\n".join(blocks)
+
+
+def _told(board: str) -> Iterator[_Line]:
+    """The lines of a board, also of one that a model wrote."""
+    kind: int | None = None
+    found: list[tuple[int | None, str]] = []
+    for whole in board.splitlines():
+        line = whole.strip()
+        if heading := _HEADING.match(line):
+            title = line[heading.end() :].strip().rstrip(":") if line.startswith("#") else line.strip("*: ")
+            kind = _SECTIONS.index(title) if title in _SECTIONS else None
+        elif _BULLET.match(line):
+            found.append((kind, _BULLET.sub("", line)))
+        else:
+            found += [(kind, sentence) for sentence in sentences(line)]
+    for order, (known, line) in enumerate(found[-LINES_MAX:]):
+        speaker = _SPEAKER.search(line)
+        text = _SPEAKER.sub("", line)
+        if text:
+            yield _line(order, text, speaker[1] if speaker else "", known)
+
+
+def _said(new: Sequence[Entry], *, start: int) -> list[_Line]:
+    found: list[_Line] = []
+    for entry in new:
+        for whole in sentences(entry.content):
+            text = _BULLET.sub("", whole)
+            cut = text if len(text) <= LINE_CHARS_MAX else text[: LINE_CHARS_MAX - 1].rstrip() + "…"
+            line = _line(start + len(found), cut, entry.role.replace("(", "[").replace(")", "]"), None)
+            if _tells(line):
+                found.append(line)
+    return found[-LINES_MAX:]
+
+
+def _line(order: int, text: str, role: str, kind: int | None) -> _Line:
+    """A line; its `frame` are its words without its values, and `changes` whether it says that something changed."""
+    frame, changes = tuple(terms(_VALUE.sub(" ", text))), _CHANGED.search(text) is not None
+    return _Line(order, _kind(text) if kind is None else kind, text, role, frozenset(terms(text)), frame, changes)
+
+
+def _kind(text: str) -> int:
+    if asks(text):
+        return _QUESTION
+    if _DECIDED.search(text):
+        return _DECISION
+    if _TO_DO.search(text):
+        return _TASK
+    if _FIGURE.search(text) or _NAME.search(text) or _PERSONAL.search(text):
+        return _FACT
+    return _NOTE
+
+
+def _tells(line: _Line) -> bool:
+    """Whether a sentence has enough words to stand alone."""
+    if not _LETTER.search(line.text):
+        return False
+    return len(line.terms) >= TERMS_MIN or (line.kind in (_DECISION, _FACT) and bool(line.terms))
+
+
+def _kept(lines: Sequence[_Line]) -> list[_Line]:
+    """The lines without those that a later one repeats, supersedes or answers."""
+    kept: list[_Line] = []
+    for line in lines:
+        kept = [older for older in kept if not _replaces(line, older)]
+        kept.append(line)
+    return kept
+
+
+def _replaces(line: _Line, older: _Line) -> bool:
+    shared = len(line.terms & older.terms)
+    least = min(len(line.terms), len(older.terms))
+    if not shared:
+        return line.frame == older.frame != ()
+    if older.kind == _QUESTION:
+        if line.kind == _QUESTION:
+            return shared >= REPEATED_SHARE * least
+        return shared >= ANSWERED_SHARE * len(older.terms)
+    if line.kind == _QUESTION:
+        return False
+    if shared >= REPEATED_SHARE * max(len(line.terms), len(older.terms)) or line.frame == older.frame:
+        return True
+    return line.changes and shared >= SUPERSEDED_SHARE * least
+
+
+def _worth(line: _Line, oldest: int, newest: int) -> float:
+    age = (newest - line.order) / max(1, newest - oldest)
+    worth = _WORTH[line.kind] + _RECENT_WORTH * (1 - age) * _ROLE_WORTH.get(line.role, 1.0)
+    worth += 0.5 * (_NAME.search(line.text) is not None) + 0.5 * (_FIGURE.search(line.text) is not None)
+    dense = len(_DENSE.findall(line.text)) * 2 > len(line.text)
+    return worth - (0.5 if len(line.text) > (LINE_CHARS_MAX // 4 if dense else LINE_CHARS_MAX // 2) else 0.0)

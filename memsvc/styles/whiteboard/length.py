@@ -1,0 +1,68 @@
+"""Keeps a text within a number of tokens: cut behind a paragraph, else a sentence or line, else a word."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import regex
+
+from memsvc.core.sentences import sentence_ends
+
+CHARS_A_TOKEN_MAX: Final = 12
+"""Of a text with longer tokens, such as long rules of dashes, less is kept than might be."""
+_KEPT_SHARE_MIN: Final = 0.5
+"""A cut that would leave less of what fits is not made: the next finer one is."""
+_AHEAD_CHARS: Final = 8
+SAMPLE_CHARS: Final = 1000
+NEAR_ENOUGH: Final = 64
+"""What fits is known to this part of it, which is enough to cut at a boundary, and saves half of the counting."""
+_PARAGRAPH: Final = regex.compile(r"\n[^\S\n]*\n")
+_SPACE: Final = regex.compile(r"\s+")
+_CHARACTER: Final = regex.compile(r"\X")
+_DANGLING: Final = regex.compile(r"(?:\s*\n#{1,6}[^\n]*|\s*\n[-*•]?\s*)\Z")
+
+
+def shortened(text: str, tokens_max: int, count: Callable[[str], int]) -> str:
+    """The text, or as much of its beginning as has so many tokens, without a heading that nothing follows."""
+    cut = best_cut(text, tokens_max, count)
+    if cut == len(text):
+        return text
+    kept = text[:cut].rstrip()
+    while (bare := _DANGLING.sub("", kept)) != kept:
+        kept = bare
+    return kept
+
+
+def best_cut(text: str, tokens_max: int, count: Callable[[str], int]) -> int:
+    """Where to cut a text so that what stands before has `tokens_max` tokens at the most; its length if it has them."""
+    if len(text) <= tokens_max or (len(text) <= tokens_max * CHARS_A_TOKEN_MAX and count(text) <= tokens_max):
+        return len(text)
+    most = _longest(text, tokens_max, count)
+    window = text[: most + _AHEAD_CHARS]
+    least = int(most * _KEPT_SHARE_MIN)
+    for ends in (_paragraph_ends, sentence_ends, _word_ends):
+        cut = max((end for end in ends(window) if least < end <= most), default=0)
+        if cut:
+            return cut
+    whole = max((match.end() for match in _CHARACTER.finditer(window) if match.end() <= most), default=0)
+    return whole if whole > least else most
+
+
+def _longest(text: str, tokens_max: int, count: Callable[[str], int]) -> int:
+    """About the most characters, one at least, that have so many tokens, and no more than those."""
+    low, high = 1, min(len(text), tokens_max * CHARS_A_TOKEN_MAX)
+    sample = text[:SAMPLE_CHARS]
+    likely = len(sample) * tokens_max // max(1, count(sample))
+    while high - low > low // NEAR_ENOUGH:
+        middle = (low + high + 1) // 2
+        for guess in (likely * 9 // 10, likely * 11 // 10):  # most texts are as dense later as they begin
+            middle = guess if low < guess < high else middle
+        low, high = (middle, high) if count(text[:middle]) <= tokens_max else (low, middle - 1)
+    return low
+
+
+def _paragraph_ends(text: str) -> Iterator[int]:
+    return (match.start() for match in _PARAGRAPH.finditer(text))
+
+
+def _word_ends(text: str) -> Iterator[int]:
+    return (match.start() for match in _SPACE.finditer(text))

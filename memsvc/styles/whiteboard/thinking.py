@@ -1,0 +1,126 @@
+"""Has a board written anew: by a model that is given the board and what is new, or else by rules."""
+
+from collections.abc import Sequence
+from importlib.resources import files as resources
+from time import perf_counter
+from typing import Final, Protocol
+
+import regex
+
+from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
+from memsvc.core.ports import Llm, Meter, TokenCounter
+from memsvc.styles.whiteboard.boards import MadeBy
+from memsvc.styles.whiteboard.entries import Entry, clean
+from memsvc.styles.whiteboard.extractive import extracted
+from memsvc.styles.whiteboard.length import shortened
+
+PURPOSE: Final = "whiteboard"
+NOTHING_YET: Final = "No existing memory (start fresh)."
+ANSWER_CHARS_MAX: Final = 200_000
+OUTPUT_SHARE: Final = 2
+"""How many times the tokens of a board a model may write: what is too long is better cut here than where it stops."""
+WORDS_OF_TOKENS: Final = 2 / 3
+
+_PROMPTS: Final = resources("memsvc.styles.whiteboard").joinpath("prompts")
+_HEADINGS: Final = ("Current memory:", "Recent context", "New events:", "Update the memory accordingly:")
+_HEADING: Final = regex.compile(rf"^(?={'|'.join(map(regex.escape, _HEADINGS))})", regex.MULTILINE | regex.IGNORECASE)
+_LAST_HEADING: Final = regex.compile(r"^[ \t#*]*(?:Update the|Updated) memory[^\n:]{0,20}:[*]*", regex.M | regex.I)
+_FIRST_HEADING: Final = regex.compile(r"\A[ \t#*]*Current memory:[*]*", regex.I)
+_FENCED: Final = regex.compile(
+    r"\A(?P<fence>`{3,}|~{3,})[^\n`]*\n?(?P<inside>.*?)(?:\n?(?P=fence)\s*)?\Z", regex.DOTALL
+)
+
+
+class Thinking(Protocol):
+    """Writes a board anew. `made_by` is what its boards are said to be made by."""
+
+    made_by: MadeBy
+
+    async def __call__(self, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> str:
+        """The board, not blank unless the rules found nothing to say, after these new entries. `recent` ones stand
+        before them and are in the board already."""
+        ...
+
+
+class ByModel:
+    """Asks a model, which is told the length in words; what is longer all the same is cut. An answer that holds no
+    board is an `UnusableAnswerError`."""
+
+    made_by: MadeBy = "model"
+
+    def __init__(self, llm: Llm, tokens: TokenCounter, meter: Meter, *, tokens_max: int) -> None:
+        self._llm = llm
+        self._tokens = tokens
+        self._meter = meter
+        self._tokens_max = tokens_max
+        self._instructions = _prompt("update_board").format(words=words_of(tokens_max))
+        self._events = _prompt("events")
+        self._recent = _prompt("recent")
+
+    async def __call__(self, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> str:
+        started = perf_counter()
+        try:
+            answer = await self._llm.complete(
+                self._instructions, self.message(board, recent, new), output_tokens_max=OUTPUT_SHARE * self._tokens_max
+            )
+            text = shortened(board_in(answer[:ANSWER_CHARS_MAX]), self._tokens_max, self._tokens.count)
+            if not text:
+                raise UnusableAnswerError(Code.INTERNAL_ERROR, "the model answered with something that is no board")
+        except MemsvcError:
+            self._meter.add("memsvc_model_calls_total", purpose=PURPOSE, status="error")
+            raise
+        self._meter.add("memsvc_model_calls_total", purpose=PURPOSE, status="success")
+        self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=PURPOSE)
+        return text
+
+    def message(self, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> str:
+        """What the model is given. No line of an entry or of the board can be taken for one of its headings: those of
+        entries are indented, and what looks like a heading within the board is."""
+        shown = self._recent.format(entries=_lines(recent)) if recent else ""
+        memory = _HEADING.sub("  ", board) or NOTHING_YET
+        return self._events.format(memory=memory, recent=shown, events=_lines(new)).rstrip("\n")
+
+
+class ByRules:
+    """Takes what matters most out of the entries themselves, for want of a model."""
+
+    made_by: MadeBy = "rules"
+
+    def __init__(self, tokens: TokenCounter, *, tokens_max: int) -> None:
+        self._tokens = tokens
+        self._tokens_max = tokens_max
+
+    async def __call__(self, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> str:
+        del recent  # the board has taken them in
+        return extracted(board, new, tokens_max=self._tokens_max, count=self._tokens.count)
+
+
+def words_of(tokens: int) -> int:
+    """About how many words have so many tokens."""
+    return round(tokens * WORDS_OF_TOKENS)
+
+
+def board_in(answer: str) -> str:
+    """The board in what a model answered: without a code fence around it, and without the question, should the model
+    have repeated that; "" where it holds none."""
+    text = clean(answer)
+    while (fenced := _FENCED.match(text)) is not None:
+        text = fenced["inside"].strip()
+    for echo in reversed(list(_LAST_HEADING.finditer(text))):
+        before, text = text[: echo.start()], text[echo.end() :].strip()
+        if not text and "New events:" not in before:
+            text = before.strip()  # a closing line, and no question before it
+        break
+    if _FIRST_HEADING.match(text):
+        text = "" if "\nNew events:\n" in text else _FIRST_HEADING.sub("", text).strip()
+    if not any(character.isalnum() for character in text) or text == NOTHING_YET:
+        return ""
+    return text
+
+
+def _lines(entries: Sequence[Entry]) -> str:
+    return "\n".join(entry.lines for entry in entries)
+
+
+def _prompt(name: str) -> str:
+    return _PROMPTS.joinpath(f"{name}.md").read_text("utf-8")

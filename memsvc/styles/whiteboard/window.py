@@ -1,0 +1,200 @@
+"""What is remembered of conversations in memory alone: their latest entries, and those that are in no board yet."""
+
+import asyncio
+import uuid
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from memsvc.core.scope import Scope
+from memsvc.styles.whiteboard.boards import BoardId
+from memsvc.styles.whiteboard.entries import Entry
+
+REMEMBERED_CHARS_MAX: Final = 2000
+"""What is remembered of one entry that is in the board already."""
+KEPT_CHARS_MAX: Final = 20_000_000
+"""Characters of entries, of all conversations, that are kept though nobody waits for them: those of failed updates, for
+the next one, and those whose caller had gone before they were in, to know them again."""
+UNUSABLE_MAX: Final = 3
+"""How often a model may fail to make a board of some entries, though it answers, before they are given up."""
+UNHEARD_MAX: Final = 16
+"""Batches of a conversation of which it is remembered that they are in the board, though their caller had gone."""
+
+
+@dataclass(eq=False, slots=True)
+class Batch:
+    """The entries of one call on their way into the board: `parts` are what of them is shown, `done` how many of these
+    are in. Whoever waits looks at `error` once it has `ended`. `due` until it ended; `claimed` while somebody waits."""
+
+    entries: tuple[Entry, ...]
+    parts: tuple[Entry, ...]
+    costs_tok: tuple[int, ...]
+    done: int = 0
+    due: bool = True
+    claimed: bool = True
+    unusable: int = 0
+    error: BaseException | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def is_in(self) -> bool:
+        return self.done == len(self.parts)
+
+    @property
+    def chars(self) -> int:
+        return sum(len(entry.content) for entry in self.entries)
+
+    def end(self, error: BaseException | None) -> None:
+        """Tell whoever waits."""
+        self.due, self.error = False, error
+        self.ended.set()
+
+    def claim(self) -> None:
+        """Somebody waits for it (again)."""
+        self.claimed = True
+        if not self.is_in and not self.due:
+            self.due, self.error, self.ended = True, None, asyncio.Event()
+
+
+@dataclass(slots=True)
+class Share:
+    """What goes into the board at once: how many further parts of which batch."""
+
+    batches: list[tuple[Batch, int]]
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [part for batch, stop in self.batches for part in batch.parts[batch.done : stop]]
+
+
+class Conversation:
+    """One conversation: a window of entries that are in its board, and batches of those that are not, oldest first."""
+
+    def __init__(self, window_entries: int) -> None:
+        self.window: deque[Entry] = deque(maxlen=window_entries)
+        self.batches: list[Batch] = []
+        self.task: asyncio.Task[None] | None = None
+        self._incarnation: uuid.UUID | None = None
+
+    @property
+    def kept_chars(self) -> int:
+        """What is kept though nobody waits for it."""
+        return sum(one.chars for one in self.batches if not one.due and not (one.is_in and one.claimed))
+
+    def is_due(self) -> bool:
+        """Whether an update is wanted."""
+        return any(batch.due for batch in self.batches)
+
+    def find(self, entries: tuple[Entry, ...]) -> tuple[list[Batch], tuple[Entry, ...]]:
+        """The batches that a caller sends again because it never heard that they are in, and what else it sends."""
+        again: list[Batch] = []
+        for batch in self.batches:
+            if not batch.claimed and entries[: len(batch.entries)] == batch.entries:
+                entries = entries[len(batch.entries) :]
+                again.append(batch)
+        return again, entries
+
+    def leave(self, batches: Iterable[Batch], *, heard: bool) -> None:
+        """A caller goes; `heard` when it is told that all of its batches are in."""
+        for batch in batches:
+            batch.claimed = False
+            if heard:
+                self._remove(batch)
+
+    def recent(self, most: int) -> list[Entry]:
+        """The latest entries that are in the board, oldest first."""
+        return list(self.window)[-most:] if most else []
+
+    def share(self, tok_max: int) -> Share:
+        """What goes in next: what waited longest, at least one part, and no more tokens than these."""
+        batches: list[tuple[Batch, int]] = []
+        left = tok_max
+        for batch in self.batches:
+            stop = batch.done
+            while stop < len(batch.parts) and (left >= batch.costs_tok[stop] or left == tok_max):
+                left -= batch.costs_tok[stop]
+                stop += 1
+            if stop > batch.done:
+                batches.append((batch, stop))
+            if stop < len(batch.parts):
+                break
+        return Share(batches)
+
+    def is_of(self, incarnation: uuid.UUID | None) -> None:
+        """Forget what belongs to a board that was deleted since."""
+        if self._incarnation not in (None, incarnation):
+            self.forget()
+        self._incarnation = incarnation
+
+    def forget(self) -> None:
+        """Drop the window, and the entries that nobody waits for."""
+        self.window.clear()
+        self.batches = [batch for batch in self.batches if batch.due]
+
+    def integrated(self, share: Share, incarnation: uuid.UUID | None) -> None:
+        """These are in the board now."""
+        self._incarnation = incarnation
+        for batch, stop in share.batches:
+            self.window.extend(_remembered(part) for part in batch.parts[batch.done : stop])
+            batch.done = stop
+            if batch.is_in:
+                batch.end(None)
+        unheard = [batch for batch in self.batches if batch.is_in and not batch.claimed]
+        for batch in unheard[: max(0, len(unheard) - UNHEARD_MAX)]:
+            self._remove(batch)
+
+    def failed(self, share: Share, error: BaseException, *, unusable: bool) -> None:
+        """These are not in the board; they stay for the next update, unless the model has had enough of them."""
+        for batch, _ in share.batches:
+            batch.unusable += unusable
+            batch.end(error)
+            if batch.unusable >= UNUSABLE_MAX:
+                self._remove(batch)
+
+    def _remove(self, batch: Batch) -> None:
+        self.batches = [other for other in self.batches if other is not batch]
+
+
+class Conversations:
+    """The conversations that were written to last; those that are being written to stay."""
+
+    def __init__(self, *, most: int, window_entries: int) -> None:
+        self._most = most
+        self._window_entries = window_entries
+        self._by_key: OrderedDict[tuple[bytes, str, BoardId], Conversation] = OrderedDict()
+
+    def of(self, scope: Scope, of: BoardId) -> Conversation:
+        """The conversation, which now counts as the one written to last."""
+        key = (scope.tenant, scope.project, of)
+        conversation = self._by_key.setdefault(key, Conversation(self._window_entries))
+        self._by_key.move_to_end(key)
+        self._trim()
+        return conversation
+
+    def known(self, scope: Scope, of: BoardId) -> Conversation | None:
+        """The conversation, if anything is remembered of it."""
+        return self._by_key.get((scope.tenant, scope.project, of))
+
+    def _trim(self) -> None:
+        over = len(self._by_key) - self._most
+        if over > 0:
+            latest = next(reversed(self._by_key))
+            idle = [key for key, one in self._by_key.items() if one.task is None and key != latest]
+            for key in idle[:over]:
+                del self._by_key[key]
+
+    def limit_kept(self) -> None:
+        """Let go of entries that nobody waits for, where all of them are too much: those of the conversations written to
+        longest ago first."""
+        kept = [(one, chars) for one in self._by_key.values() if (chars := one.kept_chars)]
+        over = sum(chars for _, chars in kept) - KEPT_CHARS_MAX
+        for one, chars in kept:
+            if over <= 0:
+                return
+            over -= chars
+            one.forget()
+
+
+def _remembered(entry: Entry) -> Entry:
+    return replace(entry, content=entry.content[:REMEMBERED_CHARS_MAX])
