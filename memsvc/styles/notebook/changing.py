@@ -1,0 +1,204 @@
+"""The one writer of a notebook: texts become files, entries of the index and nodes of the outline, together or not."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Job
+from memsvc.store import documents, jobs, kept_files, outlines
+from memsvc.store.database import Database, Tx
+from memsvc.store.files import File
+from memsvc.store.index import book_of
+from memsvc.store.locks import outline_lock
+from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.notebook.links import ROOT, document_id, links, path_of
+from memsvc.styles.notebook.options import NotebookOptions
+from memsvc.styles.notebook.outline import Drawn, Planted, Redrawing, planted
+
+BOOK: Final = "notebook"
+OWNER: Final = "notebook"
+FORGET_JOB: Final = "notebook.forget"
+FORGOTTEN_AT_ONCE: Final = 16
+"""Documents whose entries are taken out in the call that removes them; where there are more, a job does it."""
+PIECES_A_STEP: Final = 128
+DOCUMENTS_A_STEP: Final = 250
+_CHANGED: Final = "Error: expected_version: the document has changed; read it again before you write it"
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a change came to: the documents that came and went with it, and the versions of those that got a text."""
+
+    created: tuple[str, ...]
+    removed: tuple[str, ...]
+    versions: Mapping[str, str]
+
+
+class Changing:
+    """Writes a project's notebook: one writer at a time, each of whom leaves one tree behind or nothing at all.
+
+    A notebook that nobody has written yet is what the template of its root says. The first change makes that real.
+    """
+
+    def __init__(self, database: Database, clock: Clock, options: NotebookOptions, *, embeds: bool) -> None:
+        self._database = database
+        self._clock = clock
+        self._options = options
+        self._embeds = embeds
+        self.job = Job(name=FORGET_JOB, run=self.forget)
+
+    @asynccontextmanager
+    async def alone(self, scope: Scope) -> AsyncIterator[Tx]:
+        """A transaction in which nobody else writes the notebook."""
+        async with self._database.begin(scope, locks=[outline_lock(BOOK)]) as tx:
+            yield tx
+
+    async def find(self, tx: Tx, document: str, expected_version: str | None = None) -> File:
+        """The file of a document. NOT_FOUND, and VERSION_CONFLICT unless it is at the expected version."""
+        path = path_of(document)
+        found = await kept_files.find(tx, [path])
+        if not found and not await outlines.count(tx, BOOK):
+            await self._plant(tx, self.untouched())
+            found = await kept_files.find(tx, [path])
+        if path not in found:
+            raise not_found(document)
+        if expected_version is not None and found[path].version != expected_version:
+            raise MemsvcError(Code.VERSION_CONFLICT, _CHANGED, details={"id": document})
+        return found[path]
+
+    def untouched(self) -> Planted:
+        """What a notebook is before anybody writes it."""
+        return planted({ROOT: self._options.root_template}, depth_max=self._options.depth_max)
+
+    def check_size(self, text: str) -> bytes:
+        """The bytes of a text; PAYLOAD_TOO_LARGE where a document may not hold as many."""
+        content = text.encode()
+        if len(content) > self._options.document_bytes_max:
+            raise MemsvcError(
+                Code.PAYLOAD_TOO_LARGE,
+                f"Error: content: a document may hold {self._options.document_bytes_max} bytes at the most",
+                recovery="move parts of it to documents of their own, each with a [[link]] in its place",
+            )
+        return content
+
+    async def change(self, tx: Tx, texts: Mapping[str, str], now: Mapping[str, File]) -> Changed:
+        """Let documents hold new texts, and the tree be as these link it. `now` are the files of those that are there;
+        other texts are of documents that one of these links. A text that is held already changes nothing.
+
+        INVALID_CONTENT where there would be no tree, or too deep a one; PAYLOAD_TOO_LARGE, QUOTA_EXCEEDED. After any of
+        them the transaction must not be committed.
+        """
+        contents = {document: self.check_size(text) for document, text in texts.items()}
+        same = {one for one, file in now.items() if one in contents and sha256(contents[one]).digest() == file.sha256}
+        versions = {document: now[document].version for document in same}
+        texts = {document: text for document, text in texts.items() if document not in same}
+        if not texts:
+            return Changed((), (), versions)
+        drawn = await self._draw(tx, texts, frozenset(now))
+        gone = []
+        if drawn.removed:
+            gone = await kept_files.delete(tx, [path_of(one) for one in drawn.removed], now=self._clock.now())
+        written = await self._write(tx, drawn.texts, frozenset(now))
+        await self._forget(tx, gone)
+        if self._embeds:
+            await jobs.enqueue(tx, EMBED_JOB, str(book_of(BOOK)), now=self._clock.now())
+        if len(gone) > FORGOTTEN_AT_ONCE:
+            await jobs.enqueue(tx, FORGET_JOB, "", now=self._clock.now())
+        versions |= {document: written[path_of(document)].version for document in texts}
+        return Changed(drawn.created, drawn.removed, versions)
+
+    async def _draw(self, tx: Tx, texts: Mapping[str, str], there: frozenset[str]) -> Drawn:
+        """Check what the texts link, and write the outline."""
+        linked = {document: links(text) for document, text in texts.items()}
+        known, parents = await outlines.upward(tx, BOOK, linked)
+        for document in known.keys() - there:
+            raise MemsvcError(Code.ALREADY_EXISTS, "Error: id: is taken already", details={"id": document})
+        before = {child for node in known.values() for child in node.children}
+        added = {link for held in linked.values() for link in held} - before - known.keys()
+        found = await outlines.find(tx, BOOK, added) if added else {}
+        inner = {child: name for name, node in known.items() for child in node.children}
+        redrawing = Redrawing(linked, known | found, inner | parents)
+        redrawing.check_links()
+        touched = {*redrawing.dropped, *redrawing.moved}
+        below = await outlines.downward(tx, BOOK, touched) if touched else {}
+        drawn = redrawing.drawn(texts, below, depth_max=self._options.depth_max)
+        put = {name: node for name, node in drawn.put.items() if known.get(name) != node}
+        if put or drawn.removed:
+            grown = len(drawn.created) - len(drawn.removed)
+            nodes = await outlines.change(tx, BOOK, put, drawn.removed, grown=grown)
+            self._check_count(nodes if grown > 0 else 0)
+        return drawn
+
+    def _check_count(self, documents_: int) -> None:
+        if documents_ > self._options.documents_max:
+            raise MemsvcError(
+                Code.QUOTA_EXCEEDED,
+                f"Error: content: a notebook may have {self._options.documents_max} documents at the most",
+                recovery="take links to documents out that are no longer needed",
+            )
+
+    async def _write(self, tx: Tx, texts: Mapping[str, str], there: frozenset[str]) -> dict[str, File]:
+        """Write files, those that are new and those that are `there`, and let them be found."""
+        contents = {path_of(document): text.encode() for document, text in texts.items()}
+        written = await kept_files.put(tx, contents, owner=OWNER, now=self._clock.now())
+        new = [(written[path_of(one)], text, one) for one, text in texts.items() if one not in there]
+        for document, text in texts.items():
+            if document in there:
+                file = written[path_of(document)]
+                await documents.put(tx, BOOK, file, text, title=document, now=self._clock.now())
+        await documents.add(tx, BOOK, new, now=self._clock.now())
+        return written
+
+    async def _forget(self, tx: Tx, gone: Sequence[UUID]) -> None:
+        if len(gone) <= FORGOTTEN_AT_ONCE:
+            for incarnation in gone:
+                await documents.forget(tx, BOOK, incarnation)
+
+    async def forget(self, scope: Scope, _: str) -> None:
+        """Job: take the entries of documents out that were removed. None of them is found any more as it is."""
+        begin = ""
+        while True:
+            async with self._database.begin(scope) as tx:
+                found = await documents.stale(tx, BOOK, begin=begin, most=PIECES_A_STEP)
+                await documents.remove(tx, BOOK, [piece for _, piece in found])
+                if found and self._embeds:
+                    await jobs.enqueue(tx, EMBED_JOB, str(book_of(BOOK)), now=self._clock.now())
+            if len(found) < PIECES_A_STEP:
+                return
+            begin = found[-1][0]
+
+    async def plant(self, scope: Scope, tree: Planted) -> None:
+        """Let a notebook that nobody has written yet be this tree; NOT_EMPTY for any other, QUOTA_EXCEEDED."""
+        async with self.alone(scope) as tx:
+            if await outlines.count(tx, BOOK):
+                raise MemsvcError(Code.NOT_EMPTY, "Error: this notebook has been written already")
+            await self._plant(tx, tree)
+            if self._embeds:
+                await jobs.enqueue(tx, EMBED_JOB, str(book_of(BOOK)), now=self._clock.now())
+
+    async def _plant(self, tx: Tx, tree: Planted) -> None:
+        self._check_count(len(tree.nodes))
+        names = list(tree.nodes)
+        for start in range(0, len(names), DOCUMENTS_A_STEP):
+            some = names[start : start + DOCUMENTS_A_STEP]
+            await outlines.change(tx, BOOK, {name: tree.nodes[name] for name in some}, (), grown=len(some))
+            await self._write(tx, {name: tree.texts[name] for name in some}, frozenset())
+
+
+def not_found(document: str) -> MemsvcError:
+    """The error for a document that is not there."""
+    return MemsvcError(Code.NOT_FOUND, "Error: id: not found", details={"id": document[:128]})
+
+
+def checked_id(name: str) -> str:
+    """The id that a name means; NOT_FOUND where it can be none."""
+    document = document_id(name)
+    if document is None:
+        raise not_found(name)
+    return document

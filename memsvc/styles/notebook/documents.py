@@ -1,0 +1,227 @@
+"""A notebook as it is written: a tree of documents, each of which stands below the one that links it.
+
+A folder of Markdown files becomes a notebook by `Documents.import_documents(scope, {id: text})`, where the file `a.md`
+is the document `a` and `root.md` the root: all of it, or nothing and the error that says why. It answers which
+documents were stored, which were made because they are linked and missing, and which were left out because no link
+leads to them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.scope import Scope
+from memsvc.store import files, outlines
+from memsvc.store.database import Database, Tx
+from memsvc.store.files import File
+from memsvc.styles.notebook.changing import BOOK, Changed, Changing, checked_id
+from memsvc.styles.notebook.links import ROOT, document_id, links, with_link, without_links
+from memsvc.styles.notebook.options import NotebookOptions
+from memsvc.styles.notebook.outline import planted
+from memsvc.styles.notebook.reading import Reading, past_text
+from memsvc.styles.notebook.splitting import cut, joined, name_of, names
+
+_CIRCULAR: Final = "Error: parent: cross-tree reference not allowed - circular reference detected"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write did: the documents that came and went with it, the version of the one that it was about, and how
+    many bytes that holds."""
+
+    document: str
+    created: tuple[str, ...]
+    removed: tuple[str, ...]
+    version: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How a document is, or would be, cut up: what it keeps, and what the new documents below it hold by their ids.
+    `written` is None for a suggestion."""
+
+    document: str
+    text: str
+    parts: Mapping[str, str]
+    written: Written | None
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import did with the documents that it was given, and which it made because they were linked only."""
+
+    documents: tuple[str, ...]
+    created: tuple[str, ...]
+    unlinked: tuple[str, ...]
+
+
+class Documents:
+    """A project's notebook. Every write leaves one tree, or changes nothing: the links of a text are checked first,
+    what it links anew is made, and what nobody links any more is removed with all below it.
+
+    NOT_FOUND for a document that is not there, VERSION_CONFLICT where it is not at the version that is expected,
+    INVALID_CONTENT for links that make no tree or too deep a one, PAYLOAD_TOO_LARGE, QUOTA_EXCEEDED.
+    """
+
+    def __init__(self, database: Database, changing: Changing, reading: Reading, options: NotebookOptions) -> None:
+        self._database = database
+        self._changing = changing
+        self._reading = reading
+        self._options = options
+
+    async def update(self, scope: Scope, name: str, text: str, *, expected_version: str | None = None) -> Written:
+        """Let a document hold this text."""
+        document = checked_id(name)
+        self._changing.check_size(text)
+        async with self._changing.alone(scope) as tx:
+            file = await self._changing.find(tx, document, expected_version)
+            return await self._put(tx, document, text, file)
+
+    async def edit(
+        self, scope: Scope, name: str, old_text: str, new_text: str, *, expected_version: str | None = None
+    ) -> Written:
+        """Put one text in the place of another, which must stand in the document exactly once."""
+        document = checked_id(name)
+        async with self._changing.alone(scope) as tx:
+            file = await self._changing.find(tx, document, expected_version)
+            text = await _text(tx, file)
+            count = _occurrences(text, old_text)
+            if count != 1:
+                raise MemsvcError(
+                    Code.INVALID_ARGUMENT,
+                    f"Error: old_text: must stand in the document exactly once, and stands there {count} times",
+                    recovery="read the document, and copy more of what is around it" if count else "read the document",
+                    details={"id": document, "count": count},
+                )
+            return await self._put(tx, document, text.replace(old_text, new_text), file)
+
+    async def restore(self, scope: Scope, name: str, version: str, *, expected_version: str | None = None) -> Written:
+        """Let a document hold again what it held at a version, also one from before it was removed and linked anew."""
+        document = checked_id(name)
+        async with self._changing.alone(scope) as tx:
+            file = await self._changing.find(tx, document, expected_version)
+            return await self._put(tx, document, await past_text(tx, document, version), file)
+
+    async def move(
+        self,
+        scope: Scope,
+        name: str,
+        parent: str,
+        *,
+        old_parent_content: str | None = None,
+        new_parent_content: str | None = None,
+    ) -> Written:
+        """Put a document, with all below it, below another one. The link to it goes out of its old parent and to the
+        end of the new one, unless it is said what these are to hold. To where it is already, nothing is done."""
+        document, known = checked_id(name), document_id(parent)
+        if document == ROOT:
+            raise invalid("Error: id: the root cannot be moved")
+        async with self._changing.alone(scope) as tx:
+            file = await self._changing.find(tx, document)
+            old, above = await _place(tx, document, parent, known)
+            if old == above:
+                if old_parent_content is not None or new_parent_content is not None:
+                    raise invalid("Error: parent: the document is there already; update_document changes its parent")
+                return Written(document, (), (), file.version, file.size_bytes)
+            there = {one: await self._changing.find(tx, one) for one in (old, above)}
+            if old_parent_content is None:
+                old_parent_content = _taken_out(await _text(tx, there[old]), document)
+            if new_parent_content is None:
+                new_parent_content = with_link(await _text(tx, there[above]), document)
+            if document in links(old_parent_content):
+                raise MemsvcError(Code.INVALID_CONTENT, "Error: old_parent_content: must not link the document")
+            if document not in links(new_parent_content):
+                raise MemsvcError(Code.INVALID_CONTENT, "Error: new_parent_content: must link the document")
+            changed = await self._changing.change(tx, {old: old_parent_content, above: new_parent_content}, there)
+            return Written(document, changed.created, changed.removed, file.version, file.size_bytes)
+
+    async def split(self, scope: Scope, name: str, *, apply: bool) -> Split:
+        """Cut a document up, or with `apply` false, say how it would be: see `splitting.cut`."""
+        document = checked_id(name)
+        if not apply:
+            text = (await self._reading.read(scope, document)).text
+            async with self._database.begin(scope, read_only=True) as tx:
+                return await self._parts(tx, document, text)
+        async with self._changing.alone(scope) as tx:
+            file = await self._changing.find(tx, document)
+            found = await self._parts(tx, document, await _text(tx, file))
+            texts = {document: found.text, **found.parts}
+            changed = await self._changing.change(tx, texts, {document: file})
+            return replace(found, written=_written(document, changed, len(found.text.encode())))
+
+    async def _parts(self, tx: Tx, document: str, text: str) -> Split:
+        found = cut(text, document, bytes_max=self._options.oversized_bytes)
+        if len(found.sections) < 2:
+            return Split(document, text, {}, None)
+        wanted = Counter(name_of(section.title) for section in found.sections)
+        candidates = {
+            name for base, times in wanted.items() for name in (base, *(f"{base} {n}" for n in range(2, times + 20)))
+        }
+        there = (await outlines.find(tx, BOOK, candidates)).keys() | {ROOT, *links(text)}
+        left, parts = joined(found, names(found.sections, there.__contains__))
+        return Split(document, left, parts, None)
+
+    async def import_documents(self, scope: Scope, texts: Mapping[str, str]) -> Imported:
+        """Let a notebook that nobody has written yet hold these documents, by their ids, one of them `root`.
+
+        NOT_EMPTY for another notebook; INVALID_ARGUMENT without a root or for what is no id; INVALID_CONTENT,
+        PAYLOAD_TOO_LARGE and QUOTA_EXCEEDED as for a write, and nothing is stored then.
+        """
+        for name, text in texts.items():
+            if document_id(name) != name:
+                raise MemsvcError(Code.INVALID_ARGUMENT, "Error: id: is none", details={"id": name[:128]})
+            self._changing.check_size(text)
+        if ROOT not in texts:
+            raise invalid("Error: root: not found", recovery="give the notebook a root, root.md")
+        tree = planted(texts, depth_max=self._options.depth_max)
+        await self._changing.plant(scope, tree)
+        stored = tuple(name for name in tree.nodes if name in texts)
+        return Imported(stored, tree.created, tree.unlinked)
+
+    async def _put(self, tx: Tx, document: str, text: str, file: File) -> Written:
+        changed = await self._changing.change(tx, {document: text}, {document: file})
+        return _written(document, changed, len(text.encode()))
+
+
+def _written(document: str, changed: Changed, size_bytes: int) -> Written:
+    return Written(document, changed.created, changed.removed, changed.versions[document], size_bytes)
+
+
+async def _place(tx: Tx, document: str, parent: str, above: str | None) -> tuple[str, str]:
+    """What a document is below, and what it can be moved below."""
+    line = (await outlines.upward(tx, BOOK, [document, *([above] if above else [])]))[1]
+    if above is None or above not in line:
+        raise MemsvcError(Code.NOT_FOUND, "Error: parent: not found", details={"parent_id": parent[:128]})
+    one: str | None = above
+    while one is not None:
+        if one == document:
+            raise MemsvcError(Code.INVALID_CONTENT, _CIRCULAR, details={"parent_id": above, "link": document})
+        one = line[one]
+    return line[document] or ROOT, above
+
+
+def _taken_out(text: str, document: str) -> str:
+    """A text without its links to a document, and with all its others."""
+    left = without_links(text, {document})
+    if links(left) != tuple(link for link in links(text) if link != document):
+        raise MemsvcError(
+            Code.INVALID_CONTENT,
+            "Error: id: its link cannot be taken out of the old parent by itself",
+            recovery="give old_parent_content",
+        )
+    return left
+
+
+async def _text(tx: Tx, file: File) -> str:
+    return (await files.read(tx, file, 0, file.size_bytes)).decode()
+
+
+def _occurrences(text: str, wanted: str) -> int:
+    """How often a text holds another, overlaps counted."""
+    count, at = 0, text.find(wanted)
+    while at != -1:
+        count, at = count + 1, text.find(wanted, at + 1)
+    return count

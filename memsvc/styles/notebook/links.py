@@ -1,0 +1,83 @@
+"""What a document may be called, and the links by which documents make a tree.
+
+An id is any identifier without brackets, line breaks, or blanks around it. A link is `[[id]]`, anywhere in a text: in a
+list, a heading, a sentence, a code fence. What stands between the brackets is the id, whole; other brackets are text.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from memsvc.core.errors import MemsvcError
+from memsvc.core.paths import IDENTIFIER_BYTES_MAX, check_identifier, decode_segment, encode_segment
+
+ROOT: Final = "root"
+DIRECTORY: Final = "/notebook"
+SUFFIX: Final = ".md"
+
+_LINK: Final = re.compile(rf"\[\[([^\[\]\n]{{1,{IDENTIFIER_BYTES_MAX}}})\]\]")
+_LIST_MARK: Final = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])?\s*\Z")
+_NO_PART: Final = re.compile(r"[\[\]\u2028\u2029]")
+
+
+def document_id(name: str) -> str | None:
+    """The id that a name means, in NFC; None where it can be none."""
+    try:
+        name = check_identifier(name, "id")
+    except MemsvcError:
+        return None
+    return None if name != name.strip() or _NO_PART.search(name) else name
+
+
+def path_of(document: str) -> str:
+    """Where the document's file stands."""
+    return f"{DIRECTORY}/{encode_segment(document)}{SUFFIX}"
+
+
+def document_at(path: str) -> str | None:
+    """The document whose file stands at a path, if one can."""
+    if not path.startswith(DIRECTORY + "/") or not path.endswith(SUFFIX):
+        return None
+    return decode_segment(path[len(DIRECTORY) + 1 : -len(SUFFIX)])
+
+
+def initial(document: str) -> str:
+    """What a document holds that a link has made."""
+    return f"# {document}\n\n"
+
+
+def links(text: str) -> tuple[str, ...]:
+    """The ids that a text links, in order, each once."""
+    return tuple(dict.fromkeys(found for found, _ in _linked(text)))
+
+
+def with_link(text: str, document: str) -> str:
+    """The text with a link to a document in a line of its own at its end."""
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}- [[{document}]]\n"
+
+
+def without_links(text: str, documents: Collection[str]) -> str:
+    """The text with no link to these documents: a line that is nothing but such a link goes, with its mark of a list;
+    elsewhere the name stays and the brackets go."""
+    return "".join(_without(line, documents) for line in re.findall(r"[^\n]*\n|[^\n]+", text))
+
+
+def _without(line: str, documents: Collection[str]) -> str:
+    bare, named = line, line
+    for document, found in reversed(list(_linked(line))):
+        if document in documents:
+            start, end = found.span()
+            bare = bare[:start] + bare[end:]
+            named = named[:start] + found[1] + named[end:]
+    return "" if bare != line and _LIST_MARK.match(bare) else named
+
+
+def _linked(text: str) -> Iterator[tuple[str, "re.Match[str]"]]:
+    for found in _LINK.finditer(text):
+        name = found[1]
+        if not name.isascii() or not name.isalnum():
+            known = document_id(name)
+            if known is None:
+                continue
+            name = known
+        yield name, found

@@ -1,0 +1,119 @@
+"""What a notebook holds and held: documents, their past versions, the tree, and passages that answer a question."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.scope import Scope
+from memsvc.store import files, outlines, versions
+from memsvc.store.database import Database, Tx
+from memsvc.store.versions import Position, State
+from memsvc.styles.citing import Citing
+from memsvc.styles.notebook.changing import BOOK, Changing, checked_id, not_found
+from memsvc.styles.notebook.links import ROOT, document_at, path_of
+from memsvc.styles.notebook.yaml_tree import block_style
+
+HISTORY_LIMIT: Final = 20
+HISTORY_LIMIT_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document as it is, or was; `version` is None while nobody has written the notebook."""
+
+    id: str
+    text: str
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """All documents: how many there are, and how they stand below each other, as YAML."""
+
+    text: str
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A passage of a document, with the bytes of it that it is."""
+
+    document: str
+    start_bytes: int
+    end_bytes: int
+    text: str
+    score: float
+
+
+class Reading:
+    """A notebook as it is read. Reading writes nothing: while nobody has written it, it is what the template says."""
+
+    def __init__(self, database: Database, changing: Changing, citing: Citing) -> None:
+        self._database = database
+        self._changing = changing
+        self._citing = citing
+
+    async def read(self, scope: Scope, name: str, version: str | None = None) -> Document:
+        """A document, or what it was at a version, even if it has been removed since. NOT_FOUND."""
+        document = checked_id(name)
+        async with self._database.begin(scope, read_only=True) as tx:
+            if version is not None:
+                return Document(document, await past_text(tx, document, version), version)
+            file = await files.find(tx, path_of(document))
+            if file is not None:
+                content = await files.read(tx, file, 0, file.size_bytes)
+                return Document(document, content.decode(), file.version)
+            text = None if await outlines.count(tx, BOOK) else self._changing.untouched().texts.get(document)
+        if text is None:
+            raise not_found(document)
+        return Document(document, text, None)
+
+    async def tree(self, scope: Scope) -> Tree:
+        """The whole tree, read in one query."""
+        async with self._database.begin(scope, read_only=True) as tx:
+            nodes = await outlines.whole(tx, BOOK)
+        nodes = nodes or dict(self._changing.untouched().nodes)
+        return Tree(block_style(ROOT, {name: node.children for name, node in nodes.items()}), len(nodes))
+
+    async def history(
+        self, scope: Scope, name: str, *, limit: int = HISTORY_LIMIT, before: str | None = None
+    ) -> tuple[list[State], bool]:
+        """What a document was, newest first, from the version behind `before` on, and whether there is more; what it is
+        now is none of them. NOT_FOUND where there is and was no such document, or it never was at `before`."""
+        document = checked_id(name)
+        path = path_of(document)
+        async with self._database.begin(scope, read_only=True) as tx:
+            position = Position.parse(before) if before is not None else None
+            unknown = before is not None and position is None
+            found = None if unknown else await versions.history(tx, path, before=position, limit=limit + 1)
+            if found is None:
+                raise _no_version("cursor")
+            there = found or before is not None or await versions.is_known(tx, path)
+            if not there and (await outlines.count(tx, BOOK) or document not in self._changing.untouched().nodes):
+                raise not_found(document)
+        return found[:limit], len(found) > limit
+
+    async def search(self, scope: Scope, question: str, limit: int) -> Sequence[Found]:
+        """The best passages for a question, best first; none for a blank one."""
+        cited = await self._citing(scope, question, limit)
+        return [
+            Found(document, one.start_bytes, one.end_bytes, one.text, one.score)
+            for one in cited
+            if (document := document_at(one.path)) is not None
+        ]
+
+
+async def past_text(tx: Tx, document: str, version: str) -> str:
+    """What a document, there or removed, held at a version; NOT_FOUND unless it was one of its own."""
+    position = Position.parse(version)
+    state = await versions.state(tx, path_of(document), position) if position is not None else None
+    if state is None:
+        raise _no_version("version")
+    return (await versions.content(tx, state)).decode()
+
+
+def _no_version(argument: str) -> MemsvcError:
+    return MemsvcError(
+        Code.NOT_FOUND, f"Error: {argument}: not found", recovery="see document_history for the versions that are kept"
+    )

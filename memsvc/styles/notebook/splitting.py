@@ -1,0 +1,147 @@
+"""Where a long document is best cut: at the headings of one level, or else between paragraphs. Pure."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from memsvc.styles.notebook.links import links, without_links
+
+NAME_BYTES_MAX: Final = 100
+"""Room is left for a number behind it."""
+
+_HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*\r?\n?\Z")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_NOT_IN_NAMES: Final = re.compile(r"[\[\]\u2028\u2029]|[\x00-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a text that could be a document of its own."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A text in order: what stays, as strings, and what goes, as sections."""
+
+    pieces: tuple[str | Section, ...]
+
+    @property
+    def sections(self) -> list[Section]:
+        return [piece for piece in self.pieces if isinstance(piece, Section)]
+
+
+def cut(text: str, name: str, *, bytes_max: int) -> Cut:
+    """The text cut at its most general level of headings that has two or more. One without such headings is cut
+    between paragraphs, into parts of half of `bytes_max` at the most, where it is longer than that. Nothing is lost:
+    the pieces are the text, but for the mark of the heading that a section begins with."""
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    headings = dict(_headings(lines))
+    levels = [level for level, _ in headings.values()]
+    level = next((level for level in range(1, 7) if levels.count(level) > 1), None)
+    if level is not None:
+        return Cut(tuple(_by_headings(lines, headings, level)))
+    if len(text.encode()) > bytes_max:
+        return Cut(tuple(_by_paragraphs(lines, name, bytes_max // 2)))
+    return Cut((text,))
+
+
+def _headings(lines: list[str]) -> Iterator[tuple[int, tuple[int, str]]]:
+    """The level and title of the lines that are headings, by their number."""
+    for number, line in _outside_fences(lines):
+        found = _HEADING.match(line)
+        if found and found[2].strip("#"):  # one without a title is nothing to cut at
+            yield number, (len(found[1]), found[2])
+
+
+def _outside_fences(lines: list[str]) -> Iterator[tuple[int, str]]:
+    fence = ""
+    for number, line in enumerate(lines):
+        found = _FENCE.match(line)
+        if found and not fence:
+            fence = found[1]
+        elif found and found[1].startswith(fence) and not line[found.end() :].strip():
+            fence = ""
+        elif not fence:
+            yield number, line
+
+
+def _by_headings(lines: list[str], headings: dict[int, tuple[int, str]], level: int) -> Iterator[str | Section]:
+    starts = [number for number, (found, _) in headings.items() if found <= level] + [len(lines)]
+    yield "".join(lines[: starts[0]])
+    for start, end in pairwise(starts):
+        found, title = headings[start]
+        if found == level:
+            yield Section(title, f"# {title}\n" + "".join(lines[start + 1 : end]))
+        else:
+            yield "".join(lines[start:end])
+
+
+def _by_paragraphs(lines: list[str], name: str, bytes_max: int) -> Iterator[str | Section]:
+    if _HEADING.match(lines[0]):
+        yield lines[0]
+        lines = lines[1:]
+    part: list[str] = []
+    paragraph: list[str] = []
+    number = 1
+    blank = {at for at, line in _outside_fences(lines) if not line.strip()}
+    for at, line in enumerate(lines):
+        paragraph.append(line)
+        if at in blank or at == len(lines) - 1:
+            if part and len("".join(part + paragraph).encode()) > bytes_max:
+                yield _numbered(name, number, part)
+                number, part = number + 1, []
+            part, paragraph = part + paragraph, []
+    yield _numbered(name, number, part)
+
+
+def _numbered(name: str, number: int, part: list[str]) -> Section:
+    return Section(f"{name} {number}", f"# {name} {number}\n\n" + "".join(part).lstrip("\n"))
+
+
+def name_of(title: str) -> str:
+    """What a section of this title may be called as a document."""
+    name = " ".join(_NOT_IN_NAMES.sub(" ", unicodedata.normalize("NFC", title)).split())
+    while len(name.encode()) > NAME_BYTES_MAX:
+        name = name[: min(len(name) - 1, NAME_BYTES_MAX)]
+    return name.strip() or "part"
+
+
+def names(sections: list[Section], taken: Callable[[str], bool]) -> list[str]:
+    """A name for each section that no other one and no document has: `taken` tells of the latter."""
+    given: list[str] = []
+    for section in sections:
+        base = name_of(section.title)
+        number, name = 1, base
+        while name in given or taken(name):
+            number += 1
+            name = f"{base} {number}"
+        given.append(name)
+    return given
+
+
+def joined(whole: Cut, given: list[str]) -> tuple[str, dict[str, str]]:
+    """What the document holds once its sections are documents of these names, and what each of these holds. A document
+    that several of them linked is linked by the first."""
+    rest = "".join(piece for piece in whole.pieces if isinstance(piece, str))
+    seen = set(links(rest))
+    texts: dict[str, str] = {}
+    for name, section in zip(given, whole.sections, strict=True):
+        texts[name] = without_links(section.text, seen & set(links(section.text)))
+        seen |= set(links(texts[name]))
+    order = iter(given)
+    lines = [piece if isinstance(piece, str) else f"- [[{next(order)}]]\n" for piece in whole.pieces]
+    return "".join(_on_lines_of_their_own(lines)), texts
+
+
+def _on_lines_of_their_own(lines: list[str]) -> Iterator[str]:
+    before = "\n"
+    for line in lines:
+        if line:
+            yield line if before.endswith("\n") else "\n" + line
+            before = line

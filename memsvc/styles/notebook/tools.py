@@ -1,0 +1,47 @@
+"""All that this style publishes, put together."""
+
+from dataclasses import dataclass
+
+from memsvc.core.ports import Clock, Meter
+from memsvc.core.tools import Published
+from memsvc.store.database import Database
+from memsvc.styles.citing import Citing
+from memsvc.styles.embedding import Embedding
+from memsvc.styles.notebook.changing import BOOK, Changing
+from memsvc.styles.notebook.documents import Documents
+from memsvc.styles.notebook.options import NotebookOptions
+from memsvc.styles.notebook.reading import Reading
+from memsvc.styles.notebook.reading_tools import reading_tools
+from memsvc.styles.notebook.writing_tools import writing_tools
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """The notebooks of all projects: as they are read, as they are written, and the passages of their documents."""
+
+    reading: Reading
+    documents: Documents
+    changing: Changing
+    citing: Citing
+
+
+def notebook(
+    database: Database, clock: Clock, meter: Meter, options: NotebookOptions, *, embedding: Embedding | None = None
+) -> Notebook:
+    """The notebooks, for whoever brings documents in beside the tools."""
+    changing = Changing(database, clock, options, embeds=embedding is not None)
+    citing = Citing(database, meter, BOOK, embedding=embedding)
+    reading = Reading(database, changing, citing)
+    return Notebook(reading, Documents(database, changing, reading, options), changing, citing)
+
+
+def published(
+    database: Database, clock: Clock, meter: Meter, options: NotebookOptions, *, embedding: Embedding | None = None
+) -> Published:
+    """The tools of the notebook, the job that tidies up behind them, and its documents as passages."""
+    parts = notebook(database, clock, meter, options, embedding=embedding)
+    return Published(
+        tools=[*reading_tools(parts.reading, options), *writing_tools(parts.documents, options)],
+        jobs=[parts.changing.job],
+        passages=parts.citing,
+    )

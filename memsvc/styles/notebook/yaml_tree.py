@@ -1,0 +1,58 @@
+"""A tree as YAML in block style, as serde_yaml 0.9 (over libyaml) writes nested maps of one key and plain strings.
+
+Written here because what agents compare is the text itself: PyYAML quotes other strings, and recurses.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Final
+
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_KEYWORDS: Final = frozenset({"null", "Null", "NULL", "~", "true", "True", "TRUE", "false", "False", "FALSE"})
+_INFINITE: Final = re.compile(r"[+-]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)|\+\.(?:nan|NaN|NAN)")
+_PREFIXED: Final = re.compile(r"[+-]?(?:0x[0-9a-fA-F]{1,32}|0o[0-7]+|0b[01]+)")
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_NOT_FIRST: Final = re.compile(r"[#,\[\]{}&*!|>'\"%@`]|[-?:](?: |\Z)|---|\.\.\.")
+_NOT_WITHIN: Final = re.compile(r":(?: |\Z)| #")
+_UNPRINTABLE: Final = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
+_ESCAPED: Final = re.compile('[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]|["\\\\]')
+
+
+def block_style(root: str, children: Mapping[str, Sequence[str]]) -> str:
+    """The tree from a root down, children in their order; a node without any is a plain line. However deep it is."""
+    lines = []
+    waiting = [(root, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        below = children.get(node, ())
+        mark = "  " * (depth - 1) + "- " if depth else ""
+        lines.append(f"{mark}{scalar(node)}{':' if below else ''}\n")
+        waiting += [(child, depth + 1) for child in reversed(below)]
+    return "".join(lines)
+
+
+def scalar(text: str) -> str:
+    """A string of one line, without blanks around it, as it stands in block style: plain where it can only be read as
+    that string, quoted elsewhere. Characters beyond the basic plane are escaped, as libyaml does."""
+    if _WORD.fullmatch(text) and text not in _KEYWORDS:
+        return text
+    if _UNPRINTABLE.search(text):
+        return '"' + _ESCAPED.sub(lambda found: _escape(found[0]), text) + '"'
+    if _is_other_scalar(text) or _NOT_FIRST.match(text) or _NOT_WITHIN.search(text):
+        return "'" + text.replace("'", "''") + "'"
+    return text
+
+
+def _is_other_scalar(text: str) -> bool:
+    if text in _KEYWORDS or _INFINITE.fullmatch(text) or _PREFIXED.fullmatch(text) or _INTEGER.fullmatch(text):
+        return True
+    return _DECIMAL.fullmatch(text) is not None and isfinite(float(text))
+
+
+def _escape(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    code = ord(character)
+    return f"\\x{code:02X}" if code <= 0xFF else f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"

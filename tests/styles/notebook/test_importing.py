@@ -1,0 +1,99 @@
+"""A folder of documents becomes a notebook, whole or not at all."""
+
+import asyncpg
+import pytest
+
+from memsvc.core.errors import MemsvcError
+from memsvc.core.scope import Scope
+from memsvc.store.database import Database
+from memsvc.styles.notebook.documents import Documents
+from memsvc.styles.notebook.options import NotebookOptions
+from memsvc.styles.notebook.rebuilding import Rebuilding
+from memsvc.styles.notebook.tools import notebook as parts
+from tests.fakes import FakeClock, RecordingMeter
+from tests.styles.notebook.conftest import NotebookDoor
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def documents(database: Database, clock: FakeClock, meter: RecordingMeter) -> Documents:
+    return parts(
+        database, clock, meter, NotebookOptions(depth_max=3, documents_max=700, document_bytes_max=99)
+    ).documents
+
+
+async def test_documents_that_the_root_leads_to_are_imported_and_others_reported(
+    notebook: NotebookDoor, documents: Documents, scope: Scope, database: Database
+) -> None:
+    texts = {
+        "root": "# Home\n[[a]] [[missing]]",
+        "a": "says kumquat [[b]] [[b]]",
+        "b": "",
+        "alone": "[[with]]",
+        "with": "",
+    }
+    imported = await documents.import_documents(scope, texts)
+    assert imported.documents == ("root", "a", "b")
+    assert (imported.created, imported.unlinked) == (("missing",), ("alone", "with"))
+    assert await notebook.tree() == "root:\n- a:\n  - b\n- missing\n"
+    assert [await notebook.text(name) for name in ("root", "a", "b")] == [texts[name] for name in ("root", "a", "b")]
+    assert await notebook.text("missing") == "# missing\n\n"
+    assert (await notebook("search_documents", query="kumquat"))["passages"][0]["id"] == "a"
+    assert await Rebuilding(database).check(scope) == {}
+    assert await notebook.write("root", "[[a]] [[alone]]") == "Succeeded\nCreated: alone\nRemoved: missing"
+
+
+@pytest.mark.parametrize(
+    ("texts", "code", "message"),
+    [
+        ({"a": ""}, "INVALID_ARGUMENT", "Error: root: not found"),
+        ({"root": "", "[x]": ""}, "INVALID_ARGUMENT", "Error: id: is none"),
+        ({"root": "", "e\u0301": ""}, "INVALID_ARGUMENT", "Error: id: is none"),
+        ({"root": "x" * 100}, "PAYLOAD_TOO_LARGE", "Error: content: a document may hold 99 bytes at the most"),
+        (
+            {"root": "[[root]]"},
+            "INVALID_CONTENT",
+            "Error: content: cross-tree reference not allowed - circular reference detected",
+        ),
+        (
+            {"root": "[[a]]", "a": "[[b]]", "b": "[[a]]"},
+            "INVALID_CONTENT",
+            "Error: content: cross-tree reference not allowed - circular reference detected",
+        ),
+        (
+            {"root": "[[a]] [[b]]", "a": "[[c]]", "b": "[[c]]", "c": ""},
+            "INVALID_CONTENT",
+            "Error: content: cross-tree reference not allowed",
+        ),
+        (
+            {"root": "[[a]]", "a": "[[b]]", "b": "[[c]]", "c": "[[d]]"},
+            "INVALID_CONTENT",
+            "Error: content: the tree may be 3 levels deep below the root",
+        ),
+        (
+            {"root": "".join(f"[[r{a}]]" for a in range(10))}
+            | {f"r{a}": "".join(f"[[{a}{b}]]" for b in range(10)) for a in range(10)}
+            | {f"{a}{b}": "".join(f"[[{c}.{a}{b}]]" for c in range(9)) for a in range(10) for b in range(10)},
+            "QUOTA_EXCEEDED",
+            "Error: content: a notebook may have 700 documents at the most",
+        ),
+    ],
+)
+async def test_what_makes_no_notebook_is_refused_whole(
+    documents: Documents, scope: Scope, admin: asyncpg.Connection, texts: dict[str, str], code: str, message: str
+) -> None:
+    with pytest.raises(MemsvcError) as refused:
+        await documents.import_documents(scope, texts)
+    assert (refused.value.code, refused.value.message) == (code, message)
+    assert await admin.fetchval("SELECT count(*) FROM files") == 0
+    assert await admin.fetchval("SELECT count(*) FROM outline_nodes") == 0
+
+
+async def test_a_notebook_that_was_written_takes_no_import(
+    notebook: NotebookDoor, documents: Documents, scope: Scope
+) -> None:
+    await notebook.write("root", "mine")
+    with pytest.raises(MemsvcError, match="this notebook has been written already"):
+        await documents.import_documents(scope, {"root": "theirs"})
+    assert await notebook.text() == "mine"
