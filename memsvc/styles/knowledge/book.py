@@ -1,0 +1,114 @@
+"""Where the blocks of a project stand: one book, its lock and its clock."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from math import sqrt
+from typing import Any, Final
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.likeness import alike
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Scope
+from memsvc.store import activity, jobs, notions, vectors
+from memsvc.store.activity import Activity
+from memsvc.store.database import Database, Tx
+from memsvc.store.index import book_of
+from memsvc.store.locks import book_lock
+from memsvc.store.notions import Notion
+from memsvc.styles.embedding import EMBED_JOB, Embedding
+from memsvc.styles.knowledge.hours import now_of
+from memsvc.styles.knowledge.options import KnowledgeOptions
+
+BOOK: Final = "knowledge"
+NUMBER: Final = book_of(BOOK)
+LOCK: Final = book_lock(BOOK)
+CONSOLIDATE_JOB: Final = "knowledge.consolidate"
+
+
+@dataclass(slots=True)
+class Writing:
+    """A transaction that holds the book, and the use of the book as it is to be kept."""
+
+    tx: Tx
+    use: Activity
+    now: datetime
+
+    def change(self, **values: Any) -> None:
+        """Count, and let what was kept of an identity frame be looked at anew."""
+        self.use = replace(self.use, revision=self.use.revision + 1, **values)
+
+
+class Book:
+    """The book of each project: how it is opened, and what its blocks have in common."""
+
+    def __init__(
+        self, database: Database, clock: Clock, options: KnowledgeOptions, embedding: Embedding | None
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self.options = options
+        self.embedding = embedding
+        self.idle = timedelta(minutes=options.session_idle_minutes)
+
+    @asynccontextmanager
+    async def written(self, scope: Scope) -> AsyncIterator[Writing]:
+        """A transaction that holds the book; its clock goes on, and is kept with what is written."""
+        async with self._database.begin(scope, locks=[LOCK]) as tx:
+            now = self._clock.now()
+            writing = Writing(tx, now_of(await activity.find(tx, NUMBER), now, self.idle), now)
+            yield writing
+            await activity.keep(tx, NUMBER, writing.use)
+
+    @asynccontextmanager
+    async def read(self, scope: Scope) -> AsyncIterator[tuple[Tx, Activity | None]]:
+        """A transaction that writes nothing, and the use of the book as it was kept last."""
+        async with self._database.begin(scope, read_only=True) as tx:
+            yield tx, await activity.find(tx, NUMBER)
+
+    def now(self) -> datetime:
+        """The time of the wall."""
+        return self._clock.now()
+
+    async def embed_later(self, writing: Writing) -> None:
+        """Have new entries get their vectors; to be called last in a transaction."""
+        if self.embedding is not None:
+            await jobs.enqueue(writing.tx, EMBED_JOB, str(NUMBER), now=writing.now)
+
+    async def archive(
+        self, writing: Writing, blocks: Sequence[Notion], reason: notions.Reason, *, by: str | None = None
+    ) -> None:
+        """Let blocks be found no more, by words or by meaning."""
+        await notions.archive(writing.tx, NUMBER, blocks, reason, by=by)
+        await self.drop_vectors(writing, blocks)
+
+    async def drop_vectors(self, writing: Writing, blocks: Sequence[Notion]) -> None:
+        """Take away what entries that are gone mean, of every model, also of one that is configured no more."""
+        if blocks and await vectors.available(writing.tx):
+            await vectors.forget(writing.tx, NUMBER, [block.entry for block in blocks])
+
+    async def vectors(self, tx: Tx, blocks: Sequence[Notion]) -> dict[str, list[float]]:
+        """The vectors of those blocks that have one, by id."""
+        if self.embedding is None or not blocks:
+            return {}
+        found = await vectors.of(tx, NUMBER, self.embedding.model, [block.entry for block in blocks])
+        return {block.notion: found[block.entry] for block in blocks if block.entry in found}
+
+
+def likeness(one: Sequence[float] | None, other: Sequence[float] | None, texts: tuple[str, str]) -> float:
+    """How alike two blocks are: the cosine of their vectors, or by their words where one of them has none."""
+    if one is None or other is None or len(one) != len(other):
+        return alike(*texts)
+    size = sqrt(sum(a * a for a in one) * sum(b * b for b in other))
+    return sum(a * b for a, b in zip(one, other, strict=True)) / size if size else 0.0
+
+
+def not_found(block_id: str) -> MemsvcError:
+    """The error for a block that is not there, or not any more."""
+    return MemsvcError(
+        Code.NOT_FOUND,
+        f"Block '{block_id[:8]}…' not found.",
+        recovery="Check the block_id is current. Use system.recall() or review_constitutional() to obtain a fresh"
+        " block_id.",
+    )

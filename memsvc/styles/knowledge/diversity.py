@@ -1,0 +1,25 @@
+"""An order that does not say the same thing twice: maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+RELEVANCE_SHARE: Final = 0.7
+"""Lambda: how much the score counts against the likeness to what was chosen before (elfmem)."""
+
+
+def diverse(scores: Mapping[str, float], likeness: Callable[[str, str], float]) -> Sequence[str]:
+    """All keys: the best first, then always the one with the greatest 0.7 x score - 0.3 x likeness to the likest of
+    those before it; the first of equals by score."""
+    rest = sorted(scores, key=lambda key: (-scores[key], key))
+    chosen: list[str] = []
+    nearest = dict.fromkeys(rest, 0.0)
+    while rest:
+        if chosen:
+            for key in rest:
+                nearest[key] = max(nearest[key], likeness(key, chosen[-1]))
+            best = max(rest, key=lambda key: RELEVANCE_SHARE * scores[key] - (1 - RELEVANCE_SHARE) * nearest[key])
+        else:
+            best = rest[0]
+        rest.remove(best)
+        chosen.append(best)
+    return chosen

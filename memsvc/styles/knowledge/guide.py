@@ -1,0 +1,219 @@
+"""What an agent reads of these operations when it asks how to use them."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One operation."""
+
+    what: str
+    when: str
+    when_not: str
+    cost: str
+    returns: str
+    following: str
+    example: str
+    short: str
+
+    def card(self, name: str) -> str:
+        """The operation on one card."""
+        lines = "\n".join(f"    {line}" for line in self.example.splitlines())
+        return (
+            f"elfmem.{name}()\n"
+            f"  What:       {self.what}\n"
+            f"  Use when:   {self.when}\n"
+            f"  Don't use:  {self.when_not}\n"
+            f"  Cost:       {self.cost}\n"
+            f"  Returns:    {self.returns}\n"
+            f"  Next:       {self.following}\n"
+            f"  Example:\n{lines}"
+        )
+
+
+ENTRIES: Final[dict[str, Entry]] = {
+    "remember": Entry(
+        "Store a fact, preference, decision or observation. It can be recalled at once.",
+        "You learn something that is worth keeping beyond this conversation.",
+        "The text is a transcript or a file: those have tools of their own.",
+        "Instant. No model.",
+        "block_id, status (created or duplicate_rejected), visible, pending_consolidation, should_dream.",
+        "dream() when should_dream is true, or leave it to the background.",
+        "elfmem_remember(content='The staging database is read-only.', tags=['database'],\n"
+        "                cue='why does a migration fail on staging')",
+        "Store knowledge for later; it is visible at once",
+    ),
+    "recall": Entry(
+        "Find blocks and render them for a prompt. What is shown is reinforced.",
+        "Before you answer or act: frame attention for a question, task for goals, self for who you are, simulate for"
+        " how somebody else thinks.",
+        "You want to look through everything: that is ls().",
+        "Fast. One embedding where an embedder is configured.",
+        "text for the prompt, blocks with ids and scores, dropped blocks with the reason.",
+        "outcome() with the ids of the blocks that you used.",
+        "elfmem_recall(query='how do we deploy', top_k=5, frame='attention')",
+        "Find knowledge, rendered for a prompt",
+    ),
+    "status": Entry(
+        "Tell how the memory stands and what to do about it.",
+        "You wonder whether to dream() or curate().",
+        "Before every call: nothing of it is needed to remember or recall.",
+        "Instant. No model.",
+        "Counts, the clock of active hours, health, suggestion, tokens.",
+        "What suggestion says.",
+        "elfmem_status()",
+        "Health of the memory and what to do",
+    ),
+    "outcome": Entry(
+        "Tell how it went when blocks were used, so that good ones are trusted more and bad ones fade.",
+        "You know whether what you recalled helped: a test passed, the user was content.",
+        "You only read the blocks, or the blocks still wait in the inbox.",
+        "Instant. No model.",
+        "How many learnt, by how much, and which were skipped and why.",
+        "Nothing: the next recall ranks by it.",
+        "elfmem_outcome(block_ids=['3f2a...'], signal=0.9, source='test_pass')",
+        "Tell whether what was recalled helped",
+    ),
+    "curate": Entry(
+        "Archive what has faded, prune weak edges, reinforce the strongest blocks.",
+        "Recall brings up what is stale. It also runs by itself behind a consolidation.",
+        "After every session: it is due every 40 active hours.",
+        "Fast. No model.",
+        "How much was archived, pruned and reinforced.",
+        "status()",
+        "elfmem_curate()",
+        "Archive what faded, keep what is strong",
+    ),
+    "dream": Entry(
+        "Consolidate the inbox: find duplicates and contradictions, judge blocks by your identity, tie them together.",
+        "At a natural pause, when should_dream is true.",
+        "To make a block visible: it is visible already.",
+        "A model call for each block, where a model is configured.",
+        "How many were promoted or deduplicated, edges, contradictions, what is left.",
+        "dream() again while inbox_remaining is above 0.",
+        "elfmem_dream()",
+        "Consolidate what waits in the inbox",
+    ),
+    "edit": Entry(
+        "Change what a block says, or the cue that it is found by.",
+        "A block is wrong or out of date, and its history still holds.",
+        "It is another fact: remember() that one.",
+        "Instant. No model.",
+        "block_id.",
+        "Nothing: the next recall shows it.",
+        "elfmem_edit(block_id='3f2a...', content='Prefers tabs.')",
+        "Change a block or its cue",
+    ),
+    "forget": Entry(
+        "Give a block up for good: its text is removed.",
+        "It is wrong, private, or not wanted any more.",
+        "It should only matter less: tell a bad outcome().",
+        "Instant. No model.",
+        "block_id, status (forgotten or already_archived).",
+        "Nothing. It is never recalled again.",
+        "elfmem_forget(block_id='3f2a...')",
+        "Remove a block for good",
+    ),
+    "ls": Entry(
+        "List blocks by tag or category, the surest first.",
+        "You want to see what is there.",
+        "You have a question: recall() ranks.",
+        "Instant. No model.",
+        "result: blocks with id, content, category, tags.",
+        "edit() or forget() what is wrong.",
+        "elfmem_ls(tag='self/%')",
+        "List blocks",
+    ),
+    "inbox": Entry(
+        "List the blocks that wait to be consolidated.",
+        "You want to see what dream() will do.",
+        "You want to recall them: recall() finds them already.",
+        "Instant. No model.",
+        "result: blocks, the longest waiting first.",
+        "dream()",
+        "elfmem_inbox()",
+        "List what waits to be consolidated",
+    ),
+    "connect": Entry(
+        "State that two blocks hang together: a question that finds one finds the other.",
+        "You know a relation that their words do not show.",
+        "They merely look alike: dream() sees that.",
+        "Instant. No model.",
+        "The edge, and what was done: created, reinforced, updated or skipped.",
+        "disconnect() if it was wrong.",
+        "elfmem_connect(source='3f2a...', target='77b0...', relation='supports')",
+        "State that two blocks hang together",
+    ),
+    "disconnect": Entry(
+        "Remove the edge between two blocks.",
+        "It is wrong, or brings up what does not belong.",
+        "It is only weak: curate() prunes it.",
+        "Instant. No model.",
+        "action: removed, not_found or guarded.",
+        "Nothing.",
+        "elfmem_disconnect(source='3f2a...', target='77b0...')",
+        "Remove an edge",
+    ),
+    "guide": Entry(
+        "Show this help.",
+        "You are not sure which operation fits.",
+        "You know.",
+        "Instant. No model.",
+        "Text.",
+        "The operation that you chose.",
+        "elfmem_guide(method='remember')",
+        "This help",
+    ),
+}
+ALIASES: Final = {"learn": "remember", "frame": "recall", "consolidate": "dream"}
+"""Names that the same operations have in elfmem's library."""
+
+_SIGNATURES: Final = {
+    "remember": "remember(content, ...)",
+    "recall": "recall(query, ...)",
+    "outcome": "outcome(ids, signal)",
+    "edit": "edit(id, ...)",
+    "forget": "forget(id)",
+    "ls": "ls(tag?, ...)",
+    "connect": "connect(a, b, ...)",
+    "disconnect": "disconnect(a, b)",
+    "guide": "guide(method?)",
+}
+
+
+def guide(method: str | None) -> str:
+    """The card of an operation, with or without `elfmem_` before its name, or the overview; for another name, which
+    names there are."""
+    if method is None:
+        return _overview()
+    name = method.removeprefix("elfmem_")
+    entry = ENTRIES.get(ALIASES.get(name, name))
+    if entry is not None:
+        return entry.card(name)
+    valid = ", ".join(f"'{one}'" for one in sorted({*ENTRIES, *ALIASES}))
+    return f"Unknown method '{method}'. Valid methods: {valid}."
+
+
+def _overview() -> str:
+    rows = [
+        f"  {_SIGNATURES.get(name, f'{name}()'):<23}{_brief(entry.cost):<13}{entry.short}"
+        for name, entry in ENTRIES.items()
+    ]
+    return "\n".join(
+        [
+            "elfmem — adaptive memory for LLM agents",
+            "Call elfmem_guide(method='name') for detailed help on any operation.",
+            "",
+            "  Operation              Cost         Description",
+            f"  {'─' * 69}",
+            *rows,
+            "",
+            "Lifecycle:      remember → recall → outcome; dream at a pause; curate by itself",
+            "Quick start:    elfmem_remember(content='...') | elfmem_recall(query='...') | elfmem_status()",
+        ]
+    )
+
+
+def _brief(cost: str) -> str:
+    return "LLM call" if cost.startswith("A model") else cost.split(".", 1)[0]

@@ -1,0 +1,18 @@
+"""How a memory is, and what to do about it: elfmem's status rules."""
+
+from typing import Final, Literal
+
+NEARLY_FULL: Final = 0.8
+Health = Literal["good", "attention"]
+
+
+def health(inbox: int, threshold: int, stored: int) -> tuple[Health, str]:
+    """The health, and what is suggested."""
+    fill = inbox / max(threshold, 1)
+    if fill >= 1.0:
+        return "attention", "Inbox full. Call consolidate() to process pending blocks."
+    if fill >= NEARLY_FULL:
+        return "good", f"Inbox nearly full ({inbox}/{threshold}). Consolidation approaching."
+    if not stored:
+        return "good", "Memory is empty. Call learn() to add knowledge."
+    return "good", "Memory healthy. No action required."

@@ -1,0 +1,166 @@
+"""What a block is to the agent that keeps it: by a model that is shown the identity, or by rules."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files as resources
+from time import perf_counter
+from typing import Final
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from memsvc.core.errors import MemsvcError
+from memsvc.core.likeness import CONTRADICTION_SCORE, contradict, overlap
+from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
+from memsvc.core.scope import Scope
+from memsvc.core.secrets import masked
+from memsvc.store import allowances
+from memsvc.store.database import Database
+from memsvc.store.notions import Notion
+from memsvc.styles.knowledge.options import KnowledgeOptions
+from memsvc.styles.knowledge.tiers import INFERRED_TAGS, is_self
+
+PURPOSE: Final = "judgement"
+RULES: Final = "rules"
+NEUTRAL: Final = 0.5
+"""The alignment of a block where there is no identity to measure it against."""
+STATED: Final = 0.9
+"""The alignment of a block that its tags call a part of the identity."""
+OUTPUT_TOKENS_MAX: Final = 512
+IDENTITY_CHARS_MAX: Final = 6000
+OTHERS_MAX: Final = 10
+"""Blocks that the model is shown beside the new one: the likest."""
+OTHER_CHARS_MAX: Final = 1000
+_ESCAPES: Final = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
+
+
+class Contradiction(BaseModel):
+    """One of the blocks shown that cannot be true together with the new one."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str = Field(max_length=16)
+    score: float = Field(ge=0, le=1)
+
+
+class Answer(BaseModel):
+    """What the model answers."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    alignment: float = Field(ge=0, le=1)
+    tags: list[str] = Field(default_factory=list, max_length=20)
+    contradictions: list[Contradiction] = Field(default_factory=list, max_length=50)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a block is: how much of the identity, which tags it has by that, which blocks it contradicts and how surely;
+    who says so, and what was spent."""
+
+    alignment: float
+    tags: tuple[str, ...]
+    contradicts: dict[str, float]
+    scored_by: str
+    spent: dict[str, int]
+
+
+class Judging:
+    """Judges blocks. A model that is not there, fails or has had its calls of the day is replaced by the rules."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        tokens: TokenCounter,
+        meter: Meter,
+        options: KnowledgeOptions,
+        llm: Llm | None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._tokens = tokens
+        self._meter = meter
+        self._options = options
+        self._llm = llm if options.judge_with_model else None
+        prompt = resources("memsvc.styles.knowledge").joinpath("prompts/judge.md").read_text("utf-8")
+        self._instructions = prompt.format(tags=", ".join(f"`{tag}`" for tag in INFERRED_TAGS))
+
+    async def judge(
+        self, scope: Scope, block: Notion, identity: Sequence[Notion], others: Sequence[Notion], *, by_rules: bool
+    ) -> Judgement:
+        """What a block is to an identity and to others, the likest first; no transaction may be open meanwhile."""
+        if self._llm is None or by_rules or not await self._may_ask(scope):
+            return self._by_rules(block, identity, others)
+        text = shown(block, identity, others)
+        started = perf_counter()
+        try:
+            answer = await self._llm.extract(self._instructions, text, Answer, output_tokens_max=OUTPUT_TOKENS_MAX)
+        except MemsvcError:
+            self._meter.add("memsvc_model_calls_total", purpose=PURPOSE, status="error")
+            return self._by_rules(block, identity, others)
+        self._meter.add("memsvc_model_calls_total", purpose=PURPOSE, status="success")
+        self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=PURPOSE)
+        spent = {
+            "llm_calls": 1,
+            "llm_input_tokens": self._tokens.count(self._instructions) + self._tokens.count(text),
+            "llm_output_tokens": self._tokens.count(answer.model_dump_json()),
+        }
+        return self._believed(answer, others, spent)
+
+    def _by_rules(self, block: Notion, identity: Sequence[Notion], others: Sequence[Notion]) -> Judgement:
+        judgement = by_the_rules(block, identity, others)
+        sure = self._options.contradiction_min <= CONTRADICTION_SCORE
+        return judgement if sure else replace(judgement, contradicts={})
+
+    def _believed(self, answer: Answer, others: Sequence[Notion], spent: dict[str, int]) -> Judgement:
+        by_name = {f"b{number}": other.notion for number, other in enumerate(others[:OTHERS_MAX], 1)}
+        contradicts = {
+            by_name[one.id]: one.score
+            for one in answer.contradictions
+            if one.id in by_name and one.score >= self._options.contradiction_min
+        }
+        tags = tuple(tag for tag in INFERRED_TAGS if tag in answer.tags)
+        model = self._llm.model if self._llm is not None else RULES
+        return Judgement(answer.alignment, tags, contradicts, model, spent)
+
+    async def _may_ask(self, scope: Scope) -> bool:
+        """Count a call against the tenant's day."""
+        most = self._options.judgements_a_day
+        if not most:
+            return True
+        async with self._database.begin_tenant(scope) as tx:
+            return await allowances.take(tx, PURPOSE, self._clock.now().date(), most=most)
+
+
+def by_the_rules(block: Notion, identity: Sequence[Notion], others: Sequence[Notion]) -> Judgement:
+    """Alignment by the words in common with the identity, contradictions by negation, numbers and opposites."""
+    if is_self(block.tags):
+        alignment = STATED
+    elif identity:
+        alignment = max(overlap(block.text, own.text) for own in identity)
+    else:
+        alignment = NEUTRAL
+    contradicts = {other.notion: CONTRADICTION_SCORE for other in others if contradict(block.text, other.text)}
+    return Judgement(alignment, (), contradicts, RULES, {})
+
+
+def shown(block: Notion, identity: Sequence[Notion], others: Sequence[Notion]) -> str:
+    """What the model is given to read: data that nothing inside can end, without what looks like a secret."""
+    own: list[str] = []
+    for one in identity:
+        if sum(map(len, own)) + len(one.text) > IDENTITY_CHARS_MAX:
+            break
+        own.append(masked(one.text))
+    body = {
+        "identity": own,
+        "block": {"content": masked(block.text), "tags": list(block.tags)},
+        "others": [
+            {"id": f"b{number}", "content": masked(other.text[:OTHER_CHARS_MAX])}
+            for number, other in enumerate(others[:OTHERS_MAX], 1)
+        ],
+    }
+    text = orjson.dumps(body).decode()
+    for plain, instead in _ESCAPES:
+        text = text.replace(plain, instead)
+    return text

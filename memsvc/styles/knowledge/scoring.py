@@ -1,0 +1,111 @@
+"""What a block is worth to a recall: five parts between 0 and 1, weighed by the frame. The constants are elfmem's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Final
+
+WEIGHTS_TOLERANCE: Final = 1e-4
+EXPLORATION: Final = 0.05
+"""Share of the standard deviation of a block's belief that is added: what little is known of gets a chance."""
+RRF_K: Final = 60
+"""Of reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009)."""
+FLOOR_CENTRALITY: Final = 0.10
+"""A block that is less central than this and fresher than FLOOR_RECENCY counts as FLOOR_STRENGTH x its recency central,
+so that what is new is not beaten for having no edges yet."""
+FLOOR_RECENCY: Final = 0.70
+FLOOR_STRENGTH: Final = 0.50
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each part counts; ValueError unless none is negative and they sum to 1."""
+
+    similarity: float
+    confidence: float
+    recency: float
+    centrality: float
+    reinforcement: float
+
+    def __post_init__(self) -> None:
+        if any(weight < 0 for weight in self._all()):
+            raise ValueError("a weight is not negative")
+        if abs(sum(self._all()) - 1) > WEIGHTS_TOLERANCE:
+            raise ValueError(f"weights sum to 1, not to {sum(self._all()):.6f}")
+
+    def _all(self) -> tuple[float, ...]:
+        return self.similarity, self.confidence, self.recency, self.centrality, self.reinforcement
+
+    def without_question(self) -> "Weights":
+        """The same without similarity: the other four rescaled to sum to 1."""
+        rest = sum(self._all()) - self.similarity
+        if rest == 0:
+            raise ValueError("similarity is all that counts")
+        return Weights(
+            0.0, self.confidence / rest, self.recency / rest, self.centrality / rest, self.reinforcement / rest
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a block has of each part."""
+
+    similarity: float
+    confidence: float
+    recency: float
+    centrality: float
+    reinforcement: float
+
+
+def score(parts: Parts, weights: Weights, *, alpha: float, beta: float) -> float:
+    """The weighted sum of the parts and the bonus for what is uncertain, at most 0.0177 for alpha = beta = 0.5."""
+    weighted = (
+        weights.similarity * parts.similarity
+        + weights.confidence * parts.confidence
+        + weights.recency * parts.recency
+        + weights.centrality * parts.centrality
+        + weights.reinforcement * parts.reinforcement
+    )
+    return weighted + exploration(alpha, beta)
+
+
+def exploration(alpha: float, beta: float) -> float:
+    """EXPLORATION x the standard deviation of Beta(alpha, beta)."""
+    total = alpha + beta
+    return EXPLORATION * sqrt(alpha * beta / (total * total * (total + 1)))
+
+
+def reinforcement(times: int, most: int) -> float:
+    """How much a block was used, among candidates used `most` times at the most: ln(1 + times) / ln(1 + most)."""
+    return log(1 + times) / log(1 + most) if most > 0 else 0.0
+
+
+def centrality(degree: float, greatest: float, recency: float) -> float:
+    """How well a block is connected: its weighted degree over the greatest among the candidates, or the floor."""
+    share = degree / greatest if greatest > 0 else 0.0
+    if share < FLOOR_CENTRALITY and recency > FLOOR_RECENCY:
+        return max(share, FLOOR_STRENGTH * recency)
+    return share
+
+
+def similarities(by_words: Mapping[str, float], by_meaning: Mapping[str, float]) -> dict[str, float]:
+    """How well blocks fit a question, between 0 and 1, from what words (BM25) and meanings (cosine) give.
+
+    Both: reciprocal rank fusion over the greatest. Meanings alone: their cosines. Words alone: over the best.
+    """
+    words = {key: value for key, value in by_words.items() if value > 0}
+    if not words:
+        return {key: max(0.0, value) for key, value in by_meaning.items()}
+    if not by_meaning:
+        best = max(words.values())
+        return {key: value / best for key, value in words.items()}
+    fused: dict[str, float] = {}
+    for side in (by_meaning, words):
+        for rank, key in enumerate(_ranked(side), 1):
+            fused[key] = fused.get(key, 0.0) + 1 / (RRF_K + rank)
+    best = max(fused.values())
+    return {key: value / best for key, value in fused.items()}
+
+
+def _ranked(values: Mapping[str, float]) -> Sequence[str]:
+    return sorted(values, key=lambda key: (-values[key], key))
