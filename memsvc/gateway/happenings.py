@@ -1,0 +1,125 @@
+"""What happens in a project, told as it happens: server-sent events, which a client can go on from where it was."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import anyio
+import orjson
+import structlog
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from memsvc.core.errors import MemsvcError, invalid
+from memsvc.core.happenings import Happening, Happenings
+from memsvc.core.scope import Scope as DataScope
+from memsvc.gateway.auth import Authenticator, caller_of
+from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.mcp.subscriptions import Subscriptions, Watch
+from memsvc.gateway.operations import PROJECT, queried
+from memsvc.gateway.rest import REQUEST_ID
+from memsvc.store.changes import change_key
+
+log = structlog.get_logger("memsvc.happenings")
+
+SURFACE: Final = "subscription"
+BEAT_S: Final = 15.0
+"""How often a line is sent that means nothing, so that nobody in between takes a silent stream for a dead one."""
+WRITE_S_MAX: Final = 20.0
+"""How long a client may take to read what it is sent before its stream is ended."""
+AGAIN_MS: Final = 3000
+_NUMBER_MAX: Final = 2**62
+
+
+class HappeningsEndpoint:
+    """Tells happenings to whoever may call a tool, while the key stands for the same caller: as many streams as the
+    process and the tenant may have, each for a limited time, after which the client asks again."""
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        happenings: Happenings,
+        subscriptions: Subscriptions,
+        authenticator: Authenticator,
+        limits: LimitsOptions,
+    ) -> None:
+        self._dispatch = dispatch
+        self._happenings = happenings
+        self._subscriptions = subscriptions
+        self._authenticator = authenticator
+        self._limits = limits
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream until the client goes, this process stops or the stream is of age. `Last-Event-ID` is where a client
+        was: what happened since then comes first, as far as it is still known. Without it, only what happens from now
+        on. The errors are those of the tool, RATE_LIMITED and UNAVAILABLE."""
+        request = Request(scope, receive)
+        asked = queried(request, PROJECT)
+        known = _last_event(request)
+        caller = caller_of(scope)
+
+        async def permitted(data_scope: DataScope, _: Any) -> DataScope:
+            return data_scope
+
+        data_scope = await self._dispatch.perform(
+            caller, self._happenings.tool, asked, permitted, surface=SURFACE, request_id=scope[REQUEST_ID]
+        )
+        with self._subscriptions.opened(caller.tenant) as watch, anyio.CancelScope() as reading:
+            watch.add(self._happenings.uri, change_key(data_scope, self._happenings.uri))
+            number = await self._happenings.latest(data_scope) if known is None else known
+
+            async def send_in_time(message: Message) -> None:
+                with anyio.move_on_after(WRITE_S_MAX):
+                    await send(message)
+                    return
+                log.warning("a stream that nobody reads is cut off")
+                reading.cancel()
+
+            response = StreamingResponse(
+                self._told(scope, data_scope, watch, number),
+                media_type="text/event-stream",
+                headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+            )
+            await response(scope, receive, send_in_time)
+
+    async def _told(self, scope: Scope, data_scope: DataScope, watch: Watch, number: int) -> AsyncIterator[bytes]:
+        ends = anyio.current_time() + self._limits.listen_s_max
+        yield f"retry: {AGAIN_MS}\n: this stream tells what happens from now on\n\n".encode()
+        while True:
+            try:
+                while happened := await self._happenings.since(data_scope, number):
+                    for one in happened:
+                        yield _event(one)
+                    number = happened[-1].number
+                changed = await _changed(watch, ends)
+                if changed is None or await self._authenticator.caller(scope) != caller_of(scope):
+                    return
+            except MemsvcError as error:  # the client asks again, and says where it was
+                log.warning("a stream ends because it cannot go on", code=error.code.value)
+                return
+            if not changed:
+                yield b":\n\n"
+
+
+async def _changed(watch: Watch, ends: float) -> bool | None:
+    """Whether something happened within a beat; None when the stream is to end."""
+    left_s = ends - anyio.current_time()
+    if left_s <= 0:
+        return None
+    with anyio.move_on_after(min(BEAT_S, left_s)):
+        return True if await watch.changed() is not None else None
+    return False
+
+
+def _event(one: Happening) -> bytes:
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (one.number, one.kind.encode(), orjson.dumps(one.told))
+
+
+def _last_event(request: Request) -> int | None:
+    text = request.headers.get("last-event-id", "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= _NUMBER_MAX):
+        raise invalid("Last-Event-ID must be the id of an event of this stream")
+    return int(text)

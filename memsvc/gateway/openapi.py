@@ -1,0 +1,258 @@
+"""The OpenAPI document of everything that is served over plain HTTP, made from the models of the tools themselves."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from memsvc.core.errors import Code
+from memsvc.core.tools import Tool
+from memsvc.gateway.auth import caller_of
+from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.files import FILES_PATH
+from memsvc.gateway.jobs import JOBS_PATH, LIMIT, LIMIT_MAX
+from memsvc.gateway.mcp.schemas import Schema, input_schema, output_schema
+from memsvc.gateway.memories import EVENTS_PATH, OPERATIONS
+from memsvc.gateway.operations import PROJECT, Operation
+from memsvc.gateway.tools import TOOLS_PATH
+from memsvc.store.backlog import JobState
+
+OPENAPI_PATH: Final = "/api/openapi.json"
+VERSION: Final = "3.1.0"
+_JSON: Final = "application/json"
+_BYTES: Final = "application/octet-stream"
+_NOT_ASKED: Final = frozenset({"plugin"})
+"""Arguments that are accepted for older clients and mean nothing."""
+
+_CONTENT: Final = FILES_PATH + "/{project}/content/{path}"
+_VERSION: Final = FILES_PATH + "/{project}/version/{version}/{path}"
+_OF_VERSION: Final = {"version": "history_id"}
+_FILES: Final[Sequence[Operation]] = (
+    Operation(method="GET", path=FILES_PATH, tool="file_projects", query=("q", "after", "limit")),
+    Operation(method="GET", path=_CONTENT, tool="file_read"),
+    Operation(method="PUT", path=_CONTENT, tool="file_write", takes_body=True),
+    Operation(method="POST", path=_CONTENT, tool="file_write", takes_body=True),
+    Operation(method="DELETE", path=_CONTENT, tool="file_delete", query=("recursive",)),
+    Operation(method="GET", path=FILES_PATH + "/{project}/stat/{path}", tool="file_stat", query=("content_sha256",)),
+    Operation(
+        method="GET",
+        path=FILES_PATH + "/{project}/list/{path}",
+        tool="file_list",
+        query=("depth", "limit", "cursor"),
+    ),
+    Operation(
+        method="GET",
+        path=FILES_PATH + "/{project}/search",
+        tool="file_search",
+        query=("query", "path_prefix", "limit"),
+    ),
+    Operation(
+        method="GET",
+        path=FILES_PATH + "/{project}/versions/{path}",
+        tool="file_list_versions",
+        query=("limit", "before_id"),
+    ),
+    Operation(method="GET", path=_VERSION, tool="file_read_version", named=_OF_VERSION),
+    Operation(
+        method="POST",
+        path=FILES_PATH + "/{project}/restore/{version}/{path}",
+        tool="file_restore_version",
+        named=_OF_VERSION,
+    ),
+    Operation(method="POST", path=FILES_PATH + "/{project}/rename", tool="file_rename", takes_body=True),
+)
+_SENDS_BYTES: Final = frozenset({"file_read", "file_read_version"})
+_TAKES_BYTES: Final = frozenset({"file_write"})
+
+
+def routes(dispatch: Dispatch, version: str) -> list[BaseRoute]:
+    """`GET /api/openapi.json`: what the caller may call."""
+
+    async def tell(request: Request) -> Response:
+        tools = dispatch.tools_for(caller_of(request.scope))
+        return Response(orjson.dumps(document(tools, version)), media_type=_JSON)
+
+    return [Route(OPENAPI_PATH, tell, methods=["GET"])]
+
+
+def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of these tools and of jobs."""
+    by_name = {tool.name: tool for tool in tools}
+    paths: dict[str, dict[str, Any]] = {TOOLS_PATH: {"get": _TOOL_LIST}}
+    for tool in by_name.values():
+        own = Operation(method="POST", path=f"{TOOLS_PATH}/{tool.name}", tool=tool.name, takes_body=True)
+        _add(paths, own, tool, "tools", every_argument=True)
+    for tag, operations in (("files", _FILES), ("memories", OPERATIONS)):
+        for operation in operations:
+            if (called := by_name.get(operation.tool)) is not None:
+                _add(paths, operation, called, tag)
+    if "memories_get_settings" in by_name:
+        paths[EVENTS_PATH] = {"get": _EVENTS}
+    for path, methods in _JOBS.items():
+        paths[path] = dict(methods)
+    _number(paths)
+    return {
+        "openapi": VERSION,
+        "info": {
+            "title": "memsvc",
+            "version": version,
+            "description": "Memory for agents. Paths below /api/memories may end with a slash. A failure has the body "
+            "of `Error` and the status that belongs to its code.",
+        },
+        "security": [{"bearer": []}, {"key": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+            },
+            "schemas": {"Error": _ERROR},
+            "responses": {"Error": _answer("a failure", {"$ref": "#/components/schemas/Error"})},
+        },
+    }
+
+
+def _add(
+    paths: dict[str, dict[str, Any]], operation: Operation, tool: Tool, tag: str, *, every_argument: bool = False
+) -> None:
+    schema = input_schema(tool)
+    arguments: dict[str, Schema] = {name: one for name, one in schema["properties"].items() if name not in _NOT_ASKED}
+    required = set(schema.get("required", ()))
+    named = operation.placeholders()
+    beside = set(named.values()) | set(operation.query)
+    parameters = [_parameter(name, "path", arguments[argument], required=True) for name, argument in named.items()]
+    parameters += [
+        _parameter(name, "query", arguments[name] | _default(name, operation), required=name in required)
+        for name in operation.query
+    ]
+    if PROJECT not in beside and PROJECT in arguments and not every_argument and tag == "memories":
+        parameters.append(_parameter(PROJECT, "query", arguments[PROJECT], required=False))
+        beside.add(PROJECT)
+    told: dict[str, Any] = {
+        "operationId": tool.name,
+        "summary": tool.title,
+        "description": tool.description,
+        "tags": [tag],
+        "parameters": parameters,
+        "responses": {
+            "200": _answer("done", output_schema(tool), media_type=_BYTES if _sends_bytes(tag, tool) else _JSON),
+            "default": {"$ref": "#/components/responses/Error"},
+        },
+    }
+    if tag == "files" and tool.name in _TAKES_BYTES:
+        told["requestBody"] = {"required": True, "content": {_BYTES: {}}}
+        told["responses"]["201"] = told["responses"]["200"]
+    elif operation.takes_body:
+        body = {name: one for name, one in arguments.items() if name not in beside}
+        told["requestBody"] = {
+            "required": bool(required & body.keys()),
+            "content": {_JSON: {"schema": _object(body, sorted(required & body.keys()))}},
+        }
+    paths.setdefault(operation.path, {})[operation.method.lower()] = told
+
+
+def _sends_bytes(tag: str, tool: Tool) -> bool:
+    return tag == "files" and tool.name in _SENDS_BYTES
+
+
+def _default(name: str, operation: Operation) -> Schema:
+    return {"default": operation.given[name]} if name in operation.given else {}
+
+
+def _parameter(name: str, where: str, schema: Schema, *, required: bool) -> dict[str, Any]:
+    inner = {keyword: value for keyword, value in schema.items() if keyword != "description"}
+    return {
+        "name": name,
+        "in": where,
+        "required": required,
+        "description": schema.get("description", ""),
+        "schema": inner,
+    }
+
+
+def _object(properties: Mapping[str, Schema], required: Sequence[str]) -> Schema:
+    whole: Schema = {"type": "object", "properties": dict(properties), "additionalProperties": False}
+    return whole | ({"required": list(required)} if required else {})
+
+
+def _answer(description: str, schema: Schema, *, media_type: str = _JSON) -> dict[str, Any]:
+    content: dict[str, Any] = {media_type: {"schema": schema} if media_type == _JSON else {}}
+    return {"description": description, "content": content}
+
+
+def _number(paths: Mapping[str, Mapping[str, Any]]) -> None:
+    """Tell operations apart that call the same tool."""
+    seen: dict[str, int] = {}
+    for methods in paths.values():
+        for told in methods.values():
+            name = told["operationId"]
+            seen[name] = seen.get(name, 0) + 1
+            if seen[name] > 1:
+                told["operationId"] = f"{name}_{seen[name]}"
+
+
+def _plainly(name: str, summary: str, tag: str, schema: Schema, *parameters: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "operationId": name,
+        "summary": summary,
+        "tags": [tag],
+        "parameters": list(parameters),
+        "responses": {"200": _answer("done", schema), "default": {"$ref": "#/components/responses/Error"}},
+    }
+
+
+_ERROR: Final[Schema] = {
+    "type": "object",
+    "required": ["code", "message", "retryable"],
+    "properties": {
+        "code": {"type": "string", "enum": [code.value for code in Code], "description": "what went wrong"},
+        "message": {"type": "string", "description": "the same for people"},
+        "retryable": {"type": "boolean", "description": "whether the same request may succeed later"},
+        "recovery": {"type": "string", "description": "what to do next"},
+        "retry_after_s": {"type": "number", "description": "how long to wait before trying again"},
+    },
+}
+_ANY: Final[Schema] = {"type": "object"}
+_STATES: Final = [state.value for state in JobState]
+_JOB: Final = _parameter("job", "path", {"type": "integer", "description": "the number of the job"}, required=True)
+_JOBS: Final[Mapping[str, Mapping[str, Any]]] = {
+    JOBS_PATH: {
+        "get": _plainly(
+            "jobs_list",
+            "List jobs",
+            "jobs",
+            _object({"jobs": {"type": "array", "items": _ANY}}, ["jobs"]),
+            _parameter(
+                "state", "query", {"type": "string", "enum": [state.value for state in JobState]}, required=False
+            ),
+            _parameter(
+                "limit",
+                "query",
+                {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
+                required=False,
+            ),
+        )
+    },
+    f"{JOBS_PATH}/{{job}}/retry": {"post": _plainly("jobs_retry", "Try a job again", "jobs", _ANY, _JOB)},
+    f"{JOBS_PATH}/{{job}}": {"delete": _plainly("jobs_drop", "Drop a job", "jobs", _ANY, _JOB)},
+}
+_TOOL_LIST: Final = _plainly(
+    "tools_list", "List tools", "tools", _object({"tools": {"type": "array", "items": _ANY}}, ["tools"])
+)
+_EVENTS: Final[dict[str, Any]] = _plainly(
+    "memories_events",
+    "Hear of memories as they are found",
+    "memories",
+    _ANY,
+    _parameter("project", "query", {"type": "string", "default": "default"}, required=False),
+    _parameter("Last-Event-ID", "header", {"type": "string", "description": "where the client was"}, required=False),
+) | {
+    "description": "Server-sent events `MemoryExtracted`: {event_type, facts, count, timestamp}.",
+    "responses": {
+        "200": {"description": "the stream", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        "default": {"$ref": "#/components/responses/Error"},
+    },
+}

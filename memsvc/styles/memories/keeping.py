@@ -1,0 +1,117 @@
+"""Writes what is to be done to a user's memories: one transaction under the lock of the book, all or nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.facts import Evidence, Merge, Origin, Statement, Tier
+from memsvc.store import changes, facts, index, jobs, memories, memory_settings
+from memsvc.store.database import Tx
+from memsvc.store.facts import Dated
+from memsvc.store.memories import Memory
+from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.memories.book import FOUND_URI, KEY, Book
+from memsvc.styles.memories.categories import kinds_of
+
+CONFIDENCE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to become of a memory: `statement` is what it says from now on, `old` what it was."""
+
+    event: Literal["ADD", "UPDATE", "DELETE"]
+    memory: str
+    statement: Statement | None = None
+    old: Memory | None = None
+
+    @property
+    def text(self) -> str:
+        """What the memory says now; "" once it is deleted."""
+        return self.statement.value if self.statement is not None else ""
+
+
+def added(memory: str, text: str, evidence: Evidence) -> Change:
+    """A new memory of this text."""
+    said = Statement(memories.record_of(memory, 1), KEY, KEY, memory, text, Tier.L0, CONFIDENCE, "", evidence)
+    return Change("ADD", memory, _findable(said))
+
+
+def read(memory: str, statement: Statement) -> Change:
+    """A new memory that a rule read, under the identity that it has by the rule."""
+    return Change("ADD", memory, _findable(replace(statement, record=memories.record_of(memory, 1))))
+
+
+def changed(old: Memory, text: str, evidence: Evidence, *, cues: str = "") -> Change:
+    """A memory that says something else from now on; `cues` are words that find it besides its own."""
+    before = old.fact.statement
+    record = memories.record_of(old.memory, memories.version_of(before.record) + 1)
+    said = replace(before, record=record, value=text, cues=cues, evidence=evidence, ends=())
+    return Change("UPDATE", old.memory, _findable(said), old)
+
+
+def deleted(old: Memory) -> Change:
+    """The end of a memory."""
+    return Change("DELETE", old.memory, None, old)
+
+
+def evidence_of(user: str, origin: Origin, metadata: dict[str, Any]) -> Evidence:
+    """Who found something, and in which session if the client says so."""
+    session = metadata.get("session_id")
+    return Evidence(session[:128] if isinstance(session, str) else "", "", "", user, origin)
+
+
+def _findable(statement: Statement) -> Statement:
+    cues = dict.fromkeys(f"{statement.cues} {kinds_of(statement.value)}".split())
+    return replace(statement, cues=" ".join(cues))
+
+
+class Keeping:
+    """Applies changes, for those who decided them within the same transaction."""
+
+    def __init__(self, *, per_user_max: int, embeds: bool) -> None:
+        self._per_user_max = per_user_max
+        self._embeds = embeds
+
+    async def keep(
+        self, tx: Tx, book: Book, made: Sequence[Change], now: datetime, *, metadata: dict[str, Any], found: bool
+    ) -> None:
+        """Write changes of different memories of a book, whose lock is held. `metadata` goes with what is added. What
+        was `found` in a conversation is noted for those who wait for that. QUOTA_EXCEEDED when there would be too many.
+        """
+        new = [one for one in made if one.event == "ADD"]
+        if new:
+            ends = sum(one.event == "DELETE" for one in made)
+            await self._check_room(tx, book, len(new) - ends)
+        dated = [Dated(one.statement, None) for one in made if one.statement is not None]
+        merge = Merge(
+            kept=tuple(one.statement for one in dated),
+            replaced=tuple(
+                (one.old.fact, one.statement.record)
+                for one in made
+                if one.old is not None and one.statement is not None
+            ),
+            repeated=0,
+            deleted=tuple(one.old.fact for one in made if one.old is not None and one.statement is None),
+        )
+        firsts = await index.add(tx, {book.name: facts.entries(dated, now)}) if dated else {}
+        first = firsts.get(book.name, 0)
+        await facts.apply(tx, book.number, first, merge, dated, now)
+        if new:
+            identities = [(one.memory, one.statement.identity) for one in new if one.statement is not None]
+            await memories.remember(tx, book.number, identities, metadata, now)
+        if dated and self._embeds:
+            await jobs.enqueue(tx, EMBED_JOB, str(book.number), now=now)
+        if dated and found:
+            await changes.announce(tx, FOUND_URI)
+            await memory_settings.found(tx, book.number, first, len(dated), now)
+
+    async def _check_room(self, tx: Tx, book: Book, more: int) -> None:
+        if more > 0 and await memories.holding(tx, book.number) + more > self._per_user_max:
+            raise MemsvcError(
+                Code.QUOTA_EXCEEDED,
+                f"a user may have {self._per_user_max} memories",
+                recovery="delete some, or raise memories.per_user_max",
+            )

@@ -1,0 +1,87 @@
+"""How what a rule read is told as a memory: a few words that begin with the fact, as a model is asked to put it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from memsvc.core.facts import Claim, Ending, Retraction, Tier
+
+_SAID: Final[Mapping[str, str]] = {
+    "user_name": "Name is {value}",
+    "user_nickname": "Is called {value}",
+    "user_age": "Is {value} years old",
+    "user_birthday": "Birthday is {value}",
+    "user_preference": "Prefers {value}",
+    "user_favourite": "{key} is {value}",
+    "user_like": "Likes {value}",
+    "user_dislike": "Dislikes {value}",
+    "user_diet": "Is {value}",
+    "user_food_rule": "Eats {value}",
+    "user_allergy": "Allergic to {value}",
+    "user_home": "Lives in {value}",
+    "user_origin": "Is from {value}",
+    "user_birthplace": "Was born in {value}",
+    "user_timezone": "Time zone is {value}",
+    "user_job": "Works as {value}",
+    "user_employer": "Works at {value}",
+    "user_project": "Working on {value}",
+    "user_studies": "Studies {value}",
+    "user_family": "{key} is {value}",
+    "user_kin": "{key} is {value}",
+    "user_children": "Has {value}",
+    "user_relationship": "Is {value}",
+    "user_pet": "Has a {key} called {value}",
+    "user_pet_kind": "Has a {value}",
+    "user_condition": "Health: {value}",
+    "user_medication": "Takes {value}",
+    "user_language": "Speaks {value}",
+    "user_hobby": "Hobby is {value}",
+    "user_possession": "{key} is {value}",
+    "user_goal": "Wants to {value}",
+    "user_plan": "Plans: {value}",
+    "user_reminder": "Reminder: {value}",
+    "weekly_task": "This week: {value}",
+    "user_contact": "{key} is {value}",
+    "user_instruction": "Wants answers: {value}",
+    "user_tooling": "Uses {value}",
+}
+_FIXED: Final[Mapping[tuple[str, str], str]] = {
+    ("user_diet", "no meat"): "Eats no meat",
+    ("user_diet", "eats meat"): "Eats meat",
+    ("user_job", "retired"): "Is retired",
+    ("user_job", "unemployed"): "Is unemployed",
+    ("user_job", "self-employed"): "Is self-employed",
+}
+
+
+def told(fact_id: str, key: str, value: str) -> str:
+    """A fact of the rules in words: `user_diet`, `diet`, `vegetarian` is "Is vegetarian"."""
+    text = _FIXED.get((fact_id, value.casefold()))
+    if text is None:
+        pattern = _SAID.get(fact_id, "{key}: {value}")
+        if fact_id == "user_allergy" and value.endswith("intolerant"):
+            pattern = "Is {value}"
+        text = pattern.format(key=key.replace("_", " "), value=value)
+    return text[:1].upper() + text[1:]
+
+
+def lasting(claim: Claim) -> bool:
+    """Whether something is worth keeping for longer than the day on which it was said."""
+    return isinstance(claim, Retraction) or claim.tier is not Tier.L1
+
+
+def in_words(claim: Claim) -> Claim:
+    """The same claim about memories: what it states is told in words and kept until it is changed, and what it ends is
+    named as it was told."""
+    ends = tuple(_told_ending(ending) for ending in claim.ends)
+    if isinstance(claim, Retraction):
+        return replace(claim, ends=ends)
+    value = told(claim.fact_id, claim.key, claim.value)
+    return replace(claim, value=value, tier=Tier.L0, ends=ends)
+
+
+def _told_ending(ending: Ending) -> Ending:
+    """An exact ending names the whole memory; any other one, words of it."""
+    if not ending.exact:
+        return ending
+    return replace(ending, value=told(ending.fact_id, ending.key, ending.value))

@@ -1,0 +1,122 @@
+"""Memories that rules find in a conversation, where no model is configured."""
+
+from typing import Any
+
+import pytest
+
+from tests.door import Door
+from tests.fakes import FakeClock
+from tests.styles.memories.telling import events, says, tell
+
+pytestmark = pytest.mark.anyio
+
+ALEX = "Hi, I'm Alex. I'm a vegetarian and allergic to nuts."
+
+
+async def test_what_a_user_says_becomes_memories(call: Door) -> None:
+    added = await tell(call, ALEX, metadata={"session_id": "session_123", "source": "chat"})
+    assert says(added) == ["Name is Alex", "Is vegetarian", "Allergic to nuts"]
+    assert {one["event"] for one in added["results"]} == {"ADD"}
+    assert added["message"] == "Added 3 memories successfully"
+    assert len({one["id"] for one in added["results"]}) == 3
+    listed = (await call("memories_list", user_id="alex"))["results"]
+    assert says({"results": listed}) == ["Allergic to nuts", "Is vegetarian", "Name is Alex"]
+    assert listed[0] == {
+        "id": added["results"][2]["id"],
+        "memory": "Allergic to nuts",
+        "user_id": "alex",
+        "created_at": "2026-01-05T12:00:00Z",
+        "updated_at": "2026-01-05T12:00:00Z",
+        "metadata": {"session_id": "session_123", "source": "chat"},
+    }
+
+
+async def test_what_is_known_is_not_added_again(call: Door) -> None:
+    await tell(call, ALEX)
+    again = await tell(call, ALEX)
+    assert again == {"results": [], "message": "Added 0 memories successfully"}
+    assert len((await call("memories_list", user_id="alex"))["results"]) == 3
+
+
+async def test_a_conversation_may_tell_nothing(call: Door) -> None:
+    for said in ("What time is it?", ""):
+        assert await tell(call, said) == {"results": [], "message": "No new information found to store"}
+    none = await call("memories_add", user_id="alex", messages=[])
+    assert none["message"] == "No new information found to store"
+
+
+async def test_only_what_the_user_says_counts(call: Door) -> None:
+    messages = [
+        {"role": "system", "content": "My name is System."},
+        {"role": "assistant", "content": "My name is Bot."},
+        {"role": "user", "content": [{"type": "text", "text": "My name is Ada."}], "timestamp": 1},
+    ]
+    added = await call("memories_add", user_id="alex", messages=messages)
+    assert says(added) == ["Name is Ada"]
+
+
+async def test_a_new_value_updates_the_memory_under_its_id(call: Door, clock: FakeClock) -> None:
+    first = await tell(call, "I live in California.")
+    clock.advance(days=1)
+    moved = await tell(call, "I moved to San Francisco.")
+    assert events(moved) == [("UPDATE", "Lives in San Francisco")]
+    assert moved["results"][0]["id"] == first["results"][0]["id"]
+    assert moved["message"] == "Added 0 memories successfully"
+    held = (await call("memories_list", user_id="alex"))["results"]
+    assert [(one["memory"], one["created_at"], one["updated_at"]) for one in held] == [
+        ("Lives in San Francisco", "2026-01-05T12:00:00Z", "2026-01-06T12:00:00Z")
+    ]
+
+
+async def test_what_is_taken_back_or_contradicted_is_deleted(call: Door) -> None:
+    await tell(call, "I like pizza. I'm vegetarian.")
+    assert events(await tell(call, "I'm no longer vegetarian.")) == [("DELETE", "")]
+    assert sorted(events(await tell(call, "I hate pizza."))) == [("ADD", "Dislikes pizza"), ("DELETE", "")]
+    assert says(await call("memories_list", user_id="alex")) == ["Dislikes pizza"]
+
+
+async def test_what_was_deleted_comes_back_only_when_it_is_said_again(call: Door) -> None:
+    old = await tell(call, "I'm vegetarian.")
+    await call("memories_delete", user_id="alex", memory_id=old["results"][0]["id"])
+    await tell(call, "I like tea.")
+    assert says(await call("memories_list", user_id="alex")) == ["Likes tea"]
+    again = await tell(call, "I'm vegetarian.")
+    assert events(again) == [("ADD", "Is vegetarian")]
+    assert again["results"][0]["id"] != old["results"][0]["id"]
+    history = await call("memories_history", user_id="alex", memory_id=old["results"][0]["id"])
+    assert [one["event"] for one in history["results"]] == ["ADD", "DELETE"]
+
+
+async def test_secrets_and_errands_of_the_day_are_no_memories(call: Door) -> None:
+    for said in ("I like sk-ant-api03-Zx9Kq2Lm8Vb4Tn6Wp1Rs3Yd5.", "Today I need milk."):
+        assert (await tell(call, said))["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "memory"),
+    [
+        ("I am Alex and I love hiking", "Name is Alex"),
+        ("I am Alex and I love hiking", "Likes hiking"),
+        ("I'm working on a Python project using FastAPI", "Working on a Python project using FastAPI"),
+        ("I prefer dark mode in all my applications", "Prefers dark mode in all my applications"),
+        ("My wife is called Ana.", "Wife is Ana"),
+        ("I have a cat named Tom.", "Has a cat called Tom"),
+        ("I'm lactose intolerant.", "Is lactose intolerant"),
+        ("I'm retired.", "Is retired"),
+        ("I don't eat meat.", "Eats no meat"),
+        ("Ich heiße Ada.", "Name is Ada"),
+    ],
+)
+async def test_a_memory_begins_with_the_fact(call: Door, said: str, memory: str) -> None:
+    assert memory in says(await tell(call, said))
+
+
+@pytest.mark.parametrize("topic", ["every"])
+async def test_every_topic_of_the_rules_has_words_of_its_own(topic: Any) -> None:
+    from memsvc.core.rules.extraction import LANGUAGES  # noqa: PLC0415
+    from memsvc.styles.memories import wording  # noqa: PLC0415
+
+    del topic
+    ids = {rule.topic.fact_id for language in LANGUAGES for rule in language.rules if not rule.ends}
+    told = {fact_id: wording.told(fact_id, "key", "value") for fact_id in ids - {"today_task"}}
+    assert [fact_id for fact_id, text in told.items() if text == "Key: value"] == []
