@@ -13,6 +13,8 @@ DEFAULT_SESSION = "default"
 _ITEM_SCHEMA: dict[str, Any] = {"type": "object", "additionalProperties": True}
 _ITEMS_SCHEMA: dict[str, Any] = {"type": "array", "items": _ITEM_SCHEMA}
 Items = Annotated[list[Any], WithJsonSchema(_ITEMS_SCHEMA | {"description": "response items, kept whole"})]
+# Clients of the SDK hold an answer to its schema, part by part: to ask more of each item doubled what that took them.
+ItemsShown = Annotated[list[Any], WithJsonSchema({"type": "array", "items": {}})]
 CurrentInput = Annotated[
     Any,
     WithJsonSchema(
@@ -62,14 +64,18 @@ class BeforeTurnArguments(TurnArguments):
         "",
         description="a moment (RFC 3339): recall what was said and held by then, nothing later; now if not given",
     )
-    sources: list[Literal["turns", "facts", "insights", "files"]] = Field(
-        ["turns", "facts", "insights"], description="where to recall from; all but files if not given"
+    sources: list[Literal["turns", "facts", "insights", "files", "whiteboard", "notebook"]] = Field(
+        ["turns", "facts", "insights"],
+        description="where to recall from; turns, facts and insights if not given. Of files, whiteboard and notebook, "
+        "passages are quoted, of boards those of user_id alone; one that this service does not keep is refused",
     )
 
 
 class BeforeTurnResult(Result):
     turn_id: str = Field(description="the turn id to use in after_turn")
-    input_items: Items = Field(description="what to send to the model: memory, history, recent context, current input")
+    input_items: ItemsShown = Field(
+        description="response items to send to the model: memory, history, recent context, current input"
+    )
     recall_fact_ids: list[str] = Field(description="facts in the memory block")
     recall_insight_ids: list[str] = Field(description="insights in the memory block")
     context_token_count: int = Field(
@@ -125,4 +131,6 @@ class DirectorySummary(Result):
 
 
 class ListDirResult(Result):
-    summaries: list[DirectorySummary] = Field(description="one for each directory, in order of their paths")
+    summaries: list[DirectorySummary] = Field(
+        description="one for each directory, in order of their paths; empty where nothing is"
+    )

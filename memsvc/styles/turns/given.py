@@ -1,8 +1,8 @@
-"""What callers give, read and checked: items, conversations, moments, and ids for turns that have none."""
+"""What callers give, read and checked: items, conversations, and ids for turns that have none."""
 
 import secrets
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from memsvc.core.errors import invalid
@@ -44,17 +44,6 @@ def conversation_of(asked: BeforeTurnArguments, options: TurnOptions) -> Convers
     if not given:
         raise invalid("current_input is required when conversation_items is empty")
     return Conversation([], items_of(given, "current_input", options))
-
-
-def moment_of(text: str, name: str) -> datetime | None:
-    """The moment that a text names in RFC 3339, in UTC where it names no zone; None for ""; INVALID_ARGUMENT."""
-    if not text.strip():
-        return None
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise invalid(f"{name} must be a moment as in RFC 3339, such as 2026-01-31T12:00:00Z") from None
 
 
 def new_turn_id(now: datetime) -> str:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.facts import Tier
+from memsvc.core.problems import plain
 from memsvc.styles.turns.options import TurnOptions
 
 POLICY_BYTES_MAX = 16 * 1024
@@ -138,5 +139,5 @@ def _beyond(whole: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
 
 
 def _told(error: ValidationError) -> str:
-    places = [(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors(include_input=False)]
+    places = [(".".join(map(str, one["loc"])), plain(one)) for one in error.errors(include_input=False)]
     return "; ".join(f"{place}: {message}" for place, message in places[:5])

@@ -23,7 +23,7 @@ class Prepared:
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What a prompt is put together from; lists are oldest first. `summary` stands for what was before the recent
-    items."""
+    items, and a block of it alone costs `summary_cost`."""
 
     recalled: Recalled
     history: list[Item]
@@ -34,6 +34,7 @@ class Parts:
     current: list[Item]
     current_cost: int
     summary: dict[str, Any] | None = None
+    summary_cost: int = 0
 
 
 class Prompts:
@@ -44,12 +45,13 @@ class Prompts:
         self._recall_tok_max = recall_tok_max
         self._policy_cost = costs.item(block.policy_message())
 
-    def block_tok_max(self, summary: dict[str, Any] | None) -> int:
-        """What a memory block may cost at the most: a summary of older context comes on top of what is recalled."""
-        return self._tok_max(self._block_cost(block.build({}, summary=summary)))
+    def summary_cost(self, summary: dict[str, Any] | None) -> int:
+        """What a memory block costs that holds a summary of older context and nothing else."""
+        return self._block_cost(block.build({}, summary=summary))
 
-    def _tok_max(self, alone: int) -> int:
-        return self._recall_tok_max + max(0, alone - budget.BLOCK_TOKENS)
+    def block_tok_max(self, summary_cost: int) -> int:
+        """What a memory block may cost at the most: a summary of older context comes on top of what is recalled."""
+        return self._recall_tok_max + max(0, summary_cost - budget.BLOCK_TOKENS)
 
     def _block_cost(self, memory: list[Item]) -> int:
         return self._policy_cost + self._costs.item(memory[1]) if memory else 0
@@ -57,11 +59,11 @@ class Prompts:
     def fitted(self, parts: Parts, room: int, *, explain: bool) -> Prepared:
         """The whole input within the room that the current input leaves."""
         recalled = parts.recalled
-        alone = self._block_cost(block.build({}, summary=parts.summary))
+        alone = parts.summary_cost
         if alone > room - parts.history_line.cost(parts.history_line.kept(room)):
-            return self.fitted(replace(parts, summary=None), room, explain=explain)
+            return self.fitted(replace(parts, summary=None, summary_cost=0), room, explain=explain)
         beside = alone or budget.BLOCK_TOKENS
-        most = self._tok_max(alone)
+        most = self.block_tok_max(alone)
         costs = [alone, *(beside + recalled.tokens(count + 1) for count in range(len(recalled.pieces)))]
         costs = [cost for cost in costs if cost <= most]
         while True:

@@ -1,5 +1,7 @@
 """All that this style publishes, put together."""
 
+from collections.abc import Mapping
+
 from memsvc.core.ports import Clock, Llm, Meter, Passages, TokenCounter
 from memsvc.core.tools import Job, Published
 from memsvc.store.database import Database
@@ -36,10 +38,10 @@ def published(
     *,
     embedding: Embedding | None = None,
     llm: Llm | None = None,
-    passages: Passages | None = None,
+    passages: Mapping[str, Passages] | None = None,
 ) -> Published:
     """The memory tools, and the jobs that follow turns. `llm` is the model that reads them, if one shall; `passages`
-    finds what callers' files say, for those who ask for it."""
+    find what files, boards and documents say, by the name of the source, for those who ask for it."""
     costs, embeds = Costs(tokens, options.media_tok), embedding is not None
     asking = _asking(database, clock, tokens, meter, options, llm, embeds=embeds) if llm is not None else []
     asked_after = {name: [job.name for job in asking if job.name == name] for name in (EXTRACT_JOB, SUMMARISE_JOB)}

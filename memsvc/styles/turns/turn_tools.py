@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 from memsvc.core.errors import invalid
+from memsvc.core.moments import moment_of
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Tool
@@ -17,7 +18,7 @@ from memsvc.styles.turns.contract import (
     MaintenanceResult,
     SessionArguments,
 )
-from memsvc.styles.turns.given import conversation_of, items_of, moment_of, new_turn_id
+from memsvc.styles.turns.given import conversation_of, items_of, new_turn_id
 from memsvc.styles.turns.history import cut
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.turns import Look, TurnMemory

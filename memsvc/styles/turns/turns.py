@@ -90,22 +90,21 @@ class TurnMemory:
         kept = history_line.kept(room)
         shown = [*before[len(before) - kept :], *current]
         question = question_of(current)
-        looked_up = await self._recall.look_up(scope, session, question, look.sources)
+        looked_up = await self._recall.look_up(scope, session, user, question, look.sources)
         async with self._database.begin(scope, read_only=True) as tx:
             book = books.turns(session)
             most = self._options.recent_context_items
             running = await context.read(tx, session, book.number, most=most, until=look.as_of)
             recent = running.items
             stored = [item for item in recent if layout.turn_of(item.ref) != turn]
-            told = history.Conversation(before, current, conversation.behind)
             said = [orjson.loads(item.line)["item"] for item in stored]
-            places = history.unseen(said, told)
+            places = history.unseen(said, history.Conversation(before, current, conversation.behind))
             unseen, items = [stored[at] for at in places], [said[at] for at in places]
-            cut = len(recent) == most
-            recent_line = budget.Line([item.tokens for item in unseen], history.starts(items, cut=cut))
+            starts = history.starts(items, cut=len(recent) == most)
+            recent_line = budget.Line([item.tokens for item in unseen], starts)
             # beside a full block: what may have to give way to it must be recallable
-            summary = summary_shown(running.summary)
-            sure = recent_line.kept(room - history_line.cost(kept) - self._prompts.block_tok_max(summary))
+            summary_cost = self._prompts.summary_cost(summary := summary_shown(running.summary))
+            sure = recent_line.kept(room - history_line.cost(kept) - self._prompts.block_tok_max(summary_cost))
             ask = Ask(
                 session,
                 turn,
@@ -130,6 +129,7 @@ class TurnMemory:
             current,
             current_cost,
             summary,
+            summary_cost,
         )
         return self._prompts.fitted(parts, room, explain=look.explain)
 

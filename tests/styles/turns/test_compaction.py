@@ -10,6 +10,7 @@ from memsvc.styles.turns.follow_up import EVERY_ITEMS
 from memsvc.styles.turns.upkeep.compaction import replace_summary, standing_summary
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
+from tests.styles.turns import folders
 from tests.styles.turns.conftest import Opened
 from tests.styles.turns.talk import (
     ask,
@@ -240,3 +241,19 @@ async def test_what_is_forgotten_is_no_longer_told_by_the_summary_nor_by_any_lat
     told = memory(await ask(door, "Good morning!"))["summary"]["text"]
     assert "City3" not in told
     assert "Ludmilla" not in told
+
+
+async def test_older_turns_that_are_imported_later_are_in_the_summary_too_and_nothing_is_shown_beside_it(
+    short: Door,
+) -> None:
+    await talk(short, 6)
+    await short(RUN, session_id="s1")
+    old = [folders.turn("old1", "The lighthouse is red.", "Noted."), folders.turn("old2", "It opens at six.", "Noted.")]
+    log = folders.jsonl([line for lines in old for line in lines])
+    await short("memory_import_session", session_id="s1", files={"log.jsonl": log})
+    await short(RUN, session_id="s1")
+    context = await file_records(short, CURRENT)
+    assert [record["id"] for record in context[1:]] == ["t6-in-0", "t6-out-0"]
+    assert context[0]["type"] == "compact_summary"
+    covers = context[0]["covers"]
+    assert (covers["items"], covers["first"], covers["last"]) == (14, "old1-in-0", "t5-out-0")

@@ -7,7 +7,7 @@ import pytest
 
 from memsvc.core.scope import Scope
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
-from memsvc.styles.turns.recall.digests import SPAN_ITEMS, WORDS_MAX, digest_of, span_ref
+from memsvc.styles.turns.recall.digests import FRESH_MAX, SPAN_ITEMS, WORDS_MAX, digest_of, span_ref
 from tests.door import Door
 from tests.styles.turns.talk import user
 
@@ -43,6 +43,23 @@ async def test_full_spans_stay_and_the_last_is_written_anew(door: Door, admin: a
     assert second[span_ref("s 1", 0)] == first[span_ref("s 1", 0)]
     assert second[span_ref("s 1", SPAN_ITEMS)].endswith("bx4")
     assert await admin.fetchval("SELECT digested_entry FROM sessions") == SPAN_ITEMS
+
+
+async def test_a_search_never_has_more_than_a_few_of_them_to_look_through(
+    door: Door, admin: asyncpg.Connection
+) -> None:
+    waiting = []
+    for number in range(2 * FRESH_MAX):
+        await store(door, f"t{number}", SPAN_ITEMS, user_id="ada")
+        await follow_up(door)
+        waiting.append(
+            await admin.fetchval(
+                "SELECT count(*) FROM fresh_terms AS f WHERE EXISTS (SELECT FROM entries AS e WHERE e.book = f.book"
+                " AND e.entry = f.entry AND e.tenant = f.tenant AND e.project = f.project AND e.role = 'digest')"
+            )
+        )
+    assert 0 < max(waiting) < FRESH_MAX
+    assert len(await digests(admin)) == 2 * FRESH_MAX
 
 
 async def test_they_follow_from_the_items_alone(door: Door, admin: asyncpg.Connection) -> None:

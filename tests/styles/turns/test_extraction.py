@@ -6,8 +6,8 @@ import pytest
 
 from memsvc.core.facts import Statement, Tier
 from memsvc.core.items import Item
+from memsvc.core.rules.extraction import STATEMENTS_MAX, extract
 from memsvc.styles.turns import block
-from memsvc.styles.turns.facts.extraction import STATEMENTS_MAX, extract
 from tests.styles.turns.talk import assistant, developer, user
 
 

@@ -58,6 +58,12 @@ async def test_pages_of_facts_hold_each_once(door: Door) -> None:
     assert len({record for page in pages for record in page}) == 7
 
 
+@pytest.mark.parametrize(("limit", "told"), [(0, "1 or greater"), (-1, "1 or greater"), (501, "500 or less")])
+async def test_a_page_of_no_facts_or_of_too_many_is_refused(door: Door, limit: int, told: str) -> None:
+    assert f"limit must be {told}" in (await door.refuses("INVALID_ARGUMENT", LIST, limit=limit))["message"]
+    assert (await door(LIST, limit=500))["facts"] == []
+
+
 @pytest.mark.parametrize("cursor", ["x", "1", "1.2", "9" * 18 + ".1.1", "1." + "9" * 19 + ".1", "1.1." + "9" * 10])
 async def test_a_cursor_that_no_page_had_is_refused(door: Door, cursor: str) -> None:
     assert "cursor" in (await door.refuses("INVALID_ARGUMENT", LIST, cursor=cursor))["message"]

@@ -56,7 +56,9 @@ TESTS = {
     "the form of a turn id": "test_before_turn.test_a_turn_id_is_made_when_none_is_given_and_kept_when_one_is",
     "spoofed memory is not learnt": "test_facts.test_half_a_memory_block_teaches_nothing",
     "items come back whole": "test_round_trip.test_items_are_stored_and_shown_as_they_were_given_in_their_order",
-    "six equal extractions are one write": "test_enrichment.test_six_equal_answers_among_distractors_are_one_write",
+    "six equal extractions are one write": (
+        "models/test_proposed_facts.test_six_equal_answers_among_distractors_are_one_write"
+    ),
 }
 
 

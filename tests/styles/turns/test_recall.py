@@ -166,6 +166,29 @@ async def test_with_an_embedder_what_shares_no_word_is_found(
     assert best == ("old", "hound")
 
 
+@pytest.mark.parametrize("text", ["Thanks!", "ok great", "Danke dir", "Hello, good morning!", "谢谢你", "了解です"])
+async def test_thanks_and_greetings_recall_nothing(
+    database: Database,
+    database_urls: DatabaseUrls,
+    clock: FakeClock,
+    tokens: O200kCounter,
+    meter: RecordingMeter,
+    scope: Scope,
+    text: str,
+) -> None:
+    await make_ready(database_urls)
+    door = open_door(database, clock, tokens, meter, scope, embedder=FakeEmbedder())
+    for turn in range(4):
+        await say(door, f"t{turn}", text, f"{text} My name is {text}", session="old", user_id="ada")
+    await say(door, "t9", "I keep bees in the garden in Zanzibar.", session="old", user_id="ada")
+    await door("file_write", project="default", path="/notes", content=text)
+    await door.work()
+    asked = await ask(door, text, session="new", user_id="ada", sources=["turns", "facts", "files"])
+    assert asked["input_items"] == [user(text)]
+    more = await ask(door, f"{text} {BEES}", session="new", user_id="ada")
+    assert ("old", "I keep bees in the garden in Zanzibar.") in shown(more)
+
+
 async def test_every_source_may_be_left_out(opened: Opened) -> None:
     door = opened(recent_context_items=0)
     await say(door, "t1", "My name is Ada. I keep bees in the garden in Zanzibar.", user_id="ada")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from memsvc.core.facts import Claim, Retraction, Statement
-from memsvc.styles.turns.facts.extraction import LANGUAGES, extract
-from memsvc.styles.turns.facts.rules.rule import Language, Rule
+from memsvc.core.rules.extraction import LANGUAGES, extract
+from memsvc.core.rules.rule import Language, Rule
 from tests.styles.turns.talk import user
 
 _MAIN = {

@@ -1,16 +1,16 @@
 """The rules read any text in a moment: they stand in the way of every turn."""
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsvc.core.items import user_message
-from memsvc.styles.turns.facts.extraction import LANGUAGES, extract, states_anything
+from memsvc.core.rules.extraction import LANGUAGES, extract, states_anything
 
 SIZE_CHARS = 256 * 1024
-QUICK_S = 1.0
+QUICK_S = 5.0
 """What takes minutes when a pattern runs away takes a tenth of a second when it does not."""
 
 PHRASES = [rule.says for language in LANGUAGES for rule in language.rules]
@@ -39,10 +39,10 @@ NASTY = {
 @pytest.mark.parametrize("text", NASTY.values(), ids=NASTY)
 def test_a_quarter_of_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> None:
     item = user_message((text * (SIZE_CHARS // len(text) + 1))[:SIZE_CHARS])
-    started = perf_counter()
+    started = process_time()
     states_anything([item])
     extract([("e", item)], session="s", turn="t", user="")
-    assert perf_counter() - started < 2 * QUICK_S
+    assert process_time() - started < 2 * QUICK_S
 
 
 @given(st.lists(st.sampled_from([*MARKERS, *" ,.;:'\"\n<>「」我私", "i ", "my ", "ich ", "is "]), max_size=400))

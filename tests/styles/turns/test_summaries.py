@@ -37,13 +37,37 @@ def shelf(path: str, *samples: str, size_bytes: int = 10) -> Shelf:
 def test_every_place_has_an_abstract_of_its_own_of_the_right_length(place: str) -> None:
     text = summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {})
     assert summaries.ABSTRACT_WORDS_MIN <= len(text.split()) <= summaries.ABSTRACT_WORDS_MAX
-    assert "1 files" in text
+    assert "1 file, 10 bytes in all, written at 2026-01-05T12:00:00Z: f." in text
+    assert len({*text.split(". ")}) == len(text.split(". "))
 
 
 @given(st.dictionaries(st.sampled_from(["", "events", "meta"]), st.text()), st.sampled_from(PLACES))
 def test_notes_never_make_an_abstract_too_long_or_too_short(notes: dict[str, str], place: str) -> None:
     words = summaries.abstract(shelf(ROOT + place, "/f", size_bytes=2**60), ROOT, notes).split()
     assert summaries.ABSTRACT_WORDS_MIN <= len(words) <= summaries.ABSTRACT_WORDS_MAX
+
+
+def test_abstracts_say_what_is_there_and_not_the_same_of_every_place() -> None:
+    told = {place: summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {}) for place in PLACES}
+    kinds = {"", "/events", "/events/raw/2026/01/05", "/events/archive", "/memory_tiers/L1", "/meta", "/insights"}
+    for place in kinds:
+        others = {sentence for other in kinds - {place} for sentence in told[other].split(". ")}
+        own = [sentence for sentence in told[place].split(". ") if sentence not in others]
+        assert sum(len(sentence.split()) for sentence in own) >= 25, place
+    assert "Here are those of 2026/01/05." in told["/events/raw/2026/01/05"]
+
+
+def test_an_abstract_names_some_files_and_counts_the_others() -> None:
+    names = [f"{ROOT}/events/raw/{number}" for number in range(20)]
+    told = summaries.abstract(shelf(f"{ROOT}/events/raw", *names), ROOT, {})
+    assert ": 0, 1, 2, 3, 4, 5, 6, 7 and 12 more." in told
+
+
+def test_a_note_stands_where_it_belongs_and_above_and_not_below() -> None:
+    notes = {"events/raw": "Six items.", "memory_tiers/L0": "Ada."}
+    told = {place: summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, notes) for place in PLACES}
+    assert {place for place in PLACES if "Six items." in told[place]} == {"", "/events", "/events/raw"}
+    assert {place for place in PLACES if "Ada." in told[place]} == {"", "/memory_tiers"}
 
 
 def test_directories_count_what_lies_below_them_and_not_what_lies_beside() -> None:

@@ -9,8 +9,10 @@ from pydantic import Field, field_validator
 from memsvc.core.errors import invalid
 from memsvc.core.paths import check_identifier
 from memsvc.core.tools import Result
-from memsvc.styles.turns.contract import SessionArguments, Whole
+from memsvc.styles.turns.contract import SessionArguments
 
+LIMIT_DEFAULT: Final = 100
+LIMIT_MAX: Final = 500
 CURSOR: Final = re.compile(r"(\d{1,18})\.(-?\d{1,19})\.(\d{1,10})\Z")
 Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=1024)]], Field(max_length=200)]
 
@@ -34,7 +36,7 @@ class ListFactsArguments(FactsArguments):
     state: Literal["active", "past", "all"] = Field(
         "active", description="active: what holds now; past: what was replaced, taken back or is past its day"
     )
-    limit: Whole = Field(100, description="facts at the most, up to 500; 100 if not given")
+    limit: int = Field(LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="facts at the most")
     cursor: str = Field("", description="next_cursor of the page before")
 
     @field_validator("cursor")

@@ -21,8 +21,6 @@ from memsvc.styles.turns.facts.fact_contract import (
 )
 from memsvc.styles.turns.facts.forgetting import Forgetting, Named, Whose
 
-LIMIT_DEFAULT: Final = 100
-LIMIT_MAX: Final = 500
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HOLDING: Final = {"active": True, "past": False, "all": None}
 
@@ -36,13 +34,13 @@ class FactTools:
 
     async def list_facts(self, scope: Scope, asked: ListFactsArguments) -> ListFactsResult:
         now = self._clock.now()
-        most = min(asked.limit, LIMIT_MAX) if asked.limit > 0 else LIMIT_DEFAULT
         wanted = Wanted(Tier(asked.tier) if asked.tier else None, _HOLDING[asked.state], now)
         whose = Whose(asked.session_id, asked.user_id, asked.reach)
-        found = await self._forgetting.listed(scope, whose, wanted, behind=_place(asked.cursor), most=most + 1)
-        page = found[:most]
+        found = await self._forgetting.listed(scope, whose, wanted, behind=_place(asked.cursor), most=asked.limit + 1)
+        page = found[: asked.limit]
         return ListFactsResult(
-            facts=[_listed(fact, now) for fact in page], next_cursor=_cursor(page[-1]) if len(found) > most else None
+            facts=[_listed(fact, now) for fact in page],
+            next_cursor=_cursor(page[-1]) if len(found) > len(page) else None,
         )
 
     async def forget(self, scope: Scope, asked: ForgetArguments) -> ForgetResult:

@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from memsvc.core.facts import Evidence, Fact, State, Statement, Tier, merge, slot_of
+from memsvc.core.rules import topics
 from memsvc.store import derived_facts, facts, index
 from memsvc.store.database import Tx
 from memsvc.store.facts import Dated
 from memsvc.store.journals import append
 from memsvc.styles.turns import books, layout
-from memsvc.styles.turns.facts.rules import topics
 from memsvc.styles.turns.migration.legacy_facts import OldFact
 
 _KNOWN = {

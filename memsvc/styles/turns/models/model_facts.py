@@ -12,10 +12,9 @@ import regex
 from pydantic import BaseModel, Field
 
 from memsvc.core.facts import Claim, Ending, Evidence, Fact, Retraction, Statement, Tier, normalised_value, slot_of
-from memsvc.core.secrets import masked
-from memsvc.styles.turns.facts.rules import topics
-from memsvc.styles.turns.facts.rules.rule import Topic
-from memsvc.styles.turns.facts.secrecy import is_secret
+from memsvc.core.rules import topics
+from memsvc.core.rules.rule import Topic
+from memsvc.core.secrets import is_secret
 from memsvc.styles.turns.layout import turn_of
 from memsvc.styles.turns.models.shown import Message, Shown
 
@@ -228,7 +227,7 @@ def _checked_value(key: str, given: str) -> str:
     value = _plain(given)
     if not value or len(value.encode()) > VALUE_BYTES_MAX:
         raise _DroppedError("unfit")
-    if is_secret(value, f"{key.replace('_', ' ')} {value}") or masked(value) != value:
+    if is_secret(value, f"{key.replace('_', ' ')} {value}"):
         raise _DroppedError("secret")
     return value
 

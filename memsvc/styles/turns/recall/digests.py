@@ -22,6 +22,8 @@ TEXT_CHARS_MAX: Final = 400
 """What counts of one item: a long answer shall not speak for the other items of its span."""
 WORDS_MAX: Final = 2000
 WORD_CHARS_MAX: Final = 40
+FRESH_MAX: Final = 4
+"""Digests whose terms may wait for the postings: a thousand terms each, which every search would look through."""
 
 _WORD: Final = re.compile(r"\w+")
 
@@ -74,7 +76,7 @@ class Digests:
             await index.remove(tx, shelf.number, gone)
             fresh = [entry for entry in entries if (entry.ref, entry.cues) not in kept]
             if fresh:
-                await index.add(tx, {shelf.name: fresh})
+                await index.add(tx, {shelf.name: fresh}, fresh_max=FRESH_MAX)
             reached = stop // SPAN_ITEMS * SPAN_ITEMS
             if reached != due.entry:
                 await digests.reached(tx, session, reached)

@@ -6,12 +6,12 @@ from typing import Final
 
 from memsvc.core.analysis import terms
 from memsvc.core.facts import Fact
-from memsvc.core.ports import Cited
 from memsvc.core.ranking import Ranked
 from memsvc.store.index import Text
 from memsvc.store.insights import Insight
 from memsvc.styles.turns import budget
 from memsvc.styles.turns.layout import timestamp, turn_of
+from memsvc.styles.turns.recall.quoting import Quote
 from memsvc.styles.turns.recall.recalled import Piece
 
 FACT_TOKENS: Final = 90
@@ -67,13 +67,25 @@ def turn_piece(
     )
 
 
-def chunk_piece(cited: Cited, asked: Collection[str], *, chars_max: int) -> Piece:
-    """A passage of a file, with the bytes that it was cut from."""
+def chunk_piece(quote: Quote, asked: Collection[str], *, chars_max: int) -> Piece:
+    """A passage of a file, with its source, when the file was last written, and the bytes that it was cut from."""
+    cited, ref = quote.cited, ref_of(quote)
     text = snippet(cited.text, asked, chars_max)
-    shown = {"path": cited.path, "start_bytes": cited.start_bytes, "end_bytes": cited.end_bytes, "text": text}
-    ref = f"{cited.path}:{cited.start_bytes}"
+    shown = {
+        "source": quote.source,
+        "path": cited.path,
+        "start_bytes": cited.start_bytes,
+        "end_bytes": cited.end_bytes,
+        "time": timestamp(cited.updated_at),
+        "text": text,
+    }
     tokens = len(text) // 3 + budget.PIECE_TOKENS
-    return Piece("chunk", shown, ref, cited.score, {"file search": cited.score}, tokens, id=ref)
+    return Piece("chunk", shown, ref, cited.score, {f"{quote.source} search": cited.score}, tokens, id=ref)
+
+
+def ref_of(quote: Quote) -> str:
+    """What a passage is called among what was recalled: its file, and where it begins there."""
+    return f"{quote.cited.path}:{quote.cited.start_bytes}"
 
 
 def snippet(text: str, asked: Collection[str], chars_max: int) -> str:

@@ -3,12 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
 from memsvc.core import ranking, relevance, when
 from memsvc.core.analysis import query_terms
+from memsvc.core.courtesy import is_courtesy
 from memsvc.core.items import Item, text_of
-from memsvc.core.ports import Cited, Meter, Passages
+from memsvc.core.ports import Meter, Passages
 from memsvc.core.ranking import Ranked
 from memsvc.core.scope import Scope
 from memsvc.store import recalled as stored
@@ -22,7 +24,8 @@ from memsvc.styles.turns import books
 from memsvc.styles.turns.layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall import shelves
-from memsvc.styles.turns.recall.pieces import chunk_piece, insight_piece, turn_piece
+from memsvc.styles.turns.recall.pieces import chunk_piece, insight_piece, ref_of, turn_piece
+from memsvc.styles.turns.recall.quoting import Quote, quotes
 from memsvc.styles.turns.recall.recalled import IN_CONTEXT, Dropped, Piece, Recalled
 from memsvc.styles.turns.recall.recalled_facts import FactsAsked, beliefs, fact_pieces
 from memsvc.styles.turns.recall.shelves import Pool
@@ -32,11 +35,10 @@ SPARE_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, for those that turn out to be known or said twice."""
 INSIGHTS_FOUND: Final = 10
 QUESTION_CHARS_MAX: Final = 20_000
-SEARCH_BYTES_MAX: Final = 8_000
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
 TEXT_CHARS_READ: Final = 25_000
 
-SOURCES: Final = ("turns", "facts", "insights", "files")
+WRITTEN_LATER: Final = "written after as_of"
 DEFAULT_SOURCES: Final = frozenset({"turns", "facts", "insights"})
 
 
@@ -45,7 +47,7 @@ class LookedUp:
     """What models and other parts of the service say of a question before its transaction begins."""
 
     meaning: Meaning | None = None
-    passages: Sequence[Cited] = ()
+    quotes: Sequence[Quote] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ class Ask:
 
 class Recall:
     """Reads what bears on a question from the books of a session and its user, from the user's other sessions, and,
-    if asked for, from the callers' files. At most three statements, whatever there is."""
+    if asked for, from `passages`: of files, boards and documents, by their sources. At most three statements beside
+    those, whatever there is."""
 
     def __init__(
         self,
@@ -77,25 +80,23 @@ class Recall:
         options: TurnOptions,
         *,
         embedding: Embedding | None = None,
-        passages: Passages | None = None,
+        passages: Mapping[str, Passages] | None = None,
     ) -> None:
         self._meter = meter
         self._options = options
         self._embedding = embedding
-        self._passages = passages
+        self._passages = passages or {}
         self._speakers = Speakers()
 
-    async def look_up(self, scope: Scope, session: str, question: str, sources: Collection[str]) -> LookedUp:
-        """What is to be known of a question before its transaction: models are asked, and nothing is held meanwhile."""
+    async def look_up(self, scope: Scope, session: str, user: str, question: str, sources: Collection[str]) -> LookedUp:
+        """What is to be known of a question before its transaction: models are asked, and nothing is held meanwhile.
+        INVALID_ARGUMENT for a source that is not there, and for boards of nobody."""
         meaning = None
         if self._embedding is not None:
             vector = await self._embedding.question(self._speakers.left_out(scope, session, question))
             meaning = Meaning(vector, self._embedding.model) if vector is not None else None
-        passages: Sequence[Cited] = ()
-        if self._passages is not None and "files" in sources:
-            asked = question.encode()[-SEARCH_BYTES_MAX:].decode(errors="ignore").strip()
-            passages = await self._passages(scope, asked, self._options.search_limit) if asked else ()
-        return LookedUp(meaning, passages)
+        quoted = await quotes(self._passages, scope, user, question, sources, self._options.search_limit)
+        return LookedUp(meaning, quoted)
 
     async def gather(self, tx: Tx, ask: Ask) -> Recalled:
         """What memory holds on a question, beyond what the prompt shows anyway."""
@@ -112,8 +113,9 @@ class Recall:
         sure = relevance.confidence(ranked, personal=personal)
         silent = sure.total < relevance.FLOOR
         # whoever wants reasons is told about all that was ranked; a prompt needs a few more than it shows
-        wanted = [one for one in ranked if ask.explain or not _in_context(pool.place(one.entry), own, ask)]
-        wanted = wanted if ask.explain else [] if silent else wanted[: self._options.recall_turns_limit + SPARE_ENTRIES]
+        unseen = (one for one in ranked if not _in_context(pool.place(one.entry), own, ask))
+        most = 0 if silent else self._options.recall_turns_limit + SPARE_ENTRIES
+        wanted = ranked if ask.explain else list(islice(unseen, most))
         facts_asked = FactsAsked.of(ask.question, [one.number for one in told], found)
         insights = beliefs(ask.question, [one.number for one in had], found)
         read = await self._read(tx, ask, facts_asked, insights, [pool.place(one.entry) for one in wanted])
@@ -126,8 +128,10 @@ class Recall:
             if place in read.insights
         ][: self._options.recall_insights_limit]
         chars_max = self._options.snippet_chars_max
-        cited = [chunk_piece(one, pool.question.idf_by_term, chars_max=chars_max) for one in ask.looked_up.passages]
-        pieces += _within(cited, self._options.recall_tok_max // 2, dropped)
+        quoted = [
+            chunk_piece(one, pool.question.idf_by_term, chars_max=chars_max) for one in _as_they_stood(ask, dropped)
+        ]
+        pieces += _within(quoted, self._options.recall_tok_max // 2, dropped)
         pieces += self._turns(pool, wanted, read.items, ask, silent=silent, dropped=dropped)
         confidence = {name: round(float(value), 3) for name, value in sure._asdict().items()}
         return Recalled(
@@ -223,14 +227,28 @@ class Recall:
 
 
 def question_of(items: Sequence[Item]) -> str:
-    """What the items ask: their texts; of a long one its beginning and its end, where people put what they ask."""
+    """What the items ask: their texts; of a long one its beginning and its end, where people put what they ask. Thanks,
+    greetings and the like ask nothing."""
     text = "\n".join(filter(None, map(text_of, items)))
+    if is_courtesy(text):
+        return ""
     half = QUESTION_CHARS_MAX // 2
     return text if len(text) <= QUESTION_CHARS_MAX else f"{text[:half]}\n{text[-half:]}"
 
 
 def _in_context(place: Place, own: int, ask: Ask) -> bool:
     return place.book == own and place.entry in ask.prompt
+
+
+def _as_they_stood(ask: Ask, dropped: list[Dropped]) -> list[Quote]:
+    """The passages that stood as they are at the moment asked about; the others are added to what is dropped."""
+    kept: list[Quote] = []
+    for quote in ask.looked_up.quotes:
+        if ask.as_of is None or quote.cited.updated_at <= ask.as_of:
+            kept.append(quote)
+        else:
+            dropped.append(Dropped("chunk", ref_of(quote), quote.cited.score, WRITTEN_LATER))
+    return kept
 
 
 def _within(pieces: Sequence[Piece], room: int, dropped: list[Dropped]) -> list[Piece]:

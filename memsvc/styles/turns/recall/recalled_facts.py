@@ -13,9 +13,9 @@ from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_term_score
 from memsvc.core.facts import Fact, Tier, latest_by_identity
 from memsvc.core.fusion import FLOOR_CANDIDATES_MIN
 from memsvc.core.ranking import Candidate, Ranked
+from memsvc.core.rules.asking import ASKED, KINDS_ASKED
 from memsvc.store.recalled import Place
 from memsvc.store.search import Found
-from memsvc.styles.turns.facts.extraction import RULES
 from memsvc.styles.turns.recall.pieces import fact_piece
 from memsvc.styles.turns.recall.recalled import Piece
 
@@ -26,35 +26,36 @@ ALONE: Final = ranking.Weights(
 FLOOR: Final = 1.5
 """Least relevance of a fact, each for itself, twice as much where the question speaks of what is its asker's own."""
 
-_ASKED = {
-    re.compile(asked, re.IGNORECASE): frozenset(rule.fact_id for rule in RULES if rule.asked == asked)
-    for asked in dict.fromkeys(rule.asked for rule in RULES if rule.asked)
-}
-"""Patterns of questions, with the ids of the facts that they ask for."""
+_CLAUSE: Final = re.compile(r"[,;:.!?。，、；：！？…\n]| (?:and|or|und|oder|et|ou|y|e|o) |和|以及|或", re.IGNORECASE)
 _ABOUT_THE_USER = re.compile(r"\b(about me|who am i|know me|remember me|my profile)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class FactsAsked:
     """What is asked of facts: the question, the books that they may come from, what was found there, best first, and
-    which kinds are asked for without a word of them: everything lasting about the user, or facts of some ids."""
+    which kinds are asked for without a word of them: everything lasting about the user, or facts of some ids. `spent`
+    are those of its `asked_terms` by which it asks for these ids and for nothing else."""
 
     question: str
     books: Sequence[int]
     ranked: Sequence[tuple[Place, Ranked]]
     about_the_user: bool
     ids: frozenset[str]
+    asked_terms: frozenset[str] = frozenset()
+    spent: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, question: str, books: Sequence[int], found: Mapping[int, Found]) -> Self:
         """What a question asks of the facts of some books, of which a search found these."""
-        asked_for = [ids for pattern, ids in _ASKED.items() if pattern.search(question)] if books else []
+        asked_for = [ids for pattern, ids in ASKED.items() if pattern.search(question)] if books else []
         return cls(
             question,
             books,
             beliefs(question, books, found),
             about_the_user=bool(books) and _ABOUT_THE_USER.search(question) is not None,
             ids=frozenset().union(*asked_for),
+            asked_terms=frozenset(query_terms(question)) if asked_for else frozenset(),
+            spent=_spent(question) if asked_for else frozenset(),
         )
 
     @property
@@ -86,14 +87,36 @@ def fact_pieces(asked: FactsAsked, read: Sequence[Fact], *, as_of: datetime | No
     held = latest_by_identity(oldest_first)
     at_places = {Place(fact.book, fact.entry): fact for fact in held.values()}
     ranked = asked.ranked if as_of is None else _ranked_here(asked.question, list(held.values()))
-    pieces = [fact_piece(at_places[place], one.score, one.parts) for place, one in ranked if place in at_places]
-    shown = {at_places[place].statement.identity for place, _ in ranked if place in at_places}
+    found = [(at_places[place], one) for place, one in ranked if place in at_places]
+    found = [(fact, one) for fact, one in found if not _is_unasked(fact, asked)]
+    pieces = [fact_piece(fact, one.score, one.parts) for fact, one in found]
+    shown = {fact.statement.identity for fact, _ in found}
     for fact in sorted(held.values(), key=lambda fact: fact.valid_from, reverse=True):
         said = fact.statement
         by_kind = said.fact_id in asked.ids or (asked.about_the_user and said.tier is Tier.L0)
         if by_kind and said.identity not in shown:
             pieces.append(fact_piece(fact, said.confidence, {"asked for": said.confidence}))
     return pieces
+
+
+def _spent(question: str) -> frozenset[str]:
+    """The terms of a question that stand only in clauses which are known to ask for facts of some ids. In "What is my
+    dog called?" so is "called", a cue under which names are found as well: it asks for pets here."""
+    clauses = _CLAUSE.split(question)
+    asking = [any(pattern.search(clause) for pattern in ASKED) for clause in clauses]
+    free = {term for clause, asks in zip(clauses, asking, strict=True) if not asks for term in terms(clause)}
+    return frozenset(
+        term for clause, asks in zip(clauses, asking, strict=True) if asks for term in terms(clause) if term not in free
+    )
+
+
+def _is_unasked(fact: Fact, asked: FactsAsked) -> bool:
+    """Whether only cues of a fact are in the question, and only where that asks for facts of other ids."""
+    said = fact.statement
+    if not asked.spent or said.fact_id in asked.ids or said.fact_id not in KINDS_ASKED:
+        return False
+    found = asked.asked_terms.intersection(terms(_words(fact)))
+    return bool(found) and found <= asked.spent and found.isdisjoint(terms(said.value))
 
 
 def _ranked_here(question: str, facts: Sequence[Fact]) -> list[tuple[Place, Ranked]]:

@@ -10,6 +10,7 @@ from typing import Final
 import regex
 
 from memsvc.core.analysis import asks, terms
+from memsvc.core.sentences import sentences
 
 SENTENCE_CHARS_MIN: Final = 8
 SENTENCE_CHARS_MAX: Final = 320
@@ -21,7 +22,6 @@ WORTH_SHARE_MIN: Final = 0.35
 ALIKE: Final = 0.6
 """Two sentences that share so much of their words say the same."""
 
-_END: Final = regex.compile(r"(?<=[.!?…][\"'”’)\]]?)\s+|(?<=[。！？])|\n+")
 _NAME: Final = regex.compile(r"(?<!^)(?<![.!?]\s)\b\p{Lu}\p{L}+")
 _FIGURE: Final = regex.compile(r"\p{N}")
 _FIRST_PERSON: Final = re.compile(r"\b(i|i'm|i've|my|we|our|ich|mein|wir|je|mon|nous|yo|mi)\b", re.IGNORECASE)
@@ -99,17 +99,16 @@ def _told(before: str) -> list[_Sentence]:
 
 
 def _sentences(said: Sequence[Said], *, start: int) -> list[_Sentence]:
-    sentences = []
+    found = []
     for at, one in enumerate(said):
         weight = _WEIGHT_BY_ROLE.get(one.role, 0.0)
         if not weight:
             continue
-        for text in _END.split(one.text):
-            plain = " ".join((text or "").split())
+        for plain in sentences(one.text):
             if len(plain) >= SENTENCE_CHARS_MIN:
                 cut = plain if len(plain) <= SENTENCE_CHARS_MAX else plain[: SENTENCE_CHARS_MAX - 1] + "…"
-                sentences.append(_Sentence(start + at, one.day, one.who, cut, frozenset(terms(cut)), weight))
-    return sentences
+                found.append(_Sentence(start + at, one.day, one.who, cut, frozenset(terms(cut)), weight))
+    return found
 
 
 def _worth(sentence: _Sentence, spread: Counter[str], sentences: int) -> float:

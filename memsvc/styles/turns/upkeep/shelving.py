@@ -64,20 +64,21 @@ async def notes_on(tx: Tx, session: str, now: datetime) -> dict[str, str]:
     if found is None:
         return {}
     counters = found.counters
-    notes = {
-        "events/raw": f"The session has {counters.get('items', 0)} items of {found.turns} turns so far.",
-        "events/compact": f"{counters.get('compacted_items', 0)} items have given way to summaries in the prompt.",
-        "events/archive": f"{counters.get('archived_bytes', 0)} bytes of raw events were packed.",
-        "insights": f"{counters.get('insights_written', 0)} insights were written, "
-        f"{counters.get('insights_withdrawn', 0)} of them withdrawn since.",
-    }
+    notes = {"events/raw": f"The session has {counters.get('items', 0)} items of {found.turns} turns so far."}
+    if compacted := counters.get("compacted_items"):
+        notes["events/compact"] = f"{compacted} items have given way to summaries in the prompt."
+    if packed := counters.get("archived_bytes"):
+        notes["events/archive"] = f"{packed} bytes of raw events were packed."
+    if written := counters.get("insights_written"):
+        withdrawn = counters.get("insights_withdrawn", 0)
+        notes["insights"] = f"{written} insights were written, {withdrawn} of them withdrawn since."
     keys: dict[str, set[str]] = defaultdict(set)
     for fact in await facts.holding(tx, [book.number for book in books.facts(session, found.user_id)], now):
         if fact.statement.evidence.session == session:
             keys[fact.statement.tier.value].add(fact.statement.key.replace("_", " "))
     for tier, named in keys.items():
         told = ", ".join(sorted(named)[: summaries.KEYS_TOLD_MAX])
-        notes[f"memory_tiers/{tier}"] = f"What is known there now: {told}."
+        notes[f"memory_tiers/{tier}"] = f"Of tier {tier} these hold now: {told}."
     return notes
 
 

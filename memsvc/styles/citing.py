@@ -1,0 +1,82 @@
+"""The part that finds passages in the files of a book, by words and, where an embedder is configured, by meaning.
+
+No style by itself: styles that keep files are handed it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from memsvc.core.analysis import query_terms
+from memsvc.core.fusion import fuse
+from memsvc.core.ports import Cited, Meter
+from memsvc.core.scope import Scope
+from memsvc.store import passages
+from memsvc.store.database import Database, Tx
+from memsvc.store.passages import Place, Where
+from memsvc.styles.embedding import Embedding
+
+CANDIDATES: Final = 100
+SEMANTIC_WEIGHT: Final = 0.3
+
+
+async def scores(
+    tx: Tx,
+    where: Where,
+    question: str,
+    vector: Sequence[float] | None,
+    model: str,
+    *,
+    best: int,
+    candidates: int = CANDIDATES,
+    semantic_weight: float = SEMANTIC_WEIGHT,
+) -> Mapping[Place, float]:
+    """The best pieces for a question; `vector` is its meaning by `model`, or None: then words alone count."""
+    asked = query_terms(question)
+    most = best if vector is None else candidates
+    matched = await passages.search(tx, where, asked, best=most) if asked and where.projects else {}
+    if vector is None:
+        return matched
+    alike = await passages.alike(tx, where, model, vector, best=most)
+    return fuse(matched, alike, cosine_weight=semantic_weight)
+
+
+class Citing:
+    """The port `Passages` over one book: what was written is found by the next call. `directory_of` says where the
+    files of a user stand if each is somebody's; then only those of the user who asks are found."""
+
+    def __init__(
+        self,
+        database: Database,
+        meter: Meter,
+        book: str,
+        *,
+        embedding: Embedding | None = None,
+        directory_of: Callable[[str], str] | None = None,
+    ) -> None:
+        self._database = database
+        self._meter = meter
+        self._book = book
+        self._embedding = embedding
+        self._directory_of = directory_of
+
+    async def __call__(
+        self, scope: Scope, question: str, limit: int, *, path: str = "", user: str = ""
+    ) -> Sequence[Cited]:
+        """The best passages for a question, best first, in the files at and inside a path; none for a blank one."""
+        if not question.strip() or (self._directory_of is not None and not user):
+            return []
+        if self._directory_of is not None:
+            path = self._directory_of(user)
+        vector = await self._embedding.question(question) if self._embedding is not None else None
+        model = self._embedding.model if self._embedding is not None else ""
+        async with self._database.begin_tenant(scope, read_only=True) as tx:
+            where = Where(self._book, [scope.project], path)
+            found = await scores(tx, where, question, vector, model, best=limit)
+            best = sorted(found, key=lambda place: (-found[place], place))[:limit]
+            read = await passages.read(tx, where, best)
+        self._meter.add("memsvc_recall_candidates", len(found))
+        return [
+            Cited(one.path, one.start, one.end, one.text, found[place], one.updated_at)
+            for place in best
+            if (one := read.get(place)) is not None
+        ]

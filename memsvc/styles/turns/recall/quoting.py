@@ -1,0 +1,56 @@
+"""Passages of files that other styles keep, looked up for a prompt that asks for them."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Final
+
+from memsvc.core.errors import invalid
+from memsvc.core.ports import Cited, Passages
+from memsvc.core.scope import Scope
+
+QUOTED_SOURCES: Final = ("files", "whiteboard", "notebook")
+"""The sources whose passages are quoted, as before_turn names them."""
+USERS_OWN: Final = "whiteboard"
+OWN_SOURCES: Final = ("turns", "facts", "insights")
+SEARCH_BYTES_MAX: Final = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A passage, and the source that it comes from."""
+
+    source: str
+    cited: Cited
+
+
+async def quotes(
+    passages: Mapping[str, Passages], scope: Scope, user: str, question: str, sources: Collection[str], limit: int
+) -> Sequence[Quote]:
+    """The best `limit` passages of each source that is asked for, at the same time: the best of each source, then the
+    second of each, as the scores of two sources tell nothing of each other. Boards are those of the user alone.
+
+    INVALID_ARGUMENT for a source that this service does not have, and for boards of nobody. An error of one source is
+    the error of all.
+    """
+    asked_for = [name for name in QUOTED_SOURCES if name in sources]
+    if missing := [name for name in asked_for if name not in passages]:
+        there = ", ".join([*OWN_SOURCES, *(name for name in QUOTED_SOURCES if name in passages)])
+        raise invalid(f"sources: this service keeps no {missing[0]} to recall from; there are: {there}")
+    if USERS_OWN in asked_for and not user:
+        raise invalid(f"sources: {USERS_OWN} needs user_id, as every board is somebody's")
+    asked = question.encode(errors="ignore")[-SEARCH_BYTES_MAX:].decode(errors="ignore").strip()
+    if not asked:
+        return []
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_of(passages[name], name, scope, user, asked, limit)) for name in asked_for]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    ranks = zip_longest(*(task.result() for task in tasks))
+    return [quote for quote in chain.from_iterable(ranks) if quote is not None]
+
+
+async def _of(passages: Passages, source: str, scope: Scope, user: str, asked: str, limit: int) -> list[Quote]:
+    return [Quote(source, cited) for cited in await passages(scope, asked, limit, user=user)]
