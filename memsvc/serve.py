@@ -21,8 +21,9 @@ import uvicorn
 import uvloop
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.app import DatabaseUrls, bring_up_to_date, database_urls, opened, opened_worker
+from memsvc.app import opened, opened_worker
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.databases import DatabaseUrls, bring_up_to_date, database_urls
 from memsvc.gateway.logs import configure_logging
 from memsvc.gateway.rest import Draining
 from memsvc.settings import Settings
@@ -39,7 +40,7 @@ Say = Callable[[str], None]
 
 def run(settings: Settings, say: Say) -> None:
     """Serve until SIGTERM or SIGINT. Returns when everything is written, closed and, if it was ours, stopped."""
-    _begin(settings)
+    begin(settings)
     with (
         claimed(settings.host, settings.port) as sockets,
         database_urls(settings) as urls,
@@ -50,12 +51,13 @@ def run(settings: Settings, say: Say) -> None:
 
 def work(settings: Settings, say: Say) -> None:
     """Run jobs until SIGTERM or SIGINT. Returns when those under way have ended or were handed back."""
-    _begin(settings)
+    begin(settings)
     with database_urls(settings) as urls, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_work(settings, urls, say))
 
 
-def _begin(settings: Settings) -> None:
+def begin(settings: Settings) -> None:
+    """What every serving process does first: log as it should, and let a signal undo what was started."""
     configure_logging(settings.log_level)
     for library in QUIET_LIBRARIES:
         logging.getLogger(library).setLevel(logging.WARNING)
@@ -66,7 +68,7 @@ def _begin(settings: Settings) -> None:
 async def _work(settings: Settings, urls: DatabaseUrls, say: Say) -> None:
     await bring_up_to_date(urls, settings)
     async with opened_worker(settings, urls.app) as worker:
-        with _taken_over(worker.stop):
+        with taken_over(worker.stop):
             say("working")
             await worker.run()
 
@@ -117,11 +119,11 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        with _taken_over(self._stop):
+        with taken_over(self._stop):
             yield
 
     def _stop(self) -> None:
-        self._draining.begun = True
+        self._draining.begin()
         if self._on_stop is not None:
             self._on_stop()
         self.force_exit = self.should_exit
@@ -129,7 +131,7 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def _taken_over(stop: Callable[[], None]) -> Iterator[None]:
+def taken_over(stop: Callable[[], None]) -> Iterator[None]:
     """Let the signals that end this process call `stop`."""
     loop = asyncio.get_running_loop()
     for each in STOP_SIGNALS:
@@ -187,7 +189,7 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
 
     Its text is shown the first time only. A key that the file holds is never replaced.
     """
-    kept = _read_secret(file)
+    kept = read_secret(file)
     if kept is not None:
         found = await keys.find_key(database, keys.hash_key(kept))
         if found is not None and found.opens(now):
@@ -208,7 +210,8 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
     return made.text, f"The API key was made just now and is shown this once; it is kept in {file}."
 
 
-def _read_secret(file: Path) -> str | None:
+def read_secret(file: Path) -> str | None:
+    """The key that is kept in this file, if there is one."""
     return file.read_text("utf-8").strip() if file.exists() else None
 
 

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from anyio import to_thread
@@ -68,6 +68,13 @@ class ModelOptions(BaseModel):
         if call is None:
             return f"{self.base_url}/v1"
         return self.base_url[: -len(call[0])] + ("/v1" if call[0].startswith("/v1") else "")
+
+    def within(self, seconds: float, default: str) -> Self:
+        """The same model where nobody may wait longer than this; `default` where no name is given but an endpoint or a
+        key."""
+        name = self.model or (default if self.base_url or self.api_key else "")
+        timeout_ms = max(1, min(self.timeout_ms, int(seconds * 1000)))
+        return self.model_copy(update={"model": name, "timeout_ms": timeout_ms})
 
     @property
     def key(self) -> str:

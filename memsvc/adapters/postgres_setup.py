@@ -3,6 +3,8 @@
 import secrets
 from typing import Final
 
+from memsvc.core.errors import Code, MemsvcError
+
 MAJOR_VERSION: Final = "18"
 DATABASE: Final = "memsvc"
 SUPERUSER_DATABASE: Final = "postgres"
@@ -40,6 +42,7 @@ ALTER ROLE {APP_ROLE} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NORE
 ALTER ROLE {OWNER_ROLE} SET log_min_messages = fatal;
 ALTER ROLE {APP_ROLE} SET log_min_messages = fatal;
 ALTER ROLE {APP_ROLE} SET idle_in_transaction_session_timeout = '60s';
+ALTER ROLE {APP_ROLE} SET statement_timeout = '30s';
 SELECT 'CREATE DATABASE {DATABASE} OWNER {OWNER_ROLE}'
  WHERE '{DATABASE}' NOT IN (SELECT datname FROM pg_database) \gexec
 REVOKE ALL ON DATABASE {DATABASE}, {SUPERUSER_DATABASE}, template1 FROM PUBLIC;
@@ -55,8 +58,11 @@ DISK_FULL_SIGN: Final = "No space left on device"
 DISK_FULL_ADVICE: Final = "the disk is full: free some space or set MEMSVC_DATA_DIR to a folder on another disk"
 
 
-class EmbeddedPostgresError(RuntimeError):
+class EmbeddedPostgresError(MemsvcError):
     """The embedded PostgreSQL cannot be used; the message says why and what to do about it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Code.UNAVAILABLE, message)
 
 
 def settings(socket_place: str) -> str:
@@ -78,6 +84,8 @@ wal_compression = on
 checkpoint_timeout = '15min'
 max_wal_size = '1GB'
 jit = off
+# every statement is shaped to have one good plan: to make it anew for each call costs as much as to run it
+plan_cache_mode = force_generic_plan
 autovacuum_naptime = '15s'
 autovacuum_vacuum_insert_scale_factor = 0.05
 timezone = 'UTC'

@@ -140,6 +140,11 @@ class Authenticator:
             return Caller(tenant=key_hash, key_label=OPEN_LABEL)
         return None
 
+    async def caller(self, scope: Scope) -> Caller | None:
+        """Whoever the key of a request stands for, if it has one. UNAVAILABLE when nobody could say."""
+        text = presented_key(scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query)
+        return None if text is None else await self.resolve(text)
+
     def _listed(self, key: keys.ApiKey) -> Caller | None:
         now = self._clock.now()
         if not key.opens(now):

@@ -9,11 +9,12 @@ from uuid import uuid4
 import orjson
 import structlog
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails, from_json
+from pydantic_core import ErrorDetails
 
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock, Meter
+from memsvc.core.problems import plain
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
 from memsvc.core.tools import DEFAULT_PROJECT, Arguments, Composed, Outcome, Tool
 from memsvc.gateway.audit import CallLog, printable, shape
@@ -114,14 +115,15 @@ class Dispatch:
         self._call_log = call_log
         self._meter = meter
         self._clock = clock
-        self._disabled = disabled
+        self.disabled = disabled
 
     def tools_for(self, caller: Caller) -> list[Tool]:
         """The tools that this caller may see."""
-        return [tool for tool in self.catalogue if self._sees(caller, tool)]
+        return [tool for tool in self.catalogue if self.sees(caller, tool)]
 
-    def _sees(self, caller: Caller, tool: Tool) -> bool:
-        return tool.name not in self._disabled and tool.name not in caller.hidden_tools
+    def sees(self, caller: Caller, tool: Tool) -> bool:
+        """True unless the tool is switched off or the caller's key hides it: then it is as if it were not there."""
+        return tool.name not in self.disabled and tool.name not in caller.hidden_tools
 
     async def call(self, caller: Caller, name: str, arguments: Any, *, surface: str, request_id: str) -> Outcome:
         """Run a tool by name. Never raises but for cancellation: every other end is an outcome, logged and counted."""
@@ -131,8 +133,8 @@ class Dispatch:
                 result = await tool.run.run(_Further(self, caller, request_id), asked)
             else:
                 result = await tool.run(scope, asked)
-            text = result.model_dump_json()
-            return Outcome(from_json(text), text)
+            body = result.model_dump(mode="json")
+            return Outcome(body, orjson.dumps(body).decode())
 
         ended = await self._run(_Call(caller, surface, request_id, arguments), name, run)
         return _failure(ended) if isinstance(ended, MemsvcError) else ended
@@ -180,7 +182,7 @@ class Dispatch:
     def _admitted(self, call: _Call, name: str) -> tuple[Tool, Scope, Arguments]:
         """The tool of a call, the scope that it may touch, and its arguments."""
         tool = self.catalogue.get(name)
-        if tool is None or not self._sees(call.caller, tool):
+        if tool is None or not self.sees(call.caller, tool):
             raise MemsvcError(Code.NOT_FOUND, f"Unknown tool: {printable(name, NAME_CHARS_MAX)}")
         call.tool, call.project = tool, _named_project(tool, call.given)
         arguments = _validated(tool, call.given if call.raw is None else call.given | {call.raw.argument: ""})
@@ -285,12 +287,8 @@ def _validated(tool: Tool, given: Any) -> Arguments:
 
 
 def _problem(problem: ErrorDetails) -> str:
-    """`field: problem`, without a value that was given."""
+    """The argument and what is wrong with it, without a value that was given."""
     where = ".".join(printable(str(part), NAME_CHARS_MAX) for part in problem["loc"]) or "arguments"
-    match problem["type"]:
-        case "union_tag_invalid":
-            return f"{where}: must be one of {problem.get('ctx', {}).get('expected_tags')}"
-        case "extra_forbidden":
-            return f"{where}: there is no such argument"
-        case _:
-            return f"{where}: {problem['msg']}"
+    if problem["type"] == "extra_forbidden":
+        return f"{where}: there is no such argument"
+    return f"{where} {plain(problem)}"

@@ -17,9 +17,10 @@ from memsvc.core.paths import check_project
 from memsvc.core.scope import ALL_PROJECTS
 from memsvc.core.scope import Scope as DataScope
 from memsvc.core.tools import FileContent, OpenFile
-from memsvc.gateway.auth import QUERY_NAMES, caller_of
+from memsvc.gateway.auth import caller_of
 from memsvc.gateway.conditions import write_condition
 from memsvc.gateway.dispatch import Dispatch, Raw
+from memsvc.gateway.operations import queried
 from memsvc.gateway.rest import REQUEST_ID, error_response
 from memsvc.gateway.streams import received, sent
 from memsvc.gateway.tools import SURFACE, answer, call, json_body
@@ -129,20 +130,20 @@ class FileRoutes(BaseRoute):
         await response(scope, receive, send)
 
     async def _projects(self, request: Request, _: Target) -> Response:
-        return await self._call(request, "file_projects", _query(request, "q", "after", "limit"))
+        return await self._call(request, "file_projects", queried(request, "q", "after", "limit"))
 
     async def _list(self, request: Request, target: Target) -> Response:
         tool, names = _LISTINGS[target.noun]
-        return await self._call(request, tool, _query(request, *names) | _file(target.project, target.path))
+        return await self._call(request, tool, queried(request, *names) | _file(target.project, target.path))
 
     async def _search(self, request: Request, target: Target) -> Response:
         _refuse_path(target)
-        asked = _query(request, "query", "path_prefix", "limit")
+        asked = queried(request, "query", "path_prefix", "limit")
         return await self._call(request, "file_search", asked | {"project": target.project})
 
     async def _rename(self, request: Request, target: Target) -> Response:
         _refuse_path(target)
-        _query(request)
+        queried(request)
         body = await json_body(request)
         if not isinstance(body, dict) or "project" in body:
             raise invalid("the body must be an object; the project is in the path")
@@ -152,11 +153,11 @@ class FileRoutes(BaseRoute):
         condition = write_condition(request.headers)
         if condition.absent:
             raise invalid("if-none-match is not understood here")
-        asked = _query(request, "recursive") | condition.arguments()
+        asked = queried(request, "recursive") | condition.arguments()
         return await self._call(request, "file_delete", asked | _file(target.project, target.path))
 
     async def _restore(self, request: Request, target: Target) -> Response:
-        _query(request)
+        queried(request)
         asked = _version(target) | write_condition(request.headers).arguments()
         outcome = await call(self._dispatch, request, "file_restore_version", asked)
         if outcome.error is not None:
@@ -181,7 +182,7 @@ class FileRoutes(BaseRoute):
         arguments: dict[str, Any],
         opens: Callable[[DataScope, Any], Awaitable[OpenFile]],
     ) -> Response:
-        _query(request)
+        queried(request)
 
         async def operation(scope: DataScope, asked: Any) -> Response:
             return await sent(request, await opens(scope, asked))
@@ -195,7 +196,7 @@ class FileRoutes(BaseRoute):
             return error_response(error, request.scope, status=RANGE_NOT_SATISFIABLE, headers=whole)
 
     async def _upload(self, request: Request, target: Target) -> Response:
-        _query(request)
+        queried(request)
         arguments = {"mode": UPLOADS[request.method]} | write_condition(request.headers).arguments()
         raw = Raw("content")
 
@@ -248,16 +249,6 @@ def _version(target: Target) -> dict[str, Any]:
 def _refuse_path(target: Target) -> None:
     if target.segments:
         raise HTTPException(404)
-
-
-def _query(request: Request, *names: str) -> dict[str, Any]:
-    """The query as arguments; INVALID_ARGUMENT for a name that is not one of these or comes twice. Where the key is in
-    the query it is none of them."""
-    given = [(name, value) for name, value in request.query_params.multi_items() if name not in QUERY_NAMES]
-    arguments = dict(given)
-    if len(arguments) < len(given) or not arguments.keys() <= set(names):
-        raise invalid("the query takes each of these once at the most: " + (", ".join(names) or "nothing"))
-    return arguments
 
 
 def _refused_write(request: Request, error: MemsvcError) -> Response:

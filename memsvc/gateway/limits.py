@@ -35,6 +35,12 @@ class LimitsOptions(BaseModel):
     allowed_origins: tuple[str, ...] = Field(
         (), description="web origins whose pages may call; empty: this machine's on a loopback bind, else none"
     )
+    listeners_max: int = Field(1000, ge=1, description="clients that may wait for changes of resources in one process")
+    tenant_listeners_max: int = Field(100, ge=1, description="clients of one tenant among them")
+    listener_uris_max: int = Field(100, ge=1, le=10000, description="resources that one client may wait for")
+    listen_s_max: float = Field(
+        3600.0, gt=0, description="how long one subscriptions/listen goes on before the client has to ask again"
+    )
 
 
 def deeper_than(body: bytes, depth_max: int) -> bool:

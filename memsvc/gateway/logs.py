@@ -4,8 +4,9 @@ import logging
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import orjson
 import structlog
@@ -67,6 +68,22 @@ class _Bridge(logging.Handler):
         logger.log(level, event, logger=record.name, exc_info=record.exc_info)
 
 
+class _Unwatched:
+    """A stream whose reader may go away: a line that nobody reads is no failure of what it tells about."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, line: bytes) -> int:
+        with suppress(BrokenPipeError):
+            return self._file.write(line)
+        return len(line)
+
+    def flush(self) -> None:
+        with suppress(BrokenPipeError):
+            self._file.flush()
+
+
 def configure_logging(level: str = "info", file: BinaryIO | None = None) -> None:
     """Send every log line of this process as JSON to stderr. Run uvicorn with `log_config=None, access_log=False`."""
     number = logging.getLevelNamesMapping()[level.upper()]
@@ -79,7 +96,7 @@ def configure_logging(level: str = "info", file: BinaryIO | None = None) -> None
             structlog.processors.JSONRenderer(serializer=_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.BytesLoggerFactory(file or sys.stderr.buffer),
+        logger_factory=structlog.BytesLoggerFactory(cast(BinaryIO, _Unwatched(file or sys.stderr.buffer))),
         cache_logger_on_first_use=True,
     )
     root = logging.getLogger()

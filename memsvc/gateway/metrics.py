@@ -20,9 +20,10 @@ UNKNOWN_TOOL = "unknown"
 
 _CODES = (NO_CODE, *(code.value for code in Code))
 _KINDS = ("document", "question")
-_PURPOSES = ("summary", "extraction", "compaction")
+_PURPOSES = ("memories", "summary", "extraction", "compaction", "judgement", "whiteboard")
 _PROPOSED = ("kept", "repeated", "unknown", "unfit", "secret", "stale")
 _ENDS = ("success", "error")
+_LOCKS = ("session", "book", "outline", "tree")
 _MS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 500, 1000, 2000, 5000, 10000, 30000)
 _COUNTS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50)
 _JOB_MS = (10, 50, 100, 500, 1000, 5000, 10000, 30000, 60000, 300000, 900000)
@@ -54,7 +55,7 @@ _PUBLISHED: dict[str, _Shape] = {
     "mcp_memory_idempotency_conflicts_total": _Shape("counter", "Turn ids that came again with another payload", {}),
     "memsvc_calls_total": _Shape("counter", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}),
     "memsvc_call_duration_ms": _Shape("histogram", "How long a call took", {_TOOL: ()}, _MS),
-    "memsvc_lock_wait_ms": _Shape("histogram", "Wait for an advisory lock", {"lock": ("session", "book", "tree")}, _MS),
+    "memsvc_lock_wait_ms": _Shape("histogram", "Wait for an advisory lock", {"lock": _LOCKS}, _MS),
     "memsvc_round_trips": _Shape("histogram", "Round trips of a transaction", {}, _COUNTS),
     "memsvc_recall_candidates": _Shape("histogram", "Entries that a recall ranked", {}, _CANDIDATES),
     "memsvc_job_runs_total": _Shape("counter", "Attempts of jobs", {_JOB: (), "status": JOB_STATUSES}),
@@ -74,6 +75,9 @@ _WATCHED = {
     "memsvc_audit_backlog": "Call records that wait to be written",
     "memsvc_pool_open": "Database connections open",
     "memsvc_pool_idle": "Database connections open and idle",
+    "memsvc_changes_heard": "1 while changes by other processes are heard",
+    "memsvc_listeners_open": "Clients that wait for changes of resources",
+    "memsvc_sse_open": "Clients on the deprecated transport at /sse",
     "memsvc_jobs_waiting": "Jobs that wait, as this process's worker counted last",
     "memsvc_jobs_failed": "Jobs that failed for good and are still there",
     "memsvc_job_oldest_s": "How long the oldest job has waited that could run",

@@ -133,7 +133,7 @@ class PipeRun:
             except MemsvcError as refused:
                 return timed.ended(refused)
         tool = self._tools.get(step.tool)
-        error, told = outcome.error, _told(outcome, plain_text=tool is not None and tool.plain_text)
+        error, told = outcome.error, outcome.told(tool.told_as if tool is not None else None)
         try:
             self._keep(orjson.dumps(outcome.body), len(orjson.dumps(told)))
         except MemsvcError as too_large:
@@ -206,13 +206,6 @@ def _json(value: Any) -> bytes:
 
 def _too_deep() -> MemsvcError:
     return MemsvcError(Code.PAYLOAD_TOO_LARGE, f"left out: the result nests deeper than {RESULT_DEPTH_MAX} levels")
-
-
-def _told(outcome: Outcome, *, plain_text: bool) -> str:
-    """The text that a client would get."""
-    if not plain_text:
-        return outcome.text
-    return str(outcome.body["text"]) if outcome.error is None else outcome.error.message
 
 
 def _first(ended: Sequence[_Ended]) -> MemsvcError | None:

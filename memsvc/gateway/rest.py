@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -38,6 +38,17 @@ class Draining:
     """Whether this process has been told to stop: it answers what it has and is no longer ready for more."""
 
     begun: bool = False
+    _then: list[Callable[[], None]] = field(default_factory=list)
+
+    def then(self, do: Callable[[], None]) -> None:
+        """Do this when it begins: what ends a stream that would not end by itself."""
+        self._then.append(do)
+
+    def begin(self) -> None:
+        """Be no longer ready."""
+        self.begun = True
+        while self._then:
+            self._then.pop()()
 
 
 def error_response(

@@ -12,7 +12,7 @@ from memsvc.core.errors import invalid
 from memsvc.core.tools import Outcome, Tool
 from memsvc.gateway.auth import caller_of
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.mcp import input_schema
+from memsvc.gateway.mcp.schemas import input_schema
 from memsvc.gateway.rest import REQUEST_ID, error_response
 
 TOOLS_PATH = "/api/tools"

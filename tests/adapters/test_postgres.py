@@ -381,6 +381,7 @@ def test_it_is_tuned_for_a_small_server(server: EmbeddedUrls) -> None:
         "autovacuum_vacuum_insert_scale_factor": "0.05",
         "jit": "off",
         "max_connections": "60",
+        "plan_cache_mode": "force_generic_plan",
         "shared_buffers": "128MB",
         "synchronous_commit": "on",
         "wal_level": "replica",

@@ -21,9 +21,13 @@ from memsvc.gateway.metrics import Metrics
 from memsvc.gateway.rest import Draining, answers
 from memsvc.gateway.server import build
 from memsvc.store.calls import CallRecord
+from memsvc.store.changes import Changes
 from memsvc.store.database import Database
 from tests.fakes import FakeClock, RecordingMeter
+from tests.gateway.boards import Boards
 from tests.gateway.catalogue import catalogue
+from tests.gateway.wired import Opened, Replica, until, wired
+from tests.servers import DatabaseUrls
 
 ORIGIN = "http://127.0.0.1:8080"
 WIRES = ("legacy", "2026-07-28")
@@ -91,7 +95,8 @@ def running(database: Database, clock: FakeClock) -> Running:
         where = changes.get("database", database)
         metrics = Metrics()
         call_log = CallLog(where, metrics, clock, AuditOptions())
-        dispatch = Dispatch(catalogue(), call_log, metrics, clock, disabled=frozenset({"disabled"}))
+        tools = changes.get("tools") or catalogue()
+        dispatch = Dispatch(tools, call_log, metrics, clock, disabled=changes.get("disabled", frozenset({"disabled"})))
         draining = Draining()
         app = build(
             dispatch=dispatch,
@@ -104,12 +109,37 @@ def running(database: Database, clock: FakeClock) -> Running:
             version="1.2.3",
             checks={"database": answers(where)} | changes.get("checks", {}),
             draining=draining,
+            prompts=changes.get("prompts", ()),
+            changes=changes.get("heard"),
+            sse=changes.get("sse"),
             routes=jobs.routes(where, clock),
+            background=changes.get("background", ()),
         )
         async with app.router.lifespan_context(app):
             yield Gateway(app, metrics, call_log, dispatch, draining)
 
     return run
+
+
+@pytest.fixture
+def replica(running: Running, database: Database, database_urls: DatabaseUrls) -> Opened:
+    """Makes a server with boards that hears of changes: `async with replica(limits=...) as server`."""
+
+    @asynccontextmanager
+    async def opened(**options: Any) -> AsyncIterator[Replica]:
+        changes = Changes(database_urls.app)
+        tools = Boards(database).catalogue()
+        async with (
+            running(tools=tools, heard=changes, background=[changes.running], **options) as gateway,
+            wired(gateway.app) as url,
+        ):
+            await until(lambda: changes.listening)
+            try:
+                yield Replica(gateway, changes, url)
+            finally:
+                gateway.draining.begin()
+
+    return opened
 
 
 @pytest.fixture

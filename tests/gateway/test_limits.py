@@ -1,7 +1,7 @@
 """What a request must be before anything looks inside it."""
 
 import json
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -38,9 +38,9 @@ def test_depth_counts_brackets_outside_strings(body: bytes, deep: bool) -> None:
 
 @pytest.mark.parametrize("body", [b"[" * 4_000_000, b"[]" * 2_000_000, b'"' * 4_000_000, b'\\"' * 2_000_000])
 def test_the_depth_of_a_hostile_body_is_known_soon(body: bytes) -> None:
-    started = perf_counter()
+    started = process_time()
     deeper_than(body, 64)
-    assert perf_counter() - started < 2
+    assert process_time() - started < 2
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])

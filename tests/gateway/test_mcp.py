@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from memsvc.gateway.dispatch import Catalogue
 from memsvc.gateway.logs import configure_logging
-from memsvc.gateway.mcp import input_schema, output_schema, plain
+from memsvc.gateway.mcp.schemas import input_schema, output_schema, plain
 from memsvc.store.calls import CallFilter, list_calls
 from memsvc.store.database import Database
 from memsvc.store.keys import create_key, hash_key
@@ -106,7 +106,7 @@ async def test_failure_is_text_in_the_one_shape(
 async def test_a_tool_of_plain_text_tells_its_text_or_its_error_and_no_json(
     running: Running, wire: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tools = Catalogue(replace(tool, plain_text=True) for tool in catalogue())
+    tools = Catalogue(replace(tool, told_as="text") for tool in catalogue())
     monkeypatch.setattr("tests.gateway.conftest.catalogue", lambda: tools)
     async with running() as gateway, gateway.client(wire) as client:
         answer = await client.call_tool("echo", {"text": "two\nlines"})
@@ -115,7 +115,7 @@ async def test_a_tool_of_plain_text_tells_its_text_or_its_error_and_no_json(
     assert answer.content[0].text == "two\nlines"
     assert answer.structured_content == {"project": "default", "text": "two\nlines", "items": [], "parts": []}
     assert (refused.is_error, refused.content[0].text) == (True, "somebody else is at it")
-    assert (invalid.is_error, invalid.content[0].text[:7]) == (True, "count: ")
+    assert (invalid.is_error, invalid.content[0].text) == (True, "count must be a whole number")
 
 
 async def test_what_a_tool_chokes_on_is_told_nowhere(

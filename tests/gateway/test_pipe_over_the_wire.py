@@ -8,8 +8,9 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from memsvc.core.errors import SettingsError
 from memsvc.core.scope import Permission
-from memsvc.settings import SettingsError, Switch, ToolSettings
+from memsvc.settings import Switch, ToolSettings
 from tests.gateway.conftest import ORIGIN, WIRES
 from tests.gateway.served import Service, served
 from tests.servers import DatabaseUrls

@@ -117,6 +117,12 @@ async def test_only_the_public_routes_are_there_without_a_key(service: Service) 
     assert paths == {
         "/mcp",
         "/mcp/",
+        "/sse",
+        "/sse/",
+        "/messages",
+        "/messages/",
+        "/api/memories",
+        "/api/openapi.json",
         "/healthz",
         "/readyz",
         "/metrics",

@@ -1,0 +1,122 @@
+"""Lines on standard input and output, kept to one protocol: whatever else this process prints goes to stderr."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import Final
+
+READ_BYTES: Final = 65_536
+STDIN, STDOUT, STDERR = 0, 1, 2
+
+_Written = tuple[bytes, Callable[[OSError | None], None]]
+
+
+class StandardStreams:
+    """The two streams while they are claimed. Used by one event loop, once.
+
+    Two threads read and write them, as nothing else works on pipes, terminals and files alike. They are daemons and
+    use the descriptors directly: one that waits for a silent client keeps neither the loop nor the process from ending.
+    """
+
+    def __init__(self, source: int, sink: int) -> None:
+        self._source = source
+        self._sink = sink
+        self._to_write: SimpleQueue[_Written] | None = None
+
+    async def lines(self, line_bytes_max: int) -> AsyncIterator[bytes | None]:
+        """Each line that comes in, without its end, until the input ends; None in place of one that is too long."""
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[tuple[bytes | None, bool, Event]] = asyncio.Queue()
+
+        def hand_over(line: bytes | None, *, more: bool = True) -> None:
+            taken = Event()
+            loop.call_soon_threadsafe(arrived.put_nowait, (line, more, taken))
+            taken.wait()
+
+        def read() -> None:
+            with suppress(RuntimeError):  # the loop has ended: nobody wants more
+                for line in _lines(self._source, line_bytes_max):
+                    hand_over(line)
+                hand_over(None, more=False)
+
+        Thread(target=read, daemon=True, name="stdin").start()
+        while True:
+            line, more, taken = await arrived.get()
+            taken.set()
+            if not more:
+                return
+            yield line
+
+    async def write(self, line: bytes) -> None:
+        """Write a line; returns when it is out. OSError when nobody reads any more."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+
+        def settle(error: OSError | None) -> None:
+            if done.done():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        def tell(error: OSError | None) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(settle, error)
+
+        if self._to_write is None:
+            self._to_write = SimpleQueue()
+            Thread(target=self._keep_writing, args=(self._to_write,), daemon=True, name="stdout").start()
+        self._to_write.put((line + b"\n", tell))
+        await done
+
+    def _keep_writing(self, to_write: SimpleQueue[_Written]) -> None:
+        while True:
+            rest, tell = to_write.get()
+            try:
+                while rest:
+                    rest = rest[os.write(self._sink, rest) :]
+            except OSError as error:
+                tell(error)
+            else:
+                tell(None)
+
+
+def _lines(source: int, line_bytes_max: int) -> Iterator[bytes | None]:
+    kept = bytearray()
+    too_long = False
+    while chunk := os.read(source, READ_BYTES):
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            kept += piece
+            yield None if too_long or len(kept) > line_bytes_max else bytes(kept)
+            kept.clear()
+            too_long = False
+        if too_long or len(kept) + len(rest) > line_bytes_max:
+            kept.clear()
+            too_long = True
+        else:
+            kept += rest
+    if kept or too_long:
+        yield None if too_long else bytes(kept)
+
+
+@contextmanager
+def claimed_streams() -> Iterator[StandardStreams]:
+    """The streams, taken from the rest of the process, which meanwhile reads nothing and prints to stderr."""
+    sys.stdout.flush()
+    source, sink = os.dup(STDIN), os.dup(STDOUT)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(nothing, STDIN, inheritable=True)
+        os.dup2(STDERR, STDOUT, inheritable=True)
+        yield StandardStreams(source, sink)
+    finally:
+        os.close(nothing)
+        sys.stdout.flush()
+        os.dup2(source, STDIN, inheritable=True)
+        os.dup2(sink, STDOUT, inheritable=True)

@@ -1,0 +1,84 @@
+"""The database of a process: the configured server or the embedded one, brought up to date, and opened."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from memsvc.adapters.postgres import EmbeddedPostgres
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Meter
+from memsvc.settings import Settings
+from memsvc.store.database import Database
+from memsvc.store.revisions import Revisions, bears, fingerprint, migrate_apart
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseUrls:
+    """Where the database is, for the application role and, if it is known here, for the owner."""
+
+    app: str = field(repr=False)
+    admin: str = field(repr=False)
+
+
+@contextmanager
+def database_urls(settings: Settings) -> Iterator[DatabaseUrls]:
+    """The configured server, or the embedded one, which runs until the last process that uses it is done with it."""
+    if settings.database.url:
+        yield DatabaseUrls(settings.database.url, settings.database.admin_url)
+        return
+    server = EmbeddedPostgres(settings.data_dir)
+    urls = server.start()
+    try:
+        yield DatabaseUrls(urls.app_url, urls.admin_url)
+    finally:
+        server.stop()
+
+
+async def bring_up_to_date(urls: DatabaseUrls, settings: Settings, *, anyway: bool = False) -> tuple[str, ...]:
+    """Migrate, where the owner is known and, unless `anyway`, the database does not say that this has been done; the
+    revisions that were applied."""
+    if not urls.admin:
+        return ()
+    role, password = role_of(urls.app)
+    timeout_ms = settings.database.statement_timeout_ms
+    if not anyway and await bears(urls.app, fingerprint(role, timeout_ms)):
+        return ()
+    return await migrate_apart(urls.admin, role, app_password=password, statement_timeout_ms=timeout_ms)
+
+
+def role_of(url: str) -> tuple[str | None, str | None]:
+    """The role and the password in a DSN."""
+    parts = urlsplit(url)
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    user = unquote(parts.username) if parts.username else query.get("user")
+    return user, unquote(parts.password) if parts.password else query.get("password")
+
+
+@asynccontextmanager
+async def opened_database(
+    settings: Settings, app_url: str, meter: Meter, revisions: Revisions
+) -> AsyncIterator[Database]:
+    """The pool of a database that this version of memsvc can work on; UNAVAILABLE for another."""
+    database = await Database.open(app_url, settings.database, meter)
+    try:
+        await _check_migrated(database, revisions)
+        yield database
+    finally:
+        await database.close()
+
+
+async def is_migrated(database: Database, revisions: Revisions) -> bool:
+    """Whether the database has everything that these revisions bring."""
+    rows = await database.registry("SELECT version_num FROM alembic_version")
+    return revisions.suffices(rows[0]["version_num"] if rows else None)
+
+
+async def _check_migrated(database: Database, revisions: Revisions) -> None:
+    exists = await database.registry("SELECT to_regclass('alembic_version') IS NOT NULL AS there")
+    if not exists[0]["there"] or not await is_migrated(database, revisions):
+        raise MemsvcError(
+            Code.UNAVAILABLE,
+            f"the database is not at revision {revisions.head}, which this version of memsvc needs",
+            recovery="set database.admin_url and run `memsvc migrate`, or start with database.admin_url set",
+        )

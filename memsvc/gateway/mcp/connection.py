@@ -1,0 +1,175 @@
+"""One client over a pair of streams: served until it goes or is sent away, and not cut off in what it has asked."""
+
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self, cast
+
+import anyio
+import structlog
+from mcp.server.lowlevel.server import Server
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+log = structlog.get_logger("memsvc.mcp")
+
+NEVER_ANSWERED = frozenset({"subscriptions/listen"})
+"""Requests whose answer comes when the client no longer wants what they bring: nobody waits for it."""
+CANCELLED = "notifications/cancelled"
+
+Incoming = SessionMessage | Exception
+
+
+class Connection:
+    """Stands between a transport's streams and the SDK, and is both of the streams that the SDK sees.
+
+    `end` lets nothing more in; the serving ends when everything asked before is answered, or `grace_s` later. So it
+    does when the client goes, and when it has been silent, and nothing was sent to it, for `idle_s`. A client that does
+    not read a message for `write_s` is `stuck`, and is sent nothing more. None is for ever.
+    """
+
+    def __init__(
+        self, *, grace_s: float | None = None, idle_s: float | None = None, write_s: float | None = None
+    ) -> None:
+        self._grace_s = grace_s
+        self._idle_s = idle_s
+        self._write_s = write_s
+        self.stuck = False
+        self._asked: set[str] = set()
+        self._ending = False
+        self._settled = anyio.Event()
+        self._waiting: anyio.CancelScope | None = None
+        self._active_at = monotonic()
+
+    @property
+    def asked(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._asked)
+
+    def end(self) -> None:
+        """Take no more of what the client sends."""
+        self._ending = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def serve(self, server: Server[Any], reads: Any, writes: Any) -> None:
+        """Serve the client of these streams, in the protocol that it opens with, until the end."""
+        options = server.create_initialization_options()
+        await server.run(_Inbound(self, reads), _Outbound(self, writes), options)
+
+    async def received(self, reads: Any) -> Incoming:
+        """What the client sent next; anyio.EndOfStream at the end."""
+        while not self._ending:
+            with self._patience() as self._waiting:
+                try:
+                    item = cast(Incoming, await reads.receive())
+                except (anyio.EndOfStream, anyio.ClosedResourceError):
+                    break
+                self._active_at = monotonic()
+                self._note(item)
+                return item
+            if self._is_idle():
+                break
+        self._ending = True
+        if self._asked:
+            with anyio.move_on_after(self._grace_s):
+                await self._settled.wait()
+        raise anyio.EndOfStream
+
+    async def send(self, writes: Any, message: SessionMessage) -> None:
+        """Send to the client, which may have been its answer. anyio.BrokenResourceError when it does not read."""
+        try:
+            if self.stuck:
+                raise anyio.BrokenResourceError
+            with anyio.move_on_after(self._write_s):
+                await writes.send(message)
+                return
+            log.warning("a client that does not read is sent away")
+            self.stuck = True
+            self.end()
+            raise anyio.BrokenResourceError
+        finally:
+            self._active_at = monotonic()
+            if isinstance(message.message, JSONRPCResponse | JSONRPCError):
+                self._answered(message.message.id)
+
+    def _patience(self) -> anyio.CancelScope:
+        if self._idle_s is None:
+            return anyio.CancelScope()
+        return anyio.CancelScope(deadline=anyio.current_time() + max(0.0, self._active_at + self._idle_s - monotonic()))
+
+    def _is_idle(self) -> bool:
+        if self._asked:
+            self._active_at = monotonic()
+        return self._idle_s is not None and monotonic() >= self._active_at + self._idle_s
+
+    def _note(self, item: Incoming) -> None:
+        if not isinstance(item, SessionMessage):
+            return
+        match item.message:
+            case JSONRPCRequest(id=asked, method=method) if method not in NEVER_ANSWERED:
+                self._asked.add(str(asked))
+            case JSONRPCNotification(method=method, params=params) if method == CANCELLED:
+                self._answered((params or {}).get("requestId"))
+
+    def _answered(self, asked: Any) -> None:
+        self._asked.discard(str(asked))
+        if self._ending and not self._asked:
+            self._settled.set()
+
+
+class _Inbound:
+    """What the client sends, as the SDK reads it."""
+
+    def __init__(self, connection: Connection, reads: Any) -> None:
+        self._connection = connection
+        self._reads = reads
+
+    @property
+    def last_context(self) -> Any:
+        """The context variables of whoever handed the last message in, where the transport knows them."""
+        return getattr(self._reads, "last_context", None)
+
+    async def receive(self) -> Incoming:
+        return await self._connection.received(self._reads)
+
+    async def aclose(self) -> None:
+        await self._reads.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Incoming:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Outbound:
+    """What is sent to the client, as the SDK writes it."""
+
+    def __init__(self, connection: Connection, writes: Any) -> None:
+        self._connection = connection
+        self._writes = writes
+
+    async def send(self, message: SessionMessage, /) -> None:
+        await self._connection.send(self._writes, message)
+
+    async def aclose(self) -> None:
+        await self._writes.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,105 @@
+"""Resources: what tools answer, read under a URI. Reading one is a call of its tool, with all that a call means."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_types import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    TextResourceContents,
+)
+from mcp_types import ResourceTemplate as Listed
+
+from memsvc.core.errors import MemsvcError
+from memsvc.core.scope import Caller
+from memsvc.core.tools import DEFAULT_PROJECT, Resource, Tool
+from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.mcp.asking import Context, Who
+from memsvc.gateway.mcp.errors import resource_error, unknown_resource
+from memsvc.gateway.mcp.uris import Address, Template, address
+
+ANOTHER_PROJECT = f"`?project=NAME` at its end names another project than `{DEFAULT_PROJECT}`."
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A tool that answers under a URI."""
+
+    tool: Tool
+    resource: Resource
+    template: Template
+
+    def arguments(self, asked: Address) -> dict[str, str] | None:
+        """The tool's arguments that a URI stands for; None when it is not one of this tool's."""
+        values = self.template.match(asked)
+        if values is None or asked.project is None:
+            return values
+        return values | {"project": asked.project}
+
+    def canonical(self, arguments: Any) -> str:
+        """The URI of validated arguments, by which changes are announced."""
+        return self.resource.uri(**{name: getattr(arguments, name) for name in self.template.variables})
+
+
+class Resources:
+    """The resources of the catalogue, as each caller may see them."""
+
+    def __init__(self, dispatch: Dispatch, who: Who) -> None:
+        self._dispatch = dispatch
+        self._who = who
+        self.offered = [
+            Offered(tool, tool.resource, Template.read(tool.resource.template))
+            for tool in dispatch.catalogue
+            if tool.resource is not None and tool.name not in dispatch.disabled
+        ]
+
+    def find(self, caller: Caller, uri: str) -> tuple[Offered, dict[str, str]]:
+        """What answers under a URI, and the arguments that it stands for. NOT_FOUND where nothing does that this caller
+        may see, INVALID_ARGUMENT for what cannot be a URI of ours."""
+        asked = address(uri)
+        if asked is not None:
+            for one in self.offered:
+                arguments = one.arguments(asked)
+                if arguments is not None and self._dispatch.sees(caller, one.tool):
+                    return one, arguments
+        raise unknown_resource(uri)
+
+    async def list_templates(self, context: Context, _: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+        """The templates of the tools that the caller may see."""
+        caller = self._who(context).caller
+        return ListResourceTemplatesResult(
+            resource_templates=[_listed(one.resource) for one in self.offered if self._dispatch.sees(caller, one.tool)]
+        )
+
+    async def list_resources(self, _: Context, __: PaginatedRequestParams | None) -> ListResourcesResult:
+        """None: which ones there are is asked of the tools, which have limits and pages for it."""
+        return ListResourcesResult(resources=[])
+
+    async def read(self, context: Context, asked: ReadResourceRequestParams) -> ReadResourceResult:
+        """The text under a URI, which is answered as the client wrote it."""
+        asking = self._who(context)
+        try:
+            one, arguments = self.find(asking.caller, asked.uri)
+        except MemsvcError as error:
+            raise resource_error(error, context.protocol_version) from None
+        outcome = await self._dispatch.call(
+            asking.caller, one.tool.name, arguments, surface=asking.surface, request_id=asking.request_id
+        )
+        if outcome.error is not None:
+            raise resource_error(outcome.error, context.protocol_version)
+        text = outcome.told(one.resource.text)
+        contents = TextResourceContents(uri=asked.uri, mime_type=one.resource.mime_type, text=text)
+        return ReadResourceResult(contents=[contents])
+
+
+def _listed(resource: Resource) -> Listed:
+    return Listed(
+        name=resource.name,
+        title=resource.title,
+        description=f"{resource.description} {ANOTHER_PROJECT}",
+        uri_template=resource.template,
+        mime_type=resource.mime_type,
+    )

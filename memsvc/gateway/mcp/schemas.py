@@ -1,0 +1,54 @@
+"""The JSON schemas of tools as every client can read them. Knows nothing of the SDK."""
+
+from typing import Any
+
+from memsvc.core.tools import Tool
+
+Schema = dict[str, Any]
+
+_NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_ONE_SCHEMA = frozenset({"items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"})
+_SEVERAL_SCHEMAS = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
+_NOT_FOR_CLIENTS = frozenset({"$defs", "$ref", "title", "discriminator"})
+
+
+def input_schema(tool: Tool) -> Schema:
+    """The JSON schema of a tool's arguments."""
+    return plain(tool.arguments.model_json_schema(mode="validation"))
+
+
+def output_schema(tool: Tool) -> Schema:
+    """The JSON schema of a tool's result."""
+    return plain(tool.result.model_json_schema(mode="serialization"))
+
+
+def plain(schema: Schema) -> Schema:
+    """The schema as every client can read it: no references, `items` in every array, no generated titles.
+
+    ValueError for a schema that refers to itself, which cannot be written without references.
+    """
+    whole: Schema = _plain(schema, schema.get("$defs", {}), ())
+    return whole
+
+
+def _plain(schema: Any, definitions: dict[str, Schema], within: tuple[str, ...]) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    whole: Schema = {}
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[-1]
+        if name in within:
+            raise ValueError(f"the schema of {name} refers to itself")
+        whole = _plain(definitions[name], definitions, (*within, name))
+    for keyword, value in schema.items():
+        if keyword in _NAMED_SCHEMAS:
+            whole[keyword] = {name: _plain(part, definitions, within) for name, part in value.items()}
+        elif keyword in _ONE_SCHEMA:
+            whole[keyword] = _plain(value, definitions, within)
+        elif keyword in _SEVERAL_SCHEMAS:
+            whole[keyword] = [_plain(part, definitions, within) for part in value]
+        elif keyword not in _NOT_FOR_CLIENTS:
+            whole[keyword] = value
+    if whole.get("type") == "array" and whole.get("items", True) is True:
+        whole["items"] = {}
+    return whole

@@ -1,0 +1,169 @@
+"""The MCP server that every transport serves: requests of the SDK become calls of dispatch, outcomes its results."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcp.server.lowlevel.server import NotificationOptions, Server, lifespan
+from mcp_types import (
+    CallToolRequestParams,
+    GetPromptRequestParams,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ServerCapabilities,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    ToolAnnotations,
+    UnsubscribeRequestParams,
+)
+from mcp_types import Tool as Listed
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from memsvc.core.tools import Outcome, Prompt, Tool
+from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.mcp.asking import Context, Who
+from memsvc.gateway.mcp.errors import protocol_error
+from memsvc.gateway.mcp.listening import Listening, refuse
+from memsvc.gateway.mcp.prompts import Prompts
+from memsvc.gateway.mcp.resources import Resources
+from memsvc.gateway.mcp.schemas import input_schema, output_schema
+from memsvc.gateway.mcp.subscriptions import Subscriptions
+
+SERVER_NAME = "memsvc"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What is offered, over whichever transport. Without `subscriptions` nobody is told of changes."""
+
+    dispatch: Dispatch
+    name: str = SERVER_NAME
+    instructions: str
+    version: str
+    limits: LimitsOptions
+    prompts: Sequence[Prompt] = ()
+    subscriptions: Subscriptions | None = None
+
+
+def listed(tool: Tool) -> Listed:
+    """The tool as `tools/list` shows it."""
+    return Listed(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=input_schema(tool),
+        output_schema=output_schema(tool),
+        annotations=ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+    )
+
+
+def result_of(outcome: Outcome, *, told_as: str | None = None) -> dict[str, Any]:
+    """The tool result of an outcome, in its wire form; `told_as` as the tool has it.
+
+    A failure carries text alone: the TypeScript SDK holds structured content to the output schema even when the result
+    says that it is an error, and would show its user a schema fault in place of ours.
+    """
+    whole: dict[str, Any] = {
+        "content": [{"type": "text", "text": outcome.told(told_as)}],
+        "isError": outcome.error is not None,
+        "resultType": "complete",
+    }
+    if outcome.error is None:
+        whole["structuredContent"] = outcome.body
+    return whole
+
+
+class McpServer:
+    """What the server answers, over whichever transport. `sdk` is what the SDK's transports serve; one that keeps
+    `sessions` runs it (`sdk.run`) once for each of them."""
+
+    def __init__(self, offer: Offer, who: Who, *, sessions: bool = False) -> None:
+        self._dispatch = offer.dispatch
+        self._who = who
+        self._listed = {tool.name: listed(tool) for tool in offer.dispatch.catalogue}
+        resources, prompts = Resources(offer.dispatch, who), Prompts(offer.dispatch, who, offer.prompts)
+        listening = None
+        if resources.offered and offer.subscriptions is not None:
+            listening = Listening(offer.dispatch, who, resources, offer.subscriptions, offer.limits)
+        self.sdk = _Sdk(
+            offer.name,
+            version=offer.version,
+            instructions=offer.instructions,
+            on_list_tools=self._list_tools,
+            # No tool mirrors an argument into a header, so there is no schema to check headers by. Left out, the SDK
+            # would list all tools on each call to find that out.
+            get_tool_input_schema=lambda name: None,
+            lifespan=listening.connection if listening is not None and sessions else lifespan,
+        )
+        self.sdk.subscribable = listening is not None and sessions
+        self._answer(resources, prompts, listening)
+        # The SDK's tracing puts names that callers made up into span names.
+        self.sdk.middleware.clear()
+
+    def _answer(self, resources: Resources, prompts: Prompts, listening: Listening | None) -> None:
+        """Answer what there is something for; the rest is unknown, and is not announced."""
+        answer = self.sdk.add_request_handler
+        # A result that is already in its wire form is not dumped again, so this is not `on_call_tool`.
+        answer("tools/call", CallToolRequestParams, self._call_tool)
+        if resources.offered:
+            answer("resources/list", PaginatedRequestParams, resources.list_resources)
+            answer("resources/templates/list", PaginatedRequestParams, resources.list_templates)
+            answer("resources/read", ReadResourceRequestParams, resources.read)
+        if prompts.offered:
+            answer("prompts/list", PaginatedRequestParams, prompts.list_prompts)
+            answer("prompts/get", GetPromptRequestParams, prompts.get)
+        if listening is not None:
+            answer("subscriptions/listen", SubscriptionsListenRequestParams, listening.listen)
+            subscribable = self.sdk.subscribable
+            answer("resources/subscribe", SubscribeRequestParams, listening.subscribe if subscribable else refuse)
+            answer("resources/unsubscribe", UnsubscribeRequestParams, listening.unsubscribe if subscribable else refuse)
+
+    async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
+        tools = self._dispatch.tools_for(self._who(context).caller)
+        return ListToolsResult(tools=[self._listed[tool.name] for tool in tools])
+
+    async def _call_tool(self, context: Context, call: CallToolRequestParams) -> dict[str, Any]:
+        asking = self._who(context)
+        outcome = await self._dispatch.call(
+            asking.caller, call.name, call.arguments, surface=asking.surface, request_id=asking.request_id
+        )
+        tool = self._dispatch.catalogue.get(call.name)
+        if tool is None or (outcome.error is not None and not self._dispatch.sees(asking.caller, tool)):
+            return result_of(outcome)
+        if outcome.error is not None and tool.protocol_errors:
+            raise protocol_error(outcome.error)
+        return result_of(outcome, told_as=tool.told_as)
+
+
+class _Sdk(Server[Any]):
+    """The SDK's server, but that it announces what is there: no list here changes while the server runs, and resources
+    can be subscribed to where `subscribable`, or by `subscriptions/listen`. The SDK would conclude from a method that
+    is answered, if only to say why not, that there is something to be had."""
+
+    subscribable = False
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> ServerCapabilities:
+        whole = super().get_capabilities(
+            notification_options, experimental_capabilities, extensions, protocol_version=protocol_version
+        )
+        for announced in (whole.tools, whole.prompts, whole.resources):
+            if announced is not None:
+                announced.list_changed = False
+        if whole.resources is not None and protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            whole.resources.subscribe = self.subscribable
+        return whole

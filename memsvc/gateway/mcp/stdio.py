@@ -1,0 +1,149 @@
+"""MCP over standard input and output, for a host that starts its servers as processes: one client, one key."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from uuid import uuid4
+
+import anyio
+import orjson
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+from memsvc.adapters.standard_streams import StandardStreams
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.scope import Caller
+from memsvc.gateway.limits import check_json
+from memsvc.gateway.mcp.asking import Asking, Context
+from memsvc.gateway.mcp.connection import Connection
+from memsvc.gateway.mcp.server import McpServer, Offer
+
+SURFACE = "stdio"
+
+Resolve = Callable[[], Awaitable[Caller | None]]
+"""Whoever the key of this process stands for now; None when it no longer stands for anybody."""
+
+
+def _asking(context: Context) -> Asking:
+    """Who sent a message: whoever the key stood for when it came in."""
+    if not isinstance(context.request, Asking):
+        raise RuntimeError("a message came without its sender")
+    return context.request
+
+
+class StdioEndpoint:
+    """Serves the client at the other end of the streams, once."""
+
+    def __init__(self, offer: Offer, streams: StandardStreams, resolve: Resolve, *, grace_s: float) -> None:
+        self._server = McpServer(offer, _asking, sessions=True)
+        self._streams = streams
+        self._resolve = resolve
+        self._limits = offer.limits
+        self._connection = Connection(grace_s=grace_s)
+
+    async def serve(self) -> None:
+        """Serve until the input ends or `stop`, and then until what was asked is answered, within the grace."""
+        writes = _Writes(self._streams)
+        reads = _Reads(self._messages(writes))
+        await self._connection.serve(self._server.sdk, reads, writes)
+
+    def stop(self) -> None:
+        """Take no more requests."""
+        self._connection.end()
+
+    async def _messages(self, writes: "_Writes") -> AsyncIterator[SessionMessage]:
+        """What comes in and can be handled; everything else is answered here."""
+        async for line in self._streams.lines(self._limits.request_bytes_max):
+            if line is not None and not line.strip():
+                continue
+            try:
+                message = self._read(line)
+            except _RefusedError as refused:
+                await writes.send(SessionMessage(refused.answer))
+                continue
+            try:
+                sender = await self._sender()
+            except MemsvcError as error:
+                if isinstance(message, JSONRPCRequest):
+                    await writes.send(SessionMessage(_failure(message.id, error)))
+                continue
+            yield SessionMessage(message, ServerMessageMetadata(request_context=sender))
+
+    async def _sender(self) -> Asking:
+        caller = await self._resolve()
+        if caller is None:
+            raise MemsvcError(Code.PERMISSION_DENIED, "this API key was revoked or has expired")
+        return Asking(caller, SURFACE, uuid4().hex, self._resolve)
+
+    def _read(self, line: bytes | None) -> JSONRPCMessage:
+        if line is None:
+            size_max = self._limits.request_bytes_max
+            raise _RefusedError(None, INVALID_REQUEST, f"Invalid Request: a message may have {size_max} bytes")
+        try:
+            check_json(line, self._limits)
+            return jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except MemsvcError as error:
+            raise _RefusedError(None, INVALID_REQUEST, f"Invalid Request: {error.message}") from None
+        except ValidationError:
+            pass  # its text holds what was sent
+        try:
+            sent = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            raise _RefusedError(None, PARSE_ERROR, "Parse error: this line is not JSON") from None
+        given = sent.get("id") if isinstance(sent, dict) else None
+        known = given if isinstance(given, str) or type(given) is int else None
+        raise _RefusedError(known, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message")
+
+
+class _RefusedError(Exception):
+    """A line that is no message, with what its sender is told."""
+
+    def __init__(self, asked: str | int | None, code: int, message: str) -> None:
+        super().__init__(message)
+        self.answer = JSONRPCError(jsonrpc="2.0", id=asked, error=ErrorData(code=code, message=message))
+
+
+def _failure(asked: str | int, error: MemsvcError) -> JSONRPCError:
+    code = INTERNAL_ERROR if error.http_status >= 500 else INVALID_REQUEST
+    return JSONRPCError(jsonrpc="2.0", id=asked, error=ErrorData(code=code, message=error.message, data=error.body()))
+
+
+class _Reads:
+    """Messages as a stream that the SDK can read."""
+
+    def __init__(self, messages: AsyncIterator[SessionMessage]) -> None:
+        self._messages = messages
+
+    async def receive(self) -> SessionMessage:
+        try:
+            return await anext(self._messages)
+        except StopAsyncIteration:
+            raise anyio.EndOfStream from None
+
+    async def aclose(self) -> None:
+        """Nothing to close: the streams are the process's."""
+
+
+class _Writes:
+    """Standard output as a stream that the SDK can write."""
+
+    def __init__(self, streams: StandardStreams) -> None:
+        self._streams = streams
+
+    async def send(self, message: SessionMessage) -> None:
+        text: str = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+        try:
+            await self._streams.write(text.encode())
+        except OSError:
+            raise anyio.BrokenResourceError from None
+
+    async def aclose(self) -> None:
+        """Nothing to close: the streams are the process's."""

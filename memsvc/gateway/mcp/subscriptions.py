@@ -1,0 +1,107 @@
+"""Who waits for changes: the streams of one process, each with a bound, and what each has yet to be told."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import anyio
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.gateway.limits import LimitsOptions
+from memsvc.store.changes import Changes
+
+
+class Watch:
+    """The resources that one client waits for, by the URIs that it wrote, and those that it has yet to be told of.
+
+    Each of those stands there once, however often it changes: a reader that is slow costs no more than it asked for.
+    """
+
+    def __init__(self, changes: Changes, uris_max: int) -> None:
+        self._changes = changes
+        self._uris_max = uris_max
+        self._ends: dict[str, Callable[[], None]] = {}
+        self._untold: dict[str, None] = {}
+        self._awake = anyio.Event()
+        self._closed = False
+
+    def add(self, uri: str, key: str) -> None:
+        """Wait for changes of this key under this URI; INVALID_ARGUMENT when that is one too many."""
+        if uri in self._ends or self._closed:
+            return
+        if len(self._ends) >= self._uris_max:
+            raise invalid(f"one client may wait for {self._uris_max} resources at the most")
+        self._ends[uri] = self._changes.watch(key, partial(self._tell, uri))
+
+    def remove(self, uri: str) -> None:
+        """Wait for this URI no longer."""
+        self._untold.pop(uri, None)
+        end = self._ends.pop(uri, None)
+        if end is not None:
+            end()
+
+    async def changed(self) -> str | None:
+        """Wait for the next URI whose resource has changed; None once the watch is closed."""
+        while not self._untold and not self._closed:
+            await self._awake.wait()
+            self._awake = anyio.Event()
+        if self._closed:
+            return None
+        uri = next(iter(self._untold))
+        del self._untold[uri]
+        return uri
+
+    def close(self) -> None:
+        """Wait for nothing any longer."""
+        self._closed = True
+        for uri in list(self._ends):
+            self.remove(uri)
+        self._awake.set()
+
+    def _tell(self, uri: str) -> None:
+        self._untold[uri] = None
+        self._awake.set()
+
+
+class Subscriptions:
+    """All watches of this process, whichever transport their clients use."""
+
+    def __init__(self, changes: Changes, limits: LimitsOptions) -> None:
+        self._changes = changes
+        self._limits = limits
+        self._open: dict[Watch, bytes] = {}
+        self._tenants: Counter[bytes] = Counter()
+        self._closed = False
+
+    def count(self) -> int:
+        """How many watches there are."""
+        return len(self._open)
+
+    @contextmanager
+    def opened(self, tenant: bytes) -> Iterator[Watch]:
+        """A watch for a client of this tenant. RATE_LIMITED when the tenant or the process has no room for another,
+        UNAVAILABLE when the process is about to stop."""
+        if self._closed:
+            raise MemsvcError(Code.UNAVAILABLE, "this server is about to stop", retry_after_s=1.0)
+        if len(self._open) >= self._limits.listeners_max or self._tenants[tenant] >= self._limits.tenant_listeners_max:
+            raise MemsvcError(
+                Code.RATE_LIMITED, "too many clients wait for changes here", retry_after_s=10.0, recovery="close one"
+            )
+        watch = Watch(self._changes, self._limits.listener_uris_max)
+        self._open[watch] = tenant
+        self._tenants[tenant] += 1
+        try:
+            yield watch
+        finally:
+            watch.close()
+            del self._open[watch]
+            self._tenants[tenant] -= 1
+            if not self._tenants[tenant]:
+                del self._tenants[tenant]
+
+    def close(self) -> None:
+        """End every watch, and open none any longer."""
+        self._closed = True
+        for watch in list(self._open):
+            watch.close()

@@ -1,0 +1,187 @@
+"""The notebook alone over standard input and output, in a folder of Markdown files: a drop-in for structured-memory."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from memsvc.adapters.document_folder import DocumentFolder
+from memsvc.app import Models, Parts, published
+from memsvc.core.errors import Code, MemsvcError, SettingsError
+from memsvc.core.ports import Clock, Meter, TokenCounter
+from memsvc.core.scope import Caller, Scope
+from memsvc.core.tools import DEFAULT_PROJECT, Composed, Published, Result, Tool
+from memsvc.resources import default_config
+from memsvc.serve_stdio import Face, run
+from memsvc.settings import Settings, load
+from memsvc.store import files, kept_files, outlines
+from memsvc.store.database import Database
+from memsvc.styles.notebook import tools as notebook_tools
+from memsvc.styles.notebook.changing import BOOK
+from memsvc.styles.notebook.links import ROOT, document_id, path_of
+from memsvc.styles.notebook.options import NotebookOptions
+
+SERVER_NAME: Final = "structured-memory"
+FOLDER_VARIABLE: Final = "DATA_DIR"
+TEMPLATE_VARIABLE: Final = "ROOT_TEMPLATE"
+HIDDEN: Final = ".memsvc"
+TOOLS: Final = ("read_document", "update_document", "get_document_tree")
+INSTRUCTIONS: Final = """\
+A notebook of Markdown documents that form a tree. `root` is its main entry point: keep all primary information there,
+and always read and update `root` by default. Only when a topic has become too large or too complex for `root`, split it
+out: put `[[subdocument_id]]` in the text, which makes the document `subdocument_id`, and write it there. Keep the tree
+shallow. A document is linked by exactly one other, and goes away once nothing links it.
+"""
+
+
+def serve(environment: Mapping[str, str], *, all_tools: bool) -> None:
+    """Serve until stdin ends, SIGTERM or SIGINT. What the environment lacks, and why it stopped, is told on stderr."""
+    given = _required(environment, FOLDER_VARIABLE)
+    template = _required(environment, TEMPLATE_VARIABLE)
+    folder = Path(given).absolute()
+    try:
+        (folder / HIDDEN).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise MemsvcError(Code.UNAVAILABLE, f"Failed to create data directory: {error.strerror}") from error
+    settings = _settings(folder / HIDDEN, template)
+    in_step = InStep(DocumentFolder(folder, folder / HIDDEN), settings.notebook)
+    names = None if all_tools else TOOLS
+    face = Face(INSTRUCTIONS, SERVER_NAME, partial(_published, in_step, names), in_step.begin)
+    _say("start server, connect to standard input/output")
+    run(settings, None, face)
+    _say("MCP server stopped: closed")
+
+
+def _required(environment: Mapping[str, str], name: str) -> str:
+    if name not in environment:
+        raise MemsvcError(Code.INVALID_ARGUMENT, f"Environment variable {name} is required but not found")
+    return environment[name]
+
+
+def _settings(data_dir: Path, template: str) -> Settings:
+    """The defaults: nothing else of the environment counts, so that a folder is served in the same way everywhere."""
+    notebook_options = {"root_template": template}
+    try:
+        return load(default_config(), {}, data_dir=data_dir, log_level="warning", notebook=notebook_options)
+    except SettingsError as error:
+        raise MemsvcError(Code.INVALID_ARGUMENT, f"{TEMPLATE_VARIABLE}: {'; '.join(error.problems)}") from None
+
+
+def _published(  # noqa: PLR0917 - what `app.published` takes, behind what is known here
+    in_step: "InStep",
+    names: Collection[str] | None,
+    database: Database,
+    settings: Settings,
+    clock: Clock,
+    tokens: TokenCounter,
+    meter: Meter,
+    models: Models,
+) -> Published:
+    """These tools of the notebook, or all of them; those that write keep the folder in step. All jobs there are."""
+    tools = notebook_tools.published(database, clock, meter, settings.notebook).tools
+    kept = [tool for tool in tools if names is None or tool.name in names]
+    jobs = published(database, settings, clock, tokens, meter, models).jobs
+    return Published([tool if tool.read_only else in_step.following(tool, database) for tool in kept], jobs)
+
+
+class InStep:
+    """Keeps the files of a folder in step with the notebook. The database is what counts: the files are read once, into
+    a notebook that is empty, and written from then on."""
+
+    def __init__(self, folder: DocumentFolder, options: NotebookOptions) -> None:
+        self._folder = folder
+        self._options = options
+        self._alone = asyncio.Lock()
+        self._told: set[str] = set()
+
+    async def begin(self, parts: Parts, caller: Caller) -> None:
+        """Bring the files in at the first start, and write what is missing or behind."""
+        scope = Scope(caller.tenant, DEFAULT_PROJECT)
+        async with parts.database.begin(scope, read_only=True) as tx:
+            is_new = not await outlines.count(tx, BOOK)
+        if is_new:
+            await self._import(parts, scope)
+        await self.follow(parts.database, scope)
+
+    async def _import(self, parts: Parts, scope: Scope) -> None:
+        found, problems = await asyncio.to_thread(self._folder.read)
+        texts = {document: text for name, text in found.items() if (document := document_id(name)) is not None}
+        problems += [f"{name}.md has a name that no document can have" for name in found if document_id(name) is None]
+        texts.setdefault(ROOT, self._options.root_template)
+        documents = notebook_tools.notebook(parts.database, parts.clock, parts.metrics, self._options).documents
+        try:
+            imported = await documents.import_documents(scope, texts)
+        except MemsvcError as error:
+            if error.code is Code.NOT_EMPTY:
+                return  # another process, started at the same moment, was first
+            where = ", ".join(f"{name} {value}" for name, value in error.details.items())
+            raise MemsvcError(
+                error.code,
+                f"the documents of {FOLDER_VARIABLE} cannot be taken over: {error.message} ({where})",
+                recovery="mend the links in its *.md files, or move them away, and start again",
+            ) from error
+        self._tell(
+            [*problems, *(f"{name}.md is not linked from root and was left alone" for name in imported.unlinked)]
+        )
+
+    def following(self, tool: Tool, database: Database) -> Tool:
+        """The tool, but that the files follow what it has done."""
+        if isinstance(tool.run, Composed):
+            raise TypeError(tool.name)
+        does = tool.run
+
+        async def run(scope: Scope, asked: Any) -> Result:
+            result = await does(scope, asked)
+            await asyncio.shield(self.follow(database, scope))  # it is written, whether or not the client still waits
+            return result
+
+        return replace(tool, run=run)
+
+    async def follow(self, database: Database, scope: Scope) -> None:
+        """Let the files hold what the documents hold now. What cannot be done is told on stderr, and done next time."""
+        try:
+            async with self._alone, _in_thread(self._folder.alone()):
+                texts, there = await self._behind(database, scope)
+                self._tell(await asyncio.to_thread(self._folder.write, texts, there))
+        except OSError as error:
+            self._tell([f"the *.md files cannot be written: {error.strerror}"])
+        except MemsvcError as error:
+            self._tell([f"the *.md files are not up to date: {error.message}"])
+
+    async def _behind(self, database: Database, scope: Scope) -> tuple[dict[str, bytes], list[str]]:
+        """The texts of the documents whose files are not known to hold them, and the names of all documents."""
+        written = await asyncio.to_thread(self._folder.written)
+        texts: dict[str, bytes] = {}
+        async with database.begin(scope, read_only=True) as tx:
+            names = list(await outlines.whole(tx, BOOK))
+            stored = await kept_files.find(tx, [path_of(name) for name in names])
+            for name in names:
+                file = stored.get(path_of(name))
+                if file is not None and (file.sha256 is None or file.sha256.hex() != written.get(name)):
+                    texts[name] = await files.read(tx, file, 0, file.size_bytes)
+        return texts, names
+
+    def _tell(self, problems: Iterable[str]) -> None:
+        for problem in problems:
+            if problem not in self._told:
+                self._told.add(problem)
+                _say(problem)
+
+
+@asynccontextmanager
+async def _in_thread(alone: AbstractContextManager[None]) -> AsyncIterator[None]:
+    await asyncio.to_thread(alone.__enter__)
+    try:
+        yield
+    finally:
+        alone.__exit__(None, None, None)
+
+
+def _say(text: str) -> None:
+    with suppress(BrokenPipeError):  # whoever started the server need not listen to it
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()

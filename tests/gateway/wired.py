@@ -1,0 +1,84 @@
+"""Gateways on ports of this machine, with boards: what a response that goes on needs, as the transport in memory ends
+none."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import uvicorn
+from mcp import Client
+from mcp.client.subscriptions import ResourceUpdated, Subscription
+from starlette.types import ASGIApp
+
+from memsvc.store.changes import Changes
+from tests.e2e.sdk import connected
+
+if TYPE_CHECKING:
+    from tests.gateway.conftest import Gateway
+
+
+@dataclass
+class Replica:
+    """A server with boards, on a port."""
+
+    gateway: "Gateway"
+    changes: Changes
+    url: str
+
+    @asynccontextmanager
+    async def client(self, key: str = "key-one") -> AsyncIterator[Client]:
+        async with connected(self.url, key) as client:
+            yield client
+
+    async def write(self, conversation: str = "1", key: str = "key-one", **arguments: str) -> None:
+        """A new text on a board of alice."""
+        given = {"user_id": "alice", "conversation_id": conversation, "text": "new"} | arguments
+        async with self.gateway.client("2026-07-28", key) as client:
+            assert (await client.call_tool("board_write", given)).is_error is False
+
+    def streams(self) -> int:
+        """How many clients wait for changes, as the metrics tell."""
+        lines = self.gateway.metrics.text().decode().splitlines()
+        [line] = [one for one in lines if one.startswith("memsvc_listeners")]
+        return int(float(line.split()[-1]))
+
+
+Opened = Callable[..., AbstractAsyncContextManager[Replica]]
+
+
+@asynccontextmanager
+async def wired(app: ASGIApp) -> AsyncIterator[str]:
+    """Where the app is served; its lifespan is the caller's business. At the end no request may be under way."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        config = uvicorn.Config(app, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve([listener]))
+        await until(lambda: server.started)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            async with asyncio.timeout(10):
+                await serving
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that has no event of its own."""
+    async with asyncio.timeout(10):
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def told(subscription: Subscription) -> str:
+    """The URI of the next event."""
+    async with asyncio.timeout(10):
+        event = await anext(subscription)
+    assert isinstance(event, ResourceUpdated)
+    return event.uri
