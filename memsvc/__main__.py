@@ -1,5 +1,5 @@
 """`python -m memsvc` is `memsvc`."""
 
-from memsvc.cli import main
+from memsvc.start import main
 
 main()

@@ -1,47 +1,58 @@
 """The composition root: settings in, ASGI app out. The only file that knows every part."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from importlib.resources import files as resources
 from typing import Any, cast
-from urllib.parse import parse_qs, unquote, urlsplit
 
 import structlog
 from starlette.applications import Starlette
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.embedder import embedder
-from memsvc.adapters.llm import llm
-from memsvc.adapters.postgres import EmbeddedPostgres
+from memsvc.adapters.llm import ModelOptions, llm
 from memsvc.adapters.rerank import reranker
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import SettingsError
 from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
 from memsvc.core.tools import Job, Published
+from memsvc.databases import is_migrated, opened_database
 from memsvc.gateway import files as file_routes
 from memsvc.gateway import jobs as job_routes
-from memsvc.gateway import rest, server
+from memsvc.gateway import memories as memory_routes
+from memsvc.gateway import openapi, rest, server
 from memsvc.gateway import tools as tool_routes
 from memsvc.gateway.audit import CallLog
 from memsvc.gateway.auth import Authenticator, effective_mode
 from memsvc.gateway.dispatch import Catalogue, Dispatch
 from memsvc.gateway.find_tool import find_tool
+from memsvc.gateway.happenings import HappeningsEndpoint
+from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.metrics import Metrics
 from memsvc.gateway.pipe import pipe_tool
-from memsvc.settings import McpOptions, Settings, SettingsError
+from memsvc.settings import McpOptions, Settings
 from memsvc.store import vectors
+from memsvc.store.changes import Changes
 from memsvc.store.database import Database
-from memsvc.store.revisions import Revisions, bears, fingerprint, migrate_apart
+from memsvc.store.revisions import Revisions
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files import tools as file_tools
+from memsvc.styles.knowledge import tools as knowledge_tools
+from memsvc.styles.memories import tools as memories_tools
+from memsvc.styles.notebook import tools as notebook_tools
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.views import TurnViews
+from memsvc.styles.whiteboard import tools as whiteboard_tools
+from memsvc.styles.whiteboard.boards import OWNER as WHITEBOARD
 from memsvc.worker import Worker
 
 log = structlog.get_logger("memsvc.app")
+
+Publish = Callable[[Database, Settings, Clock, TokenCounter, Meter, "Models"], Published]
+"""What makes tools and jobs of all this: `published`, or what a way in takes of it."""
 
 
 def version() -> str:
@@ -58,48 +69,6 @@ def instructions() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DatabaseUrls:
-    """Where the database is, for the application role and, if it is known here, for the owner."""
-
-    app: str = field(repr=False)
-    admin: str = field(repr=False)
-
-
-@contextmanager
-def database_urls(settings: Settings) -> Iterator[DatabaseUrls]:
-    """The configured server, or the embedded one, which runs until the last process that uses it is done with it."""
-    if settings.database.url:
-        yield DatabaseUrls(settings.database.url, settings.database.admin_url)
-        return
-    server = EmbeddedPostgres(settings.data_dir)
-    urls = server.start()
-    try:
-        yield DatabaseUrls(urls.app_url, urls.admin_url)
-    finally:
-        server.stop()
-
-
-async def bring_up_to_date(urls: DatabaseUrls, settings: Settings, *, anyway: bool = False) -> tuple[str, ...]:
-    """Migrate, where the owner is known and, unless `anyway`, the database does not say that this has been done; the
-    revisions that were applied."""
-    if not urls.admin:
-        return ()
-    role, password = role_of(urls.app)
-    timeout_ms = settings.database.statement_timeout_ms
-    if not anyway and await bears(urls.app, fingerprint(role, timeout_ms)):
-        return ()
-    return await migrate_apart(urls.admin, role, app_password=password, statement_timeout_ms=timeout_ms)
-
-
-def role_of(url: str) -> tuple[str | None, str | None]:
-    """The role and the password in a DSN."""
-    parts = urlsplit(url)
-    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    user = unquote(parts.username) if parts.username else query.get("user")
-    return user, unquote(parts.password) if parts.password else query.get("password")
-
-
-@dataclass(frozen=True, slots=True)
 class Models:
     """The models that the settings name, as the styles take them; memsvc works without any."""
 
@@ -107,6 +76,7 @@ class Models:
     reranker: Reranker | None = None
     llm: Llm | None = None
     turn_llm: Llm | None = None
+    memories_llm: Llm | None = None
 
 
 def published(
@@ -124,9 +94,20 @@ def published(
         embedding=models.embedding,
         reranker=models.reranker,
         llm=models.llm,
+        versions_owned={WHITEBOARD: settings.whiteboard.history_kept},
     )
-    tools = files.tools if options.tools.file_io.enabled else []
+    quoted = {"files": files} if options.tools.file_io.enabled else {}  # what before_turn may quote, by its source
+    if options.tools.whiteboard.enabled:
+        quoted["whiteboard"] = whiteboard_tools.published(
+            database, clock, tokens, meter, settings.whiteboard, llm=models.llm, embedding=models.embedding
+        )
+    tools = [tool for style in quoted.values() for tool in style.tools]
+    prompts = tuple(prompt for style in quoted.values() for prompt in style.prompts)
     jobs = [*files.jobs, *(models.embedding.jobs if models.embedding else ())]
+    if options.tools.notebook.enabled:
+        notebook = notebook_tools.published(database, clock, meter, settings.notebook, embedding=models.embedding)
+        tools, jobs = [*tools, *notebook.tools], [*jobs, *notebook.jobs]
+        quoted["notebook"] = notebook
     if options.tools.memory.enabled:
         turns = turn_tools.published(
             database,
@@ -136,14 +117,26 @@ def published(
             options.memory,
             embedding=models.embedding,
             llm=models.turn_llm,
-            passages=files.passages if options.tools.file_io.enabled else None,
+            passages={source: style.passages for source, style in quoted.items() if style.passages is not None},
         )
         tools, jobs = [*tools, *turns.tools], [*jobs, *turns.jobs]
+    if options.tools.knowledge.enabled:
+        knowledge = knowledge_tools.published(
+            database, clock, tokens, meter, settings.knowledge, embedding=models.embedding, llm=models.llm
+        )
+        tools, jobs = [*tools, *knowledge.tools], [*jobs, *knowledge.jobs]
+    happenings = None
+    if options.tools.memories.enabled:
+        memories = memories_tools.published(
+            database, clock, meter, settings.memories, embedding=models.embedding, llm=models.memories_llm
+        )
+        tools, happenings = [*tools, *memories.tools], memories.happenings
     if options.tools.mcp_pipe.enabled:
         tools = [*tools, pipe_tool(options.tools.mcp_pipe, settings.limits, clock)]
     if options.tools.find_tool.enabled:
         tools = [*tools, find_tool(models.embedding)]
-    return Published(tools, jobs, files.content if options.tools.file_io.enabled else None)
+    content = files.content if options.tools.file_io.enabled else None
+    return Published(tools, jobs, content, prompts=prompts, happenings=happenings)
 
 
 @asynccontextmanager
@@ -152,30 +145,33 @@ async def _models(settings: Settings, database: Database, clock: Clock, meter: M
         embedder(settings.embeddings) as embeds,
         reranker(settings.rerank) as reranks,
         llm(settings.model, meter) as model,
-        _turn_llm(settings, meter, model) as turn_model,
+        _own_llm(settings.turn_model, settings.turn_model_section, settings, meter, model) as turn_model,
+        _own_llm(settings.memories_model, "model", settings, meter, model) as memories_model,
     ):
         embedding = Embedding(database, embeds, clock, meter) if embeds else None
         if embedding is not None and not await vectors.ready(database):
             log.warning("this database keeps no vectors: it has no pgvector 0.7, or was not migrated since it has")
             embedding = None
-        yield Models(embedding, reranks, model, turn_model)
+        yield Models(embedding, reranks, model, turn_model, memories_model)
 
 
 @asynccontextmanager
-async def _turn_llm(settings: Settings, meter: Meter, general: Llm | None) -> AsyncIterator[Llm | None]:
-    if settings.turn_model == settings.model:
+async def _own_llm(
+    options: ModelOptions, section: str, settings: Settings, meter: Meter, general: Llm | None
+) -> AsyncIterator[Llm | None]:
+    """The model of one style, which is the general one where it is asked in no other way."""
+    if options == settings.model:
         yield general
         return
-    async with llm(settings.turn_model, meter, settings.turn_model_section) as own:
+    async with llm(options, meter, section) as own:
         yield own
 
 
-def described_tools() -> Catalogue:
-    """Every tool as the documentation tells of it, those that an option brings too: none of them can be called, as
-    there is no database."""
+def described() -> Published:
+    """What the documentation tells of, what an option brings too: no tool can be called, as there is no database."""
     nothing = cast(Any, None)
     everything = Settings.model_validate({"settings": {"mcp": {"memory": {"shadow": {"enabled": True}}}}})
-    return Catalogue(published(nothing, everything, SystemClock(), O200kCounter(), nothing, Models()).tools)
+    return published(nothing, everything, SystemClock(), O200kCounter(), nothing, Models())
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,43 +183,88 @@ class App:
     worker: Worker | None
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What stands behind every way in."""
+
+    database: Database
+    metrics: Metrics
+    clock: Clock
+    published: Published
+    worker: Worker | None
+    call_log: CallLog
+    dispatch: Dispatch
+    authenticator: Authenticator
+    changes: Changes | None
+
+
+@asynccontextmanager
+async def put_together(
+    settings: Settings, app_url: str, host: str, publish: Publish = published
+) -> AsyncIterator[Parts]:
+    """All parts over an open database, none of them running yet. `host` decides who is let in without being listed."""
+    metrics, clock = Metrics(), SystemClock()
+    async with (
+        opened_database(settings, app_url, metrics, Revisions.shipped()) as database,
+        _models(settings, database, clock, metrics) as models,
+    ):
+        metrics.watch_pool(database.usage)
+        parts = publish(database, settings, clock, O200kCounter(), metrics, models)
+        worker = _worker(settings, app_url, database, clock, metrics, parts.jobs) if settings.worker.enabled else None
+        call_log = CallLog(database, metrics, clock, settings.audit)
+        catalogue = Catalogue(parts.tools)
+        dispatch = Dispatch(catalogue, call_log, metrics, clock, _disabled(settings, catalogue))
+        authenticator = Authenticator(database, settings.auth, effective_mode(settings.auth, host), clock)
+        resources = any(tool.resource is not None and tool.name not in dispatch.disabled for tool in catalogue)
+        heard = resources or parts.happenings is not None
+        changes = Changes(settings.database.direct_url or app_url) if heard else None
+        yield Parts(database, metrics, clock, parts, worker, call_log, dispatch, authenticator, changes)
+
+
 @asynccontextmanager
 async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> AsyncIterator[App]:
     """The app over an open database, which is closed after it.
 
     UNAVAILABLE when the database cannot be reached or was not migrated, PERMISSION_DENIED for a privileged role.
     """
-    metrics, clock, revisions = Metrics(), SystemClock(), Revisions.shipped()
-    async with (
-        _opened_database(settings, app_url, metrics, revisions) as database,
-        _models(settings, database, clock, metrics) as models,
-    ):
-        metrics.watch_pool(database.usage)
-        parts = published(database, settings, clock, O200kCounter(), metrics, models)
-        worker = _worker(settings, app_url, database, clock, metrics, parts.jobs) if settings.worker.enabled else None
-        call_log = CallLog(database, metrics, clock, settings.audit)
-        catalogue = Catalogue(parts.tools)
-        dispatch = Dispatch(catalogue, call_log, metrics, clock, _disabled(settings, catalogue))
-        checks = {"database": rest.answers(database), "migrations": lambda: _is_migrated(database, revisions)}
+    revisions = Revisions.shipped()
+    async with put_together(settings, app_url, settings.host) as parts:
+        database, worker = parts.database, parts.worker
+        checks = {"database": rest.answers(database), "migrations": lambda: is_migrated(database, revisions)}
         asgi = server.build(
-            dispatch=dispatch,
-            call_log=call_log,
-            metrics=metrics,
-            authenticator=Authenticator(database, settings.auth, effective_mode(settings.auth, settings.host), clock),
+            dispatch=parts.dispatch,
+            call_log=parts.call_log,
+            metrics=parts.metrics,
+            authenticator=parts.authenticator,
             limits=settings.limits,
+            sse=settings.sse,
             host=settings.host,
             instructions=instructions(),
             version=version(),
             checks=checks | ({"worker": worker.alive} if worker else {}),
             draining=draining,
+            prompts=parts.published.prompts,
+            changes=parts.changes,
             routes=[
-                *job_routes.routes(database, clock),
-                *tool_routes.routes(dispatch),
-                *file_routes.routes(dispatch, parts.content),
+                *job_routes.routes(database, parts.clock),
+                *tool_routes.routes(parts.dispatch),
+                *file_routes.routes(parts.dispatch, parts.published.content),
+                *openapi.routes(parts.dispatch, version()),
             ],
-            background=[worker.running] if worker else [],
+            listening=lambda subscriptions: memory_routes.routes(
+                parts.dispatch, _happenings(parts, subscriptions, settings)
+            ),
+            background=[part.running for part in (worker, parts.changes) if part is not None],
         )
         yield App(asgi, database, worker)
+
+
+def _happenings(parts: Parts, subscriptions: Subscriptions | None, settings: Settings) -> HappeningsEndpoint | None:
+    if subscriptions is None or parts.published.happenings is None:
+        return None
+    return HappeningsEndpoint(
+        parts.dispatch, parts.published.happenings, subscriptions, parts.authenticator, settings.limits
+    )
 
 
 @asynccontextmanager
@@ -231,7 +272,7 @@ async def opened_worker(settings: Settings, app_url: str) -> AsyncIterator[Worke
     """The worker alone, over a database that is closed after it. Errors as `opened`."""
     metrics, clock = Metrics(), SystemClock()
     async with (
-        _opened_database(settings, app_url, metrics, Revisions.shipped()) as database,
+        opened_database(settings, app_url, metrics, Revisions.shipped()) as database,
         _models(settings, database, clock, metrics) as models,
     ):
         parts = published(database, settings, clock, O200kCounter(), metrics, models)
@@ -254,30 +295,3 @@ def _worker(
     metrics.know_jobs(jobs)
     metrics.watch_jobs(lambda: worker.backlog)
     return worker
-
-
-@asynccontextmanager
-async def _opened_database(
-    settings: Settings, app_url: str, metrics: Metrics, revisions: Revisions
-) -> AsyncIterator[Database]:
-    database = await Database.open(app_url, settings.database, metrics)
-    try:
-        await _check_migrated(database, revisions)
-        yield database
-    finally:
-        await database.close()
-
-
-async def _is_migrated(database: Database, revisions: Revisions) -> bool:
-    rows = await database.registry("SELECT version_num FROM alembic_version")
-    return revisions.suffices(rows[0]["version_num"] if rows else None)
-
-
-async def _check_migrated(database: Database, revisions: Revisions) -> None:
-    exists = await database.registry("SELECT to_regclass('alembic_version') IS NOT NULL AS there")
-    if not exists[0]["there"] or not await _is_migrated(database, revisions):
-        raise MemsvcError(
-            Code.UNAVAILABLE,
-            f"the database is not at revision {revisions.head}, which this version of memsvc needs",
-            recovery="set database.admin_url and run `memsvc migrate`, or start with database.admin_url set",
-        )

@@ -14,18 +14,27 @@ from pydantic_core import ErrorDetails
 from memsvc.adapters.embeddings import EmbeddingOptions
 from memsvc.adapters.llm import PROVIDERS, ModelOptions
 from memsvc.adapters.rerank import RerankOptions
+from memsvc.core.errors import SettingsError
+from memsvc.core.problems import plain
 from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.mcp.sse import SseOptions
 from memsvc.gateway.pipe_run import PipeOptions
 from memsvc.store.database import DatabaseOptions
 from memsvc.styles.files.options import FilesOptions
+from memsvc.styles.knowledge.options import KnowledgeOptions
+from memsvc.styles.memories.options import MemoriesOptions
+from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.turns.options import HEURISTIC_MODEL, TurnOptions
+from memsvc.styles.whiteboard.options import WhiteboardOptions
 from memsvc.worker import WorkerOptions
 
 PREFIX = "MEMSVC_"
 HEURISTIC = "settings.mcp.memory.heuristic"
-SHORT_FORMS = {"MEMSVC_DATABASE_URL": "MEMSVC_DATABASE__URL"}
+MEMORIES_MODEL = "openai:gpt-5-mini"
+SHORT_FORMS = {"MEMSVC_DATABASE_URL": "MEMSVC_DATABASE__URL", "MEMORY_MODEL": "MEMSVC_MODEL__MODEL"}
+SHORT_FORMS |= {"MEMORY_DECAY_DAYS": "MEMSVC_MEMORIES__DECAY_DAYS"}
 # Read by other programs, or set by Kubernetes in every container beside a service that is named memsvc.
 NOT_SETTINGS = ("MEMSVC_CONFIG", "MEMSVC_URL", "MEMSVC_API_KEY", "MEMSVC_TEST_", "MEMSVC_SERVICE_", "MEMSVC_PORT_")
 
@@ -45,6 +54,10 @@ class ToolSwitches(BaseModel):
 
     memory: Switch = Field(Switch(), description="turn memory: memory_before_turn, memory_after_turn and their kin")
     file_io: Switch = Field(Switch(), description="files: file_read, file_write and their kin")
+    whiteboard: Switch = Field(Switch(), description="whiteboards: context_update, whiteboard_get and their kin")
+    knowledge: Switch = Field(Switch(), description="knowledge: elfmem_remember, elfmem_recall and their kin")
+    notebook: Switch = Field(Switch(), description="the notebook: read_document, update_document and their kin")
+    memories: Switch = Field(Switch(), description="memories: /api/memories, memories_add and their kin")
     mcp_pipe: PipeOptions = Field(PipeOptions(), description="mcp_pipe: several calls in one")
     find_tool: Switch = Field(Switch(), description="find_tool: the tools that fit a question")
     disabled: tuple[str, ...] = Field((), description="single tools that are not there, by name")
@@ -79,10 +92,17 @@ class Settings(BaseModel):
     shutdown_grace_s: float = Field(25.0, ge=0, le=3600, description="how long calls may go on after SIGTERM")
     auth: AuthOptions = Field(AuthOptions(), description="who may call")
     limits: LimitsOptions = Field(LimitsOptions(), description="what a request may be")
+    sse: SseOptions = Field(SseOptions(), description="the transport at /sse, for old clients; deprecated")
     audit: AuditOptions = Field(AuditOptions(), description="how the call log is written")
     database: DatabaseOptions = Field(DatabaseOptions(), description="PostgreSQL", repr=False)
     worker: WorkerOptions = Field(WorkerOptions(), description="jobs that run in the background")
     files: FilesOptions = Field(FilesOptions(), description="the file store")
+    whiteboard: WhiteboardOptions = Field(WhiteboardOptions(), description="whiteboards: a page for each conversation")
+    knowledge: KnowledgeOptions = Field(
+        KnowledgeOptions(), description="what agents learn: blocks that fade unless used"
+    )
+    notebook: NotebookOptions = Field(NotebookOptions(), description="the notebook: a tree of documents a project")
+    memories: MemoriesOptions = Field(MemoriesOptions(), description="memories: what is known of a user, by id")
     embeddings: EmbeddingOptions = Field(EmbeddingOptions(), description="search by meaning", repr=False)
     model: ModelOptions = Field(ModelOptions(), description="a model that reads and writes", repr=False)
     rerank: RerankOptions = Field(RerankOptions(), description="a model that reorders what was found", repr=False)
@@ -119,6 +139,13 @@ class Settings(BaseModel):
         )
 
     @property
+    def memories_model(self) -> ModelOptions:
+        """The model that finds memories: the general one; where only its key or its endpoint is set, gpt-5-mini there.
+        It gets no longer than a call may wait for both answers."""
+        on = self.settings.mcp.tools.memories.enabled
+        return self.model.within(self.memories.deadline_s, MEMORIES_MODEL) if on else ModelOptions()
+
+    @property
     def turn_model_section(self) -> str:
         """Where the settings name the model that turn memory asks."""
         heuristic = self.settings.mcp.memory.heuristic
@@ -131,14 +158,6 @@ class Settings(BaseModel):
         if self.database.direct_url and not self.database.url:
             raise ValueError("database.direct_url needs database.url beside it")
         return self
-
-
-class SettingsError(Exception):
-    """The settings cannot be used: one line a problem, each with the key's full path and what is allowed there."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
 
 
 def load(file: Path, environment: Mapping[str, str], **given: Any) -> Settings:
@@ -192,7 +211,8 @@ def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, list[str],
     for variable in sorted(environment, key=lambda name: (name not in SHORT_FORMS, name)):
         text = environment[variable]
         from_kubernetes = variable == "MEMSVC_PORT" and text.startswith("tcp://")
-        if variable.startswith(PREFIX) and not variable.startswith(NOT_SETTINGS) and not from_kubernetes:
+        ours = (variable in SHORT_FORMS and text) or variable.startswith(PREFIX)
+        if ours and not variable.startswith(NOT_SETTINGS) and not from_kubernetes:
             yield variable, SHORT_FORMS.get(variable, variable).removeprefix(PREFIX).lower().split("__"), text
 
 
@@ -249,7 +269,7 @@ def _told(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         return f"{'.'.join(path)}: no such setting{_nearest(path)}"
     field = _field([step for step in path if not step.isdigit()])
-    message = error["msg"].removeprefix("Value error, ")
+    message = plain(error)
     message = message[:1].lower() + message[1:]
     meaning = f" ({field.description})" if field is not None and field.description and not section_of(field) else ""
     return ": ".join(part for part in (".".join(path), f"{message}{meaning}") if part)

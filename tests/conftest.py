@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import httpx
@@ -122,7 +124,18 @@ def other_call(door: Door, other_scope: Scope) -> Door:
 
 @pytest.fixture(scope="session", autouse=True)
 def only_this_machine() -> Iterator[None]:
-    """No test asks a host that is not this one: the transports of both HTTP clients refuse to."""
+    """No test asks a host that is not this one, whichever way: sockets refuse to connect, and the transports of both
+    HTTP clients refuse to look for an address. The database of MEMSVC_TEST_DSN may be elsewhere."""
+    database = urlsplit(os.environ.get("MEMSVC_TEST_DSN", "")).hostname
+    allowed = LOOPBACK | {str(found[4][0]) for found in (socket.getaddrinfo(database, None) if database else ())}
+
+    def connecting(connect: Any) -> Any:
+        def checked(self: socket.socket, address: Any) -> Any:
+            here = self.family not in (socket.AF_INET, socket.AF_INET6) or address[0] in allowed
+            assert here, f"tests stay on the loopback, and {address[0]} is not on it"
+            return connect(self, address)
+
+        return checked
 
     def guarded(send: Any) -> Any:
         async def handle(transport: Any, request: Any) -> Any:
@@ -134,4 +147,6 @@ def only_this_machine() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for transport in (httpx.AsyncHTTPTransport, httpx2.AsyncHTTPTransport):
             patch.setattr(transport, "handle_async_request", guarded(transport.handle_async_request))
+        for name in ("connect", "connect_ex"):
+            patch.setattr(socket.socket, name, connecting(getattr(socket.socket, name)))
         yield

@@ -17,9 +17,18 @@ from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files import tools as file_tools
 from memsvc.styles.files.options import FilesOptions
+from memsvc.styles.knowledge import tools as knowledge_tools
+from memsvc.styles.knowledge.options import KnowledgeOptions
+from memsvc.styles.memories import tools as memories_tools
+from memsvc.styles.memories.options import MemoriesOptions
+from memsvc.styles.notebook import tools as notebook_tools
+from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.options import ShadowOptions, TurnOptions
 from memsvc.styles.turns.views import TurnViews
+from memsvc.styles.whiteboard import tools as whiteboard_tools
+from memsvc.styles.whiteboard.boards import OWNER as WHITEBOARD
+from memsvc.styles.whiteboard.options import WhiteboardOptions
 from tests.fakes import FakeClock, RecordingMeter
 
 
@@ -89,33 +98,55 @@ def catalogue(
     *,
     turns: TurnOptions | None = None,
     files: FilesOptions | None = None,
+    notebook: NotebookOptions | None = None,
+    knowledge: KnowledgeOptions | None = None,
+    memories: MemoriesOptions | None = None,
     embedder: Embedder | None = None,
     reranker: Reranker | None = None,
     llm: Llm | None = None,
     pipe: PipeOptions | None = None,
+    whiteboard: WhiteboardOptions | None = None,
 ) -> Published:
     """All tools of the service, and all its jobs."""
     turns = turns or TurnOptions(shadow=ShadowOptions(enabled=True))
     views = TurnViews(database, clock, turns)
     embedding = Embedding(database, embedder, clock, meter) if embedder else None
+    board_options = whiteboard or WhiteboardOptions()
     store = file_tools.published(
-        database, clock, meter, files or FilesOptions(), [views], embedding=embedding, reranker=reranker
+        database,
+        clock,
+        meter,
+        files or FilesOptions(),
+        [views],
+        embedding=embedding,
+        reranker=reranker,
+        versions_owned={WHITEBOARD: board_options.history_kept},
     )
+    boards = whiteboard_tools.published(database, clock, tokens, meter, board_options, llm=llm, embedding=embedding)
+    notes = notebook_tools.published(database, clock, meter, notebook or NotebookOptions(), embedding=embedding)
+    quoted = {"files": store, "whiteboard": boards, "notebook": notes}
+    passages = {source: style.passages for source, style in quoted.items() if style.passages is not None}
     memory = turn_tools.published(
-        database, clock, tokens, meter, turns, embedding=embedding, llm=llm, passages=store.passages
+        database, clock, tokens, meter, turns, embedding=embedding, llm=llm, passages=passages
+    )
+    knows = knowledge_tools.published(
+        database, clock, tokens, meter, knowledge or KnowledgeOptions(), embedding=embedding, llm=llm
+    )
+    found = memories_tools.published(
+        database, clock, meter, memories or MemoriesOptions(), embedding=embedding, llm=llm
     )
     own = [pipe_tool(pipe or PipeOptions(), LimitsOptions(), clock), find_tool(embedding)]
     return Published(
-        tools=[*memory.tools, *store.tools, *own],
-        jobs=[*memory.jobs, *store.jobs, *(embedding.jobs if embedding else ())],
+        tools=[*memory.tools, *store.tools, *boards.tools, *notes.tools, *knows.tools, *found.tools, *own],
+        jobs=[*memory.jobs, *store.jobs, *notes.jobs, *knows.jobs, *(embedding.jobs if embedding else ())],
     )
 
 
 def open_door(
     database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope, **options: Any
 ) -> Door:
-    """A door for a tenant; `turns`, `files` and `pipe` are options other than the defaults, `embedder` and `reranker`
-    ports."""
+    """A door for a tenant; `turns`, `files`, `notebook`, `whiteboard` and `pipe` are options other than the defaults,
+    `embedder`, `reranker` and `llm` ports."""
     published = catalogue(database, clock, tokens, meter, **options)
     call_log = CallLog(database, meter, clock, AuditOptions())
     dispatch = Dispatch(Catalogue(published.tools), call_log, meter, clock)

@@ -85,8 +85,8 @@ class Question:
 
 
 class ScriptedLlm:
-    """Answers with what the test put into `answers`, then with nothing: a list of changes or a text, a function of the
-    question that makes one, or an error to raise. `meanwhile` happens while it thinks."""
+    """Answers with what the test put into `answers`, then with nothing: a list of changes, an object or
+    a text, a function of the question that makes one, or an error to raise. `meanwhile` happens while it thinks."""
 
     def __init__(self, model: str = "fake:1") -> None:
         self.model = model
@@ -100,7 +100,7 @@ class ScriptedLlm:
 
     async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
         changes = await self._answer(Question(instructions, text, output_tokens_max))
-        return output.model_validate({"changes": changes or []})
+        return output.model_validate(changes if isinstance(changes, dict) else {"changes": changes or []})
 
     async def _answer(self, question: Question) -> Any:
         self.asked.append(question)

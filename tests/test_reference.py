@@ -3,14 +3,23 @@
 from pathlib import Path
 
 from memsvc import reference
-from memsvc.app import described_tools
+from memsvc.app import described
 from memsvc.core.errors import Code
 
 DOCS = Path(__file__).parents[1] / "docs"
 
 
 def test_the_page_on_tools_is_made_from_the_catalogue() -> None:
-    assert (DOCS / "tools.md").read_text("utf-8") == reference.tools_page(described_tools()), "run `memsvc docs`"
+    assert (DOCS / "tools.md").read_text("utf-8") == reference.tools_page(described()), "run `memsvc docs`"
+
+
+def test_the_page_on_tools_tells_of_every_resource_and_prompt() -> None:
+    page, shown = (DOCS / "tools.md").read_text("utf-8"), described()
+    templates = [tool.resource.template for tool in shown.tools if tool.resource is not None]
+    assert templates
+    assert shown.prompts
+    for name in [*templates, *(prompt.name for prompt in shown.prompts)]:
+        assert f"| `{name}` |" in page
 
 
 def test_the_page_on_errors_tells_of_every_code() -> None:

@@ -8,8 +8,9 @@ import yaml
 from pydantic.fields import FieldInfo
 
 from memsvc import configuration
+from memsvc.core.errors import SettingsError
 from memsvc.resources import default_config
-from memsvc.settings import Settings, SettingsError, keys, load, section_of
+from memsvc.settings import Settings, keys, load, section_of
 
 DEFAULT_MODEL = "openai:openai/gpt-oss-120b"
 HEURISTIC = "settings: {{mcp: {{memory: {{heuristic: {}}}}}}}"
@@ -96,6 +97,38 @@ def test_the_long_form_of_a_variable_wins(tmp_path: Path) -> None:
     assert load(_file(tmp_path, ""), {"MEMSVC_DATABASE_URL": "short"}).database.url == "short"
 
 
+def test_the_model_has_the_short_form_that_whiteboard_servers_know(tmp_path: Path) -> None:
+    for model in ("openai:gpt-4", "anthropic:claude-2"):
+        assert load(_file(tmp_path, ""), {"MEMORY_MODEL": model}).model.model == model
+    both = {"MEMORY_MODEL": "openai:short", "MEMSVC_MODEL__MODEL": "openai:long"}
+    assert load(_file(tmp_path, ""), both).model.model == "openai:long"
+    [problem] = _problems(tmp_path, MEMORY_MODEL="gpt-secret")
+    assert problem.startswith("model.model: ")
+    assert "secret" not in problem
+
+
+def test_decay_has_the_short_form_that_servers_of_memories_know(tmp_path: Path) -> None:
+    for text, days in (("6", 6), ("0", 0), ("", 0), ("1.5", 1.5)):
+        assert load(_file(tmp_path, ""), {"MEMORY_DECAY_DAYS": text}).memories.decay_days == days
+    assert load(_file(tmp_path, ""), {}).memories.decay_days == 0
+    for text in ("-1", "six"):
+        [problem] = _problems(tmp_path, MEMORY_DECAY_DAYS=text)
+        assert problem.startswith("memories.decay_days: ")
+
+
+def test_memories_are_found_by_a_model_only_where_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that is there for other programs sends no conversation anywhere."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-others")
+    assert load(_file(tmp_path, ""), {}).memories_model.model == ""
+    for told in ({"MEMSVC_MODEL__API_KEY": "sk"}, {"MEMSVC_MODEL__BASE_URL": "http://127.0.0.1:1"}):
+        assert load(_file(tmp_path, ""), told).memories_model.model == "openai:gpt-5-mini"
+    named = {"MEMSVC_MODEL__MODEL": "anthropic:some", "MEMSVC_MODEL__API_KEY": "sk"}
+    assert load(_file(tmp_path, ""), named).memories_model.model == "anthropic:some"
+    assert load(_file(tmp_path, ""), named).memories_model.timeout_ms == 30_000
+    off = named | {"MEMSVC_SETTINGS__MCP__TOOLS__MEMORIES__ENABLED": "false"}
+    assert load(_file(tmp_path, ""), off).memories_model.model == ""
+
+
 def test_what_others_set_under_our_prefix_is_none_of_ours(tmp_path: Path) -> None:
     beside_a_service = {
         "MEMSVC_PORT": "tcp://10.0.0.1:80",
@@ -126,7 +159,7 @@ def test_all_problems_are_told_at_once_by_their_paths(tmp_path: Path) -> None:
     [
         ("a: [", "line 1: this is not YAML"),
         ("- a", "must hold keys and values"),
-        ("auth: 5", "auth: input should be a valid dictionary"),
+        ("auth: 5", "auth: must be an object"),
         ("whatever: {deep: 1}", "whatever: no such setting; allowed here: "),
         ("auth: {zzz: 1}", "auth.zzz: no such setting; allowed in auth: "),
         ("database: {admin_url: x}", "database.admin_url needs database.url"),

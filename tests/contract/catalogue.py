@@ -1,5 +1,6 @@
 """The whole catalogue with an example of each tool, so that what holds for every tool is tested for each."""
 
+from hashlib import sha256
 from typing import Any
 
 from memsvc.core.tools import Tool
@@ -26,6 +27,14 @@ MARK = "zanzibar"
 
 def message(text: str, role: str = "user") -> dict[str, Any]:
     return {"type": "message", "role": role, "content": text}
+
+
+CLOVES, BEACHES = f"The coast of {MARK} is known for cloves.", f"The beaches of {MARK} are white."
+"""What is remembered; the id of a block follows from its text."""
+
+
+def block_id(content: str) -> str:
+    return sha256(content.lower().encode()).hexdigest()[:16]
 
 
 EXAMPLES: dict[str, dict[str, Any]] = {
@@ -106,6 +115,102 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "query": f"who likes {MARK}",
         "dry_run": False,
     },
+    "update_document": {
+        "project": "default",
+        "id": "root",
+        "content": f"# About {MARK}\n- [[{MARK}]]\n- [[{MARK}-2]]\n",
+    },
+    "edit_document": {
+        "project": "default",
+        "id": MARK,
+        "old_text": f"# {MARK}",
+        "new_text": f"# The island {MARK}\n## East of {MARK}\nA coast.\n## West of {MARK}\nAnother one.\n",
+    },
+    "move_document": {"project": "default", "id": f"{MARK}-2", "parent": MARK},
+    "split_document": {"project": "default", "id": MARK, "apply": True},
+    "read_document": {"project": "default", "id": MARK},
+    "get_document_tree": {"project": "default"},
+    "search_documents": {"project": "default", "query": f"the coast of {MARK}"},
+    "document_history": {"project": "default", "id": MARK},
+    "restore_document": {"project": "default", "id": MARK, "version": f"{10**6 + 3:032x}:1"},
+    "elfmem_remember": {
+        "project": "default",
+        "content": CLOVES,
+        "tags": [MARK],
+        "cue": f"what {MARK} is known for",
+        "category": "knowledge",
+    },
+    "elfmem_recall": {"project": "default", "query": f"what is {MARK} known for", "frame": "attention"},
+    "elfmem_ls": {"project": "default", "tag": f"{MARK}%", "category": "knowledge", "limit": 10},
+    "elfmem_inbox": {"project": "default", "max_count": 10},
+    "elfmem_dream": {"project": "default", "no_llm": True},
+    "elfmem_outcome": {"project": "default", "block_ids": [block_id(CLOVES)], "signal": 0.9, "source": MARK},
+    "elfmem_edit": {"project": "default", "block_id": block_id(CLOVES), "cue": f"spices of {MARK}"},
+    "elfmem_connect": {
+        "project": "default",
+        "source": block_id(CLOVES),
+        "target": block_id(BEACHES),  # `as_sent` remembers it
+        "relation": "supports",
+        "note": f"both about {MARK}",
+        "if_exists": "update",
+    },
+    "elfmem_disconnect": {
+        "project": "default",
+        "source": block_id(CLOVES),
+        "target": block_id(BEACHES),
+        "guard_relation": "supports",
+        "reason": f"not about {MARK}",
+    },
+    "elfmem_curate": {"project": "default"},
+    "elfmem_status": {"project": "default"},
+    "elfmem_guide": {"project": "default", "method": "remember"},
+    "elfmem_forget": {"project": "default", "block_id": block_id(CLOVES)},
+    "context_update": {
+        "project": "default",
+        "user_id": f"{MARK}-u",
+        "conversation_id": f"{MARK}-c",
+        "entries": [
+            {"role": "user", "content": f"We decided to sail to {MARK}.", "timestamp": 1767614400.0, "type": "message"},
+            {"role": "assistant", "content": f"Which port of {MARK} do you have in mind?"},
+        ],
+    },
+    "whiteboard_get": {"project": "default", "user_id": f"{MARK}-u", "conversation_id": f"{MARK}-c"},
+    "whiteboard_history": {"project": "default", "user_id": f"{MARK}-u", "conversation_id": f"{MARK}-c"},
+    "whiteboard_list": {"project": "default"},
+    "whiteboard_restore": {
+        "project": "default",
+        "user_id": f"{MARK}-u",
+        "conversation_id": f"{MARK}-c",
+        "version": f"{3:032x}:1",
+    },
+    "whiteboard_delete": {"project": "default", "user_id": f"{MARK}-u", "conversation_id": f"{MARK}-c"},
+    "memories_add": {
+        "project": "default",
+        "user_id": f"{MARK}-u",
+        "messages": [
+            {"role": "user", "content": f"My name is {MARK}. I like the {MARK} coast."},
+            {"role": "assistant", "content": f"Tell me about {MARK}."},
+        ],
+        "metadata": {"session_id": f"{MARK}-s", "source": MARK},
+    },
+    "memories_search": {"project": "default", "user_id": f"{MARK}-u", "query": f"what about {MARK}", "limit": 5},
+    "memories_list": {"project": "default", "user_id": f"{MARK}-u", "limit": 10},
+    "memories_get": {"project": "default", "user_id": f"{MARK}-u", "memory_id": "mem_1"},
+    "memories_update": {
+        "project": "default",
+        "user_id": f"{MARK}-u",
+        "memory_id": "mem_1",  # `as_sent` fills in one that is there
+        "memory": f"Is from {MARK}",
+        "metadata": {"source": MARK},
+    },
+    "memories_history": {"project": "default", "user_id": f"{MARK}-u", "memory_id": "mem_1"},
+    "memories_put_settings": {"project": "default", "memoryEnabled": True, "decayDays": 30, "searchLimit": 7},
+    "memories_get_settings": {"project": "default"},
+    "memories_put_prompt": {"project": "default", "prompt": f"What of {MARK} is in {{conversation}}?"},
+    "memories_get_prompt": {"project": "default"},
+    "memories_reset_prompt": {"project": "default"},
+    "memories_delete": {"project": "default", "user_id": f"{MARK}-u", "memory_id": "mem_1"},
+    "memories_delete_all": {"project": "default", "user_id": f"{MARK}-u"},
     "mcp_pipe": {
         "vars": {"question": f"what tells me about {MARK}"},
         "steps": [
@@ -118,7 +223,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "file_rename": {"project": "default", "from_path": f"/{MARK}/f.txt", "to_path": f"/{MARK}/g.txt"},
     "file_delete": {"project": "default", "path": f"/{MARK}", "recursive": True},
 }
-"""In an order in which each finds what the ones before it made; the first file of a test has the incarnation 1."""
+"""In an order in which each finds what the ones before it made; the first file of a test has the incarnation 1, the
+board 3, the fourth document that is written 10**6 + 3. The first memory of a test is mem_1."""
 
 
 async def as_sent(door: Door, tool: str) -> dict[str, Any]:
@@ -127,4 +233,9 @@ async def as_sent(door: Door, tool: str) -> dict[str, Any]:
     if "operation_token" in example:
         begun = await door("memory_run_turn", **EXAMPLES["memory_run_turn"])
         return example | {"operation_token": begun["operation_token"]}
+    if tool == "memories_update":
+        mine = await door("memories_list", project=example["project"], user_id=example["user_id"])
+        return example | {"memory_id": mine["results"][-1]["id"]}
+    if tool == "elfmem_connect":
+        await door("elfmem_remember", project="default", content=BEACHES)
     return example

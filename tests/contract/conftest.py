@@ -12,8 +12,9 @@ import pytest
 import structlog
 
 from memsvc.gateway.logs import configure_logging
-from memsvc.store import files
+from memsvc.store import files, kept_files
 from memsvc.store.schema import TENANT_TABLES
+from memsvc.styles.memories import adding
 
 Digest = Callable[[], Awaitable[str]]
 
@@ -34,10 +35,12 @@ def log_lines() -> Iterator[io.BytesIO]:
 
 @pytest.fixture(autouse=True)
 def numbered_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files have the incarnations 1, 2, 3..., so that examples can name a version."""
-    numbers = count(1)
-    named = SimpleNamespace(UUID=uuid.UUID, uuid4=lambda: uuid.UUID(int=next(numbers)))
-    monkeypatch.setattr(files, "uuid", named)
+    """Files have the incarnations 1, 2, 3..., those of styles 10**6 and so on, so that examples can name a version."""
+    for module, numbers in ((files, count(1)), (kept_files, count(10**6))):
+        named = SimpleNamespace(UUID=uuid.UUID, uuid4=lambda numbers=numbers: uuid.UUID(int=next(numbers)))
+        monkeypatch.setattr(module, "uuid", named)
+    memories = count(1)
+    monkeypatch.setattr(adding, "new_id", lambda _: f"mem_{next(memories)}")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.contract.catalogue import EXAMPLES, MARK, TOOLS, as_sent
 from tests.door import Door
 
 pytestmark = pytest.mark.anyio
-RANDOM = re.compile(r'[0-9a-f]{32}(:\d+)?|(?<="operation_token":")[^"]+|(?<="duration_ms":)[\d.]+')
+RANDOM = re.compile(r'[0-9a-f]{32}(:\d+)?|mem_\d+|(?<="operation_token":")[^"]+|(?<="duration_ms":)[\d.]+')
 
 
 async def answer(door: Door, tool: str, **changes: Any) -> str:

@@ -126,6 +126,7 @@ def test_an_import_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_p
 
 
 def test_the_shadow_report_of_a_project_that_compared_nothing_says_so(tmp_path: Path) -> None:
-    done = command(tmp_path / "data", "shadow-report")
-    assert done.returncode == 1
-    assert "was ever compared" in done.stderr
+    for how in ([], ["--json"]):
+        done = command(tmp_path / "data", "shadow-report", *how)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "was ever compared" in done.stderr

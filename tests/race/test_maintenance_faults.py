@@ -69,7 +69,8 @@ async def state(door: Door, session: str) -> dict[str, str]:
 
 def _plain(path: str, content: bytes, session: str) -> str:
     text = (unpacked(content, most=10**7) if path.endswith(".zst") else content).decode()
-    return _RUNS.sub("", _TIME.sub("T", text)).replace(session, "S").replace(session.replace("s", "u"), "U")
+    timeless = _TIME.sub("T", text).replace("written between T and T", "written at T")
+    return _RUNS.sub("", timeless).replace(session, "S").replace(session.replace("s", "u"), "U")
 
 
 async def live(door: Door, clock: FakeClock, sessions: list[str]) -> None:

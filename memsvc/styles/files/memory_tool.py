@@ -98,6 +98,6 @@ def memory_tools(memories: Memories) -> list[Tool]:
             idempotent=False,
             destructive=True,
             logged=frozenset({"project", "command", "path", "old_path", "new_path"}),
-            plain_text=True,
+            told_as="text",
         )
     ]

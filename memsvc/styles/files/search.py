@@ -6,14 +6,13 @@ from typing import Final
 
 import structlog
 
-from memsvc.core.analysis import query_terms
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.fusion import fuse
 from memsvc.core.ports import Cited, Meter, Reranker
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.store import passages, projects, summaries
 from memsvc.store.database import Database, Tx
 from memsvc.store.passages import Passage, Place, Where
+from memsvc.styles import citing
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files.indexing import BOOK
 from memsvc.styles.files.options import SearchOptions
@@ -83,25 +82,30 @@ class Search:
             told = await _summaries(tx, ordered, found)
         return _hits(scope, ordered, found, told)
 
-    async def cite(self, scope: Scope, question: str, limit: int) -> Sequence[Cited]:
-        """The port `Passages`: the best passages of a project for whoever quotes them."""
+    async def cite(self, scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[Cited]:
+        """The port `Passages`: the best passages of a project for whoever quotes them; callers' files are nobody's."""
         if not question.strip():
             return []
         hits = await self.find(scope, question, path="", limit=limit)
         return [
-            Cited(hit.passage.path, hit.passage.start, hit.passage.end, hit.passage.text, hit.score) for hit in hits
+            Cited(one.path, one.start, one.end, one.text, hit.score, one.updated_at)
+            for hit in hits
+            for one in [hit.passage]
         ]
 
     async def _scores(
         self, tx: Tx, where: Where, query: str, vector: Sequence[float] | None, kept: int
     ) -> Mapping[Place, float]:
-        asked = query_terms(query)
-        best = kept if vector is None else self._options.candidates
-        matched = await passages.search(tx, where, asked, best=best) if asked and where.projects else {}
-        if vector is None or self._embedding is None:
-            return matched
-        alike = await passages.alike(tx, where, self._embedding.model, vector, best=best)
-        return fuse(matched, alike, cosine_weight=self._options.semantic_weight)
+        return await citing.scores(
+            tx,
+            where,
+            query,
+            vector,
+            self._embedding.model if self._embedding is not None else "",
+            best=kept,
+            candidates=self._options.candidates,
+            semantic_weight=self._options.semantic_weight,
+        )
 
     async def _reranked(
         self, query: str, ordered: list[tuple[Place, float]], found: Mapping[Place, Passage]

@@ -1,6 +1,6 @@
 """All that this style publishes, put together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from memsvc.core.ports import Clock, Llm, Meter, Reranker
 from memsvc.core.tools import Published, Views
@@ -25,7 +25,7 @@ from memsvc.styles.files.writing import Writing
 from memsvc.styles.files.writing_tools import writing_tools
 
 
-def published(
+def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     database: Database,
     clock: Clock,
     meter: Meter,
@@ -35,9 +35,11 @@ def published(
     embedding: Embedding | None = None,
     reranker: Reranker | None = None,
     llm: Llm | None = None,
+    versions_owned: Mapping[str, int] | None = None,
 ) -> Published:
     """The file tools, the jobs that keep index, history and, with a model, summaries, and files as bytes. `views` are
-    the rendered files of other styles."""
+    the rendered files of other styles; of files that styles keep, `versions_owned` says by their owner how many past
+    versions stay, however old."""
     summarising = None
     if llm is not None and options.summaries.enabled:
         summarising = Summarising(database, llm, clock, meter, options.summaries)
@@ -60,7 +62,7 @@ def published(
         ],
         jobs=[
             *indexing.jobs,
-            *upkeep_jobs(Upkeep(database, clock, options)),
+            *upkeep_jobs(Upkeep(database, clock, options, versions_owned)),
             *([summarising.job] if summarising is not None else []),
         ],
         content=Transfer(database, options, files, whole),

@@ -1,6 +1,7 @@
 """Upkeep of a project's files: what is past its time goes, and what was appended in small pieces is put together."""
 
 import uuid
+from collections.abc import Mapping
 from datetime import timedelta
 
 from memsvc.core.ports import Clock
@@ -23,23 +24,28 @@ class Upkeep:
     """Runs in short transactions, each of which leaves the files whole: it may be killed and started again anywhere,
     and may run beside any other call and beside itself."""
 
-    def __init__(self, database: Database, clock: Clock, options: FilesOptions) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, options: FilesOptions, versions_owned: Mapping[str, int] | None = None
+    ) -> None:
+        """`versions_owned` says of a style's own files, by their owner, how many past versions are always kept."""
         self._database = database
         self._clock = clock
         self._options = options
+        self._versions_owned = versions_owned or {}
 
     async def run(self, scope: Scope, subject: str = "") -> None:
         """Delete the files of a project that were deleted longer ago than `delete_retention_days`, and past versions
         that are neither among the newest `versions_kept` of a caller's file nor were replaced within `versions_days`.
 
-        A style's own files keep no newest versions, only those of the last `versions_days`. Vectors of pieces that are
-        gone go too. Content never changes.
+        A style's own files keep as many of the newest as the style wants, besides those of the last `versions_days`.
+        Vectors of pieces that are gone go too. Content never changes.
         """
         del subject  # always the whole project
         now = self._clock.now()
         keep = purge.Keep(
             cutoff=now - timedelta(days=self._options.versions_days),
             newest=self._options.versions_kept,
+            newest_owned=self._versions_owned,
             gone_before=now - timedelta(days=self._options.delete_retention_days),
         )
         after = uuid.UUID(int=0)

@@ -8,8 +8,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from memsvc import app as root
+from memsvc import databases
 from memsvc.adapters.clock import SystemClock
+from memsvc.bridge import KEY_VARIABLE
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import TENANT_BYTES, Permission
 from memsvc.gateway.auth import effective_mode
@@ -21,12 +22,7 @@ from memsvc.store.database import Database
 
 Answer = TypeVar("Answer")
 
-KEY_VARIABLE = "MEMSVC_API_KEY"
-"""Where a command finds a key, so that none stands in a shell's history or a list of processes."""
-
-Config = Annotated[Path | None, typer.Option(envvar="MEMSVC_CONFIG", help="YAML file of settings.")]
 Owner = Annotated[str | None, typer.Option("--tenant", help="The tenant, as 64 hexadecimal digits; else a key tells.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded PostgreSQL and of the first API key.")]
 
 
 def settings_of(config: Path | None, **given: Any) -> Settings:
@@ -37,8 +33,8 @@ def settings_of(config: Path | None, **given: Any) -> Settings:
 def with_database(settings: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
     """What `work` makes of the database, which is migrated before and closed after."""
 
-    async def run(urls: root.DatabaseUrls) -> Answer:
-        await root.bring_up_to_date(urls, settings)
+    async def run(urls: databases.DatabaseUrls) -> Answer:
+        await databases.bring_up_to_date(urls, settings)
         few = settings.database.model_copy(update={"pool_min": 1})
         database = await Database.open(urls.app, few, Metrics())
         try:
@@ -46,7 +42,7 @@ def with_database(settings: Settings, work: Callable[[Database], Awaitable[Answe
         finally:
             await database.close()
 
-    with root.database_urls(settings) as urls:
+    with databases.database_urls(settings) as urls:
         return asyncio.run(run(urls))
 
 

@@ -14,7 +14,8 @@ from rich.progress import Progress
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.session_folders import Folder, folders
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.cli_options import Config, DataDir, Owner, owner_of, settings_of, with_database
+from memsvc.cli.calls import Config, DataDir
+from memsvc.cli.options import Owner, owner_of, settings_of, with_database
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.paths import check_identifier, check_project
 from memsvc.core.scope import Scope
@@ -114,7 +115,9 @@ def shadow_report(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Say how far clients' own memory and this one agreed, as memory_shadow_compare found."""
+    """Say how far clients' own memory and this one agreed, as memory_shadow_compare found.
+
+    Exit code 1 where nothing was ever compared."""
     settings = settings_of(config, data_dir=data_dir)
 
     async def work(database: Database) -> dict[str, Any]:
@@ -123,10 +126,10 @@ def shadow_report(
         return (await report(database, scope, await rebuilding.sessions(scope))).model_dump()
 
     found = with_database(settings, work)
+    if not found["turns"]:
+        raise MemsvcError(Code.NOT_FOUND, "no turn of this project was ever compared")
     if as_json:
         print(orjson.dumps(found).decode())
         return
-    if not found["turns"]:
-        raise MemsvcError(Code.NOT_FOUND, "no turn of this project was ever compared")
     for name, value in [*((one, found[one]) for one in found if one != "counts"), *found["counts"].items()]:
         print(f"{name}\t{'' if value is None else value}")

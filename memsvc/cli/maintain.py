@@ -11,7 +11,8 @@ import typer
 from memsvc import app as root
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.cli_options import Config, DataDir, Owner, owner_of, settings_of, with_database
+from memsvc.cli.calls import Config, DataDir
+from memsvc.cli.options import Owner, owner_of, settings_of, with_database
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.paths import check_identifier, check_project
 from memsvc.core.scope import Scope
@@ -21,6 +22,8 @@ from memsvc.settings import Settings
 from memsvc.store import keys, projects
 from memsvc.store.database import Database
 from memsvc.styles.files.indexing import BOOK
+from memsvc.styles.notebook.changing import BOOK as NOTEBOOK
+from memsvc.styles.notebook.rebuilding import Rebuilding as NotebookRebuilding
 from memsvc.styles.turns.contract import SessionArguments
 from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
 
@@ -84,6 +87,7 @@ class _Upkeep:
     def __init__(self, database: Database, settings: Settings) -> None:
         clock, tokens = SystemClock(), O200kCounter()
         self._rebuilding = Rebuilding(database, clock, tokens, settings.settings.mcp.memory)
+        self._notebook = NotebookRebuilding(database)
         tools = root.published(database, settings, clock, tokens, Metrics(), root.Models()).tools
         self._maintenance: Tool | None = next((tool for tool in tools if tool.name == MAINTENANCE), None)
 
@@ -117,7 +121,9 @@ class _Upkeep:
                 compared = parts.run_user if mend else parts.check_user
                 found += await compared(scope, user, learnt_in)
         if whole:
-            found += await (parts.run_index(scope, BOOK) if mend else parts.check_index(scope, BOOK))
+            found += await (self._notebook.run(scope) if mend else self._notebook.check(scope))
+            for book in (BOOK, NOTEBOOK):
+                found += await (parts.run_index(scope, book) if mend else parts.check_index(scope, book))
         return found
 
 

@@ -6,7 +6,8 @@ import orjson
 import typer
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.cli_options import Config, DataDir, settings_of, tenant_of, with_database
+from memsvc.cli.calls import Config, DataDir
+from memsvc.cli.options import settings_of, tenant_of, with_database
 from memsvc.gateway.jobs import shown
 from memsvc.store import backlog
 from memsvc.store.backlog import JobState

@@ -1,0 +1,220 @@
+"""What the commands that use a memory share: tools called on a running server, or on the embedded data folder."""
+
+import asyncio
+import inspect
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, get_type_hints
+from urllib.parse import quote, urlsplit
+
+import httpx
+import orjson
+import typer
+
+from memsvc.bridge import KEY_VARIABLE, URL_VARIABLE
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.paths import check_path
+from memsvc.core.tools import DEFAULT_PROJECT
+
+TIMEOUT_S: Final = 120.0
+
+Config = Annotated[Path | None, typer.Option(envvar="MEMSVC_CONFIG", help="YAML file of settings.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded PostgreSQL and of the first API key.")]
+Project = Annotated[str, typer.Option(help="The project.")]
+Json = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
+Url = Annotated[
+    str | None,
+    typer.Option(envvar=URL_VARIABLE, help="A running server, such as http://host:8080; else the data folder is used."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command prints: with --json the body, else the lines."""
+
+    body: Any
+    lines: Iterable[str]
+
+
+class Calls:
+    """The tools of a memory, in one project, as the key of MEMSVC_API_KEY may use them."""
+
+    def __init__(self, http: httpx.AsyncClient, project: str) -> None:
+        self.http = http
+        self.project = project
+
+    async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The result of a tool; arguments that are None count as not given. The tool's own error, or UNAVAILABLE."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        response = await self.send("POST", f"/api/tools/{quote(tool, safe='')}", json={"project": self.project} | given)
+        result: dict[str, Any] = orjson.loads(response.content)
+        return result
+
+    async def pages(self, tool: str, member: str, **arguments: Any) -> list[dict[str, Any]]:
+        """What a tool answers page by page, all of it: the lists of this member, one behind the other."""
+        whole: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while True:
+            page = await self(tool, **arguments, cursor=cursor)
+            whole += page[member]
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return whole
+
+    def content_path(self, path: str) -> str:
+        """Where the bytes of a file stand."""
+        return f"/api/files/{quote(self.project, safe='')}/content{quote(check_path(path))}"
+
+    async def send(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """The answer to a request that succeeded; else the error that it came with."""
+        try:
+            response = await self.http.request(method, path, **request)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise MemsvcError(
+                Code.UNAVAILABLE,
+                f"no answer from {self.http.base_url} ({type(error).__name__})",
+                recovery=f"check --url or {URL_VARIABLE}, and that `memsvc serve` runs there",
+            ) from error
+        if response.is_error:
+            raise failure(response)
+        return response
+
+
+def failure(response: httpx.Response) -> MemsvcError:
+    """The error of an answer, in our words where it is one of ours."""
+    try:
+        body = orjson.loads(response.content)
+        code, message = Code(body["code"]), str(body["message"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        told = f"{response.url.host} answered with status {response.status_code}, and not as memsvc does"
+        return MemsvcError(Code.UNAVAILABLE, told, recovery=f"check --url or {URL_VARIABLE}")
+    recovery = body.get("recovery")
+    if response.status_code == httpx.codes.UNAUTHORIZED:
+        recovery = f"set {KEY_VARIABLE} to a key of this memory"
+    return MemsvcError(code, message, recovery=recovery)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which memory a command is about: the server at `url` or, without one, the data folder (or the database that is
+    configured); and how its answer is printed."""
+
+    url: str | None = None
+    project: str = DEFAULT_PROJECT
+    config: Path | None = None
+    data_dir: Path | None = None
+    as_json: bool = False
+
+
+def reached(place: Place) -> AbstractAsyncContextManager[httpx.AsyncClient]:
+    """A client of that memory with the key of MEMSVC_API_KEY or, in a data folder, with its own."""
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    if place.url:
+        return client(place.url, key)
+    from memsvc.cli.embedded import opened  # noqa: PLC0415 - the whole server, which takes seconds to load
+
+    return opened(place.config, place.data_dir, key)
+
+
+def client(url: str, key: str, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
+    """A client of the server at a URL, which may be that of its MCP endpoint, with a key; INVALID_ARGUMENT for what is
+    no such URL."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise invalid(f"{url} is no URL of a server", recovery="such as http://127.0.0.1:8080")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    base_url = url.rstrip("/").removesuffix("/mcp")
+    return httpx.AsyncClient(
+        base_url=base_url, headers=headers, timeout=TIMEOUT_S, transport=transport, trust_env=False
+    )
+
+
+def placed(
+    *,
+    project: Project = DEFAULT_PROJECT,
+    as_json: Json = False,
+    url: Url = None,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> Place:
+    """The place that the options of `memsvc` commands name."""
+    return Place(url, project, config, data_dir, as_json)
+
+
+Command = Callable[..., Awaitable[Said]]
+
+
+def using_memory(commands: typer.Typer, place_of: Callable[..., Place] = placed) -> Callable[[Command], Command]:
+    """Register a function as a command of its name; see `as_command`."""
+
+    def register(function: Command) -> Command:
+        commands.command(function.__name__.replace("_", "-"))(as_command(function, place_of))
+        return function
+
+    return register
+
+
+def as_command(function: Command, place_of: Callable[..., Place] = placed) -> Callable[..., None]:
+    """What typer makes a command of: it takes, beside the parameters of the function behind its first, which are the
+    `Calls`, those of `place_of`; and it prints what the function says."""
+    own, places = _parameters(function)[1:], _parameters(place_of)
+
+    def command(**given: Any) -> None:
+        where = place_of(**{parameter.name: given.pop(parameter.name) for parameter in places})
+        said = asyncio.run(_said(where, partial(function, **given)))
+        if where.as_json:
+            print(orjson.dumps(said.body, option=orjson.OPT_INDENT_2).decode())
+        else:
+            print(*said.lines, sep="\n", end="\n" if said.body is not None else "")
+
+    parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*own, *places)]
+    vars(command)["__signature__"] = inspect.Signature(parameters)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__doc__ = function.__doc__
+    return command
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    hints = get_type_hints(function, include_extras=True)
+    return [
+        parameter.replace(annotation=hints[parameter.name])
+        for parameter in inspect.signature(function).parameters.values()
+    ]
+
+
+async def _said(place: Place, function: Callable[[Calls], Awaitable[Said]]) -> Said:
+    async with reached(place) as http:
+        try:
+            return await function(Calls(http, place.project))
+        except MemsvcError as error:
+            failed = error  # raised behind the app, whose task groups would wrap it
+    raise failed
+
+
+def local_bytes(source: Path) -> bytes:
+    """What a local file holds, or standard input for `-`."""
+    if str(source) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return source.read_bytes()
+    except OSError as error:
+        raise invalid(f"cannot read {source}: {error.strerror}") from error
+
+
+def columns(rows: Iterable[Mapping[str, Any]], *names: str) -> Iterable[str]:
+    """A line for each row, columns separated by tabs."""
+    return ("\t".join(_shown(row.get(name)) for name in names) for row in rows)
+
+
+def _shown(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return " ".join(text.split())

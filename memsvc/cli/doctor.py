@@ -1,0 +1,166 @@
+"""`memsvc doctor`: whether everything that a server needs is there, and what to do about what is not."""
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import httpx
+import orjson
+
+from memsvc.adapters.clock import SystemClock
+from memsvc.adapters.embedder import embedder
+from memsvc.bridge import KEY_VARIABLE
+from memsvc.cli.calls import Config, DataDir, Json, Url, client, failure
+from memsvc.cli.options import settings_of
+from memsvc.core.errors import MemsvcError
+from memsvc.databases import bring_up_to_date, database_urls, is_migrated
+from memsvc.gateway.auth import effective_mode
+from memsvc.gateway.metrics import Metrics
+from memsvc.settings import Settings
+from memsvc.store import keys, vectors
+from memsvc.store.backlog import read_backlog
+from memsvc.store.database import Database
+from memsvc.store.revisions import Revisions
+
+ROOM_BYTES_MIN: Final = 2**30
+WAITING_S_MAX: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `recovery` is what to do where it is not `ok`."""
+
+    name: str
+    ok: bool
+    found: str
+    recovery: str = ""
+
+
+def doctor(url: Url = None, as_json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """Check the settings, the database and the models or, with --url, a running server.
+
+    Exit code 1 where anything is amiss."""
+    findings = asyncio.run(_gathered(_server(url))) if url else _here(settings_of(config, data_dir=data_dir))
+    if as_json:
+        print(orjson.dumps([asdict(one) for one in findings], option=orjson.OPT_INDENT_2).decode())
+    else:
+        for one in findings:
+            print(f"{'ok  ' if one.ok else 'FAIL'}  {one.name}: {one.found}")
+            if not one.ok and one.recovery:
+                print(f"      {one.recovery}")
+    if not all(one.ok for one in findings):
+        sys.exit(1)
+
+
+async def _gathered(findings: AsyncIterator[Finding]) -> list[Finding]:
+    return [one async for one in findings]
+
+
+def _here(settings: Settings) -> list[Finding]:
+    """What can be found out without a server."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    found = [Finding("python", True, python), Finding("settings", True, "they can be read")]
+    if not settings.database.url:
+        there = settings.data_dir if settings.data_dir.exists() else settings.data_dir.absolute().parent
+        free = shutil.disk_usage(there).free
+        told = f"{free / 2**30:.1f} GiB free in {settings.data_dir}"
+        found.append(Finding("disk", free >= ROOM_BYTES_MIN, told, "make room, or set data_dir to another folder"))
+    with database_urls(settings) as urls:
+        found += asyncio.run(_gathered(_database(settings, urls.app, bring_up_to_date(urls, settings))))
+    return found + asyncio.run(_gathered(_models(settings)))
+
+
+async def _database(settings: Settings, url: str, migrated: Awaitable[object]) -> AsyncIterator[Finding]:
+    kind = "the configured one" if settings.database.url else "the embedded one"
+    try:
+        await migrated
+        database = await Database.open(url, settings.database.model_copy(update={"pool_min": 1}), Metrics())
+    except MemsvcError as error:
+        yield Finding("database", False, error.message, error.recovery or "")
+        return
+    try:
+        (row,) = await database.registry("SELECT current_setting('server_version') AS version")
+        yield Finding("database", True, f"PostgreSQL {row['version']}, {kind}; the role is bound by its policies")
+        revisions = Revisions.shipped()
+        told = f"revision {revisions.head} is the newest"
+        yield Finding("migrations", await is_migrated(database, revisions), told, "run `memsvc migrate`")
+        yield await _vectors(settings, database)
+        yield await _keys(settings, database)
+        yield await _queue(database)
+    finally:
+        await database.close()
+
+
+async def _vectors(settings: Settings, database: Database) -> Finding:
+    if await vectors.ready(database):
+        return Finding("vectors", True, "pgvector keeps them")
+    wanted = bool(settings.embeddings.model)
+    told = "this database keeps none: search goes by words"
+    return Finding("vectors", not wanted, told, "install pgvector 0.7 or newer, then run `memsvc migrate`")
+
+
+async def _keys(settings: Settings, database: Database) -> Finding:
+    now = SystemClock().now()
+    usable = sum(key.opens(now) for key in await keys.list_keys(database))
+    mode = effective_mode(settings.auth, settings.host)
+    return Finding("keys", bool(usable) or mode == "open", f"{usable} usable, mode {mode}", "run `memsvc key create`")
+
+
+async def _queue(database: Database) -> Finding:
+    backlog = await read_backlog(database, SystemClock().now())
+    waiting, failed = sum(backlog.waiting.values()), sum(backlog.failed.values())
+    oldest_s = max(backlog.oldest_s.values(), default=0.0)
+    told = f"{waiting} waiting, the oldest for {oldest_s:.0f} s; {failed} failed for good"
+    return Finding(
+        "jobs",
+        oldest_s < WAITING_S_MAX and not failed,
+        told,
+        "see `memsvc jobs list --state failed`, and run `memsvc serve` or `memsvc worker`",
+    )
+
+
+async def _models(settings: Settings) -> AsyncIterator[Finding]:
+    model = settings.model.model
+    lacks_key = bool(model) and not settings.model.key and not settings.model.base_url
+    yield Finding(
+        "model",
+        not lacks_key,
+        f"{model or 'none: facts and summaries go by rules'}{' has no key' if lacks_key else ''}",
+        "set model.api_key or the provider's variable",
+    )
+    try:
+        async with embedder(settings.embeddings) as embeds:
+            if embeds is None:
+                yield Finding("embeddings", True, "none: search goes by words")
+                return
+            vector = await embeds.embed_question("Does this work?")
+            yield Finding("embeddings", True, f"{embeds.model} answers with {len(vector)} dimensions")
+    except MemsvcError as error:
+        yield Finding("embeddings", False, error.message, error.recovery or "")
+
+
+async def _server(url: str) -> AsyncIterator[Finding]:
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    checks: tuple[tuple[str, str, Callable[[httpx.Response], str]], ...] = (
+        ("server", "/healthz", lambda response: f"answers in {response.elapsed.total_seconds() * 1000:.0f} ms"),
+        ("readiness", "/readyz", lambda response: "ready"),
+        ("key", "/api/tools", lambda response: f"opens {len(response.json()['tools'])} tools"),
+    )
+    async with client(url, key) as http:
+        for name, path, told in checks:
+            try:
+                response = await http.get(path)
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                yield Finding(
+                    name, False, f"no answer from {url} ({type(error).__name__})", "is `memsvc serve` running?"
+                )
+                return
+            if response.is_error:
+                refusal = failure(response)
+                yield Finding(name, False, refusal.message, refusal.recovery or "")
+            else:
+                yield Finding(name, True, told(response))

@@ -1,0 +1,63 @@
+"""The command `elfmem`: the knowledge commands over a data folder that --db or ELFMEM_DB names."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memsvc.bridge import URL_VARIABLE
+from memsvc.cli import knowledge
+from memsvc.cli.calls import Json, Place, using_memory
+from memsvc.cli.main import fail
+from memsvc.core.errors import MemsvcError, SettingsError, invalid
+
+commands = typer.Typer(
+    name="elfmem",
+    help="Adaptive memory for AI agents.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Db = Annotated[str | None, typer.Option("--db", envvar="ELFMEM_DB", help="Data folder.")]
+Config = Annotated[Path | None, typer.Option("--config", envvar="ELFMEM_CONFIG", help="YAML file of settings.")]
+
+
+def place_of(*, db: Db = None, config: Config = None, as_json: Json = False) -> Place:
+    """The data folder or, where none is named and MEMSVC_URL is set, the server there."""
+    if not db and os.environ.get(URL_VARIABLE):
+        return Place(os.environ[URL_VARIABLE], config=config, as_json=as_json)
+    return Place(config=config, data_dir=folder_of(db), as_json=as_json)
+
+
+def folder_of(db: str | None) -> Path:
+    """The data folder; one error where none is named, another where it is a database of another program."""
+    if not db:
+        raise invalid("--db is required (or set ELFMEM_DB env var)")
+    folder = Path(db)
+    if folder.is_file():
+        raise invalid(f"{db} is a file, and --db names a folder", recovery="name a folder that is new or memsvc made")
+    return folder
+
+
+for _command in (*knowledge.MAIN, *knowledge.FURTHER):
+    using_memory(commands, place_of)(_command)
+commands.command("guide")(knowledge.guide)
+
+
+@commands.command()
+def serve(db: Db = None, config: Config = None) -> None:
+    """Start the elfmem MCP server for agent tool integration."""
+    from memsvc.serve_knowledge import serve as serve_tools  # noqa: PLC0415 - the whole server
+
+    serve_tools(folder_of(db), config)
+
+
+def main() -> None:
+    """Run the command that was typed; a failure is told in a line or two on stderr, without a traceback."""
+    try:
+        commands()
+    except SettingsError as error:
+        fail(error.problems, "see docs/configuration.md", status=2)
+    except MemsvcError as error:
+        fail([error.message], error.recovery)

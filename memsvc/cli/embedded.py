@@ -1,0 +1,35 @@
+"""The service within a command, over the data folder or the configured database: nobody listens, and no job runs."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from memsvc import app as root
+from memsvc.cli.calls import client
+from memsvc.cli.options import settings_of
+from memsvc.databases import bring_up_to_date, database_urls
+from memsvc.gateway.logs import configure_logging
+from memsvc.gateway.rest import Draining
+from memsvc.serve import KEY_FILE
+from memsvc.serve_stdio import own_key
+
+INSIDE: Final = "http://localhost"
+
+
+@asynccontextmanager
+async def opened(config: Path | None, data_dir: Path | None, key: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the service, with this key or, for "", the data folder's own. What it queues is for the server or
+    the worker that runs next."""
+    settings = settings_of(config, data_dir=data_dir)
+    alone = settings.model_copy(update={"worker": settings.worker.model_copy(update={"enabled": False})})
+    configure_logging("error")
+    async with AsyncExitStack() as stack:
+        urls = stack.enter_context(database_urls(alone))
+        await bring_up_to_date(urls, alone)
+        app = await stack.enter_async_context(root.opened(alone, urls.app, Draining()))
+        text = key or await own_key(app.database, alone.data_dir.absolute() / KEY_FILE)
+        await stack.enter_async_context(app.asgi.router.lifespan_context(app.asgi))
+        yield await stack.enter_async_context(client(INSIDE, text, httpx.ASGITransport(app.asgi)))

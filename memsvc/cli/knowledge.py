@@ -1,0 +1,140 @@
+"""The commands of the knowledge style: `memsvc remember` and its kin, and the same under the name `elfmem`."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from memsvc.cli.calls import Calls, Said, columns, using_memory
+from memsvc.styles.knowledge.guide import guide as documentation
+
+commands = typer.Typer(help="Knowledge: blocks that fade unless they prove useful.", no_args_is_help=True)
+
+Blocks = Annotated[str, typer.Argument(help="Ids of blocks, commas between them.", metavar="ID,ID")]
+Block = Annotated[str, typer.Argument(help="The id of a block.")]
+
+
+async def remember(
+    call: Calls,
+    content: Annotated[str, typer.Argument(help="What to remember.")],
+    tags: Annotated[str | None, typer.Option(help="Commas between them.")] = None,
+    category: Annotated[str | None, typer.Option(help="What kind of block it is.")] = None,
+    cue: Annotated[str | None, typer.Option(help="When it should come to mind.")] = None,
+) -> Said:
+    """Store knowledge for future retrieval."""
+    given = {"content": content, "tags": _words(tags), "category": category, "cue": cue}
+    body = await call("elfmem_remember", **given)
+    full = ["Inbox full \N{EM DASH} run 'elfmem dream' to consolidate."] if body.get("should_dream") else []
+    return Said(body, [body["summary"], *full])
+
+
+async def recall(
+    call: Calls,
+    query: Annotated[str, typer.Argument(help="What it is about; empty for what matters most.")],
+    top_k: Annotated[int | None, typer.Option(min=1, help="Blocks at the most; else 5, or all guaranteed.")] = None,
+    frame: Annotated[str, typer.Option(help="attention, self, task or simulate.")] = "attention",
+) -> Said:
+    """Retrieve relevant knowledge, rendered for prompt injection."""
+    body = await call("elfmem_recall", query=query, top_k=top_k, frame=frame)
+    return Said(body, [body["text"]])
+
+
+async def status(call: Calls) -> Said:
+    """System health and suggested next action."""
+    return _summary(await call("elfmem_status"))
+
+
+async def outcome(
+    call: Calls,
+    block_ids: Blocks,
+    signal: Annotated[float, typer.Argument(help="From 0 (it misled) to 1 (it helped).")],
+    weight: Annotated[float, typer.Option(help="How much this observation counts.")] = 1.0,
+    source: Annotated[str, typer.Option(help="A label for the audit.")] = "",
+) -> Said:
+    """Record domain outcome signal [0.0-1.0] to update block confidence."""
+    ids = _words(block_ids) or []
+    return _summary(await call("elfmem_outcome", block_ids=ids, signal=signal, weight=weight, source=source))
+
+
+async def curate(call: Calls) -> Said:
+    """Archive decayed blocks, prune weak edges, reinforce top knowledge."""
+    return _summary(await call("elfmem_curate"))
+
+
+def guide(
+    method: Annotated[str | None, typer.Argument(help="An operation; the overview if not given.")] = None,
+) -> None:
+    """Show documentation for a specific operation, or the full overview; no database is needed."""
+    print(documentation(method))
+
+
+async def edit(
+    call: Calls,
+    block_id: Block,
+    content: Annotated[str | None, typer.Argument(help="The new content.")] = None,
+    cue: Annotated[str | None, typer.Option(help="The new cue.")] = None,
+) -> Said:
+    """Change the content or the cue of a block."""
+    return _summary(await call("elfmem_edit", block_id=block_id, content=content, cue=cue))
+
+
+async def forget(call: Calls, block_id: Block) -> Said:
+    """Let a block be recalled no more."""
+    return _summary(await call("elfmem_forget", block_id=block_id))
+
+
+async def ls(
+    call: Calls,
+    tag: Annotated[str | None, typer.Option(help="Only blocks with this tag.")] = None,
+    category: Annotated[str | None, typer.Option(help="Only blocks of this category.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Blocks at the most.")] = 50,
+) -> Said:
+    """List active blocks."""
+    return _blocks(await call("elfmem_ls", tag=tag, category=category, limit=limit), "No active blocks match.")
+
+
+async def inbox(call: Calls, most: Annotated[int | None, typer.Option("--max", min=1)] = None) -> Said:
+    """List the blocks that wait for consolidation."""
+    return _blocks(await call("elfmem_inbox", max_count=most), "Inbox empty.")
+
+
+async def dream(call: Calls) -> Said:
+    """Consolidate the blocks that wait."""
+    return _summary(await call("elfmem_dream"))
+
+
+async def connect(
+    call: Calls,
+    source: Block,
+    target: Block,
+    relation: Annotated[str | None, typer.Option(help="What the source is to the target.")] = None,
+    note: Annotated[str | None, typer.Option(help="Why.")] = None,
+) -> Said:
+    """Connect two blocks."""
+    return _summary(await call("elfmem_connect", source=source, target=target, relation=relation, note=note))
+
+
+async def disconnect(call: Calls, source: Block, target: Block) -> Said:
+    """Remove the connection of two blocks."""
+    return _summary(await call("elfmem_disconnect", source=source, target=target))
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _summary(body: dict[str, Any]) -> Said:
+    return Said(body, [body["summary"]])
+
+
+def _blocks(body: dict[str, Any], none: str) -> Said:
+    rows: Iterable[dict[str, Any]] = body["result"]
+    return Said(body, columns(rows, "id", "status", "content") if rows else [none])
+
+
+MAIN = (remember, recall, status, outcome, curate)
+"""What `memsvc` itself has as commands."""
+FURTHER = (edit, forget, ls, inbox, dream, connect, disconnect)
+"""What stands under `memsvc knowledge`."""
+for _command in FURTHER:
+    using_memory(commands)(_command)

@@ -1,0 +1,74 @@
+"""`memsvc serve` and what operators need beside it: `worker`, `migrate`, `version`, `docs`."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memsvc import app as root
+from memsvc import configuration, databases, reference, serve
+from memsvc.cli.calls import Config, DataDir
+from memsvc.cli.options import settings_of
+from memsvc.core.errors import invalid
+from memsvc.store.revisions import Revisions
+
+
+def serve_command(
+    config: Config = None,
+    data_dir: DataDir = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+) -> None:
+    """Serve MCP, on the embedded PostgreSQL unless database.url names another."""
+    serve.run(settings_of(config, data_dir=data_dir, host=host, port=port), _say)
+
+
+def worker_command(config: Config = None, data_dir: DataDir = None) -> None:
+    """Run jobs, and nothing else, on the same settings as the server."""
+    serve.work(settings_of(config, data_dir=data_dir), _say)
+
+
+def _say(text: str) -> None:
+    with suppress(BrokenPipeError):  # whoever started the server need not go on listening to it
+        print(text, flush=True)
+
+
+def migrate(
+    config: Config = None,
+    data_dir: DataDir = None,
+    down_to: Annotated[str | None, typer.Option(help="Go back to this older revision, or to `base`.")] = None,
+) -> None:
+    """Bring the database to the newest revision, or back to an older one."""
+    settings = settings_of(config, data_dir=data_dir)
+    with databases.database_urls(settings) as urls:
+        if not urls.admin:
+            raise invalid(
+                "only the owner of the database can migrate it", recovery="set database.admin_url to the owner's DSN"
+            )
+        if down_to is not None:
+            from memsvc.store.migrate import downgrade  # noqa: PLC0415 - heavy, and for this command alone
+
+            done = asyncio.run(downgrade(urls.admin, down_to))
+            print("undone:", ", ".join(done) or "nothing")
+        else:
+            done = asyncio.run(databases.bring_up_to_date(urls, settings, anyway=True))
+            print("applied:", ", ".join(done) or f"nothing, {Revisions.shipped().head} is the newest")
+
+
+def version() -> None:
+    """Print the version."""
+    print(f"memsvc {root.version()}")
+
+
+def docs(checkout: Annotated[Path, typer.Argument(help="The checkout to write to.")] = Path()) -> None:
+    """Write what is made from the code: config/memsvc.yaml and the pages on settings, tools and errors."""
+    for path, text in (
+        ("config/memsvc.yaml", configuration.yaml_file()),
+        ("docs/configuration.md", configuration.page()),
+        ("docs/tools.md", reference.tools_page(root.described())),
+        ("docs/errors.md", reference.errors_page()),
+    ):
+        (checkout / path).parent.mkdir(exist_ok=True)
+        (checkout / path).write_text(text, "utf-8")

@@ -1,0 +1,47 @@
+"""`memsvc stdio`: a server for a host that starts its servers as processes, or a bridge to one elsewhere."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from memsvc import bridge, serve_notebook, serve_stdio
+from memsvc.bridge import KEY_VARIABLE
+from memsvc.cli.calls import Config, DataDir
+from memsvc.cli.options import settings_of
+from memsvc.core.errors import Code, MemsvcError
+
+REFUSED_STATUS = 2
+
+LogLevel = Annotated[str, typer.Option(envvar="MEMSVC_LOG_LEVEL", help="The least that is logged, on stderr.")]
+
+
+def stdio(config: Config = None, data_dir: DataDir = None, log_level: LogLevel = "warning") -> None:
+    """Serve MCP over standard input and output, on the embedded PostgreSQL unless database.url names another.
+
+    The key is that of MEMSVC_API_KEY, else the data folder's first one. With MEMSVC_URL set, every message goes to the
+    server there instead, with the key of MEMSVC_API_KEY.
+    """
+    if os.environ.get(bridge.URL_VARIABLE):
+        bridge.main()
+        return
+    settings = settings_of(config, data_dir=data_dir, log_level=log_level)
+    key = os.environ.get(KEY_VARIABLE, "").strip() or None
+    try:
+        serve_stdio.run(settings, key)
+    except MemsvcError as error:
+        if error.code is not Code.PERMISSION_DENIED:
+            raise
+        print(f"Error: {error.message}", f"Recovery: {error.recovery}", sep="\n", file=sys.stderr)
+        raise typer.Exit(REFUSED_STATUS) from None
+
+
+def structured_memory(
+    all_tools: Annotated[bool, typer.Option("--all-tools", help="Offer all tools of the notebook.")] = False,
+) -> None:
+    """Serve the notebook over standard input and output, as structured-memory does.
+
+    DATA_DIR names the folder of its documents, which are Markdown files, and ROOT_TEMPLATE the text of a new root.
+    """
+    serve_notebook.serve(os.environ, all_tools=all_tools)

@@ -1,0 +1,107 @@
+"""`memsvc turns`: what a session said, what was learnt from it, and what a question would recall."""
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Annotated, Any
+
+import orjson
+import typer
+import zstandard
+
+from memsvc.cli.calls import Calls, Said, columns, using_memory
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.items import role_of, text_of
+from memsvc.core.paths import decode_segment, encode_segment
+
+commands = typer.Typer(help="Turn memory: sessions, their turns and facts, and what they recall.", no_args_is_help=True)
+
+Session = Annotated[str, typer.Argument(help="The session.")]
+User = Annotated[str | None, typer.Option("--user", help="The person whose facts and other sessions count too.")]
+
+
+@using_memory(commands)
+async def ls(call: Calls) -> Said:
+    """List the sessions of a project, with the time of the last write."""
+    root = await call("file_stat", path="/memory")
+    entries = await call.pages("file_list", "entries", path="/memory") if root["exists"] else []
+    sessions = [
+        {"session": decode_segment(entry["name"]) or entry["name"], "updated_at": entry["updated_at"]}
+        for entry in entries
+        if entry["type"] == "DIRECTORY"
+    ]
+    return Said({"sessions": sessions}, columns(sessions, "updated_at", "session"))
+
+
+@using_memory(commands)
+async def show(
+    call: Calls,
+    session: Session,
+    last: Annotated[int, typer.Option(min=1, help="So many of the last items.")] = 100,
+) -> Said:
+    """Show what was said in a session, oldest first: time, turn, role and text of each item."""
+    items: list[dict[str, Any]] = []
+    for path in reversed(await _event_files(call, session)):
+        items = [*_items(await _bytes(call, path)), *items]
+        if len(items) >= last:
+            break
+    if not items:
+        raise MemsvcError(Code.NOT_FOUND, "nothing was said in this session", recovery="see `memsvc turns ls`")
+    return Said({"session": session, "items": items[-last:]}, columns(items[-last:], "time", "turn", "role", "text"))
+
+
+@using_memory(commands)
+async def facts(
+    call: Calls,
+    session: Session,
+    user: User = None,
+    past: Annotated[
+        bool, typer.Option("--past", help="Also what was replaced, taken back or is past its day.")
+    ] = False,
+) -> Said:
+    """List the facts that a session, and its user, taught."""
+    state = "all" if past else "active"
+    found = await call.pages("memory_list_facts", "facts", session_id=session, user_id=user, state=state)
+    return Said({"facts": found}, columns(found, "state", "tier", "key", "value", "confidence", "fact_id"))
+
+
+@using_memory(commands)
+async def recall(
+    call: Calls,
+    session: Session,
+    question: Annotated[str, typer.Argument(help="What a person would say next.")],
+    user: User = None,
+) -> Said:
+    """Show what the model would be sent for a question: memory, history and the question, and why."""
+    body = await call("memory_before_turn", session_id=session, user_id=user, current_input_text=question, explain=True)
+    lines = [f"{role_of(item)}: {text_of(item)}" for item in body["input_items"]]
+    return Said(body, [*lines, f"({body['context_token_count']} tokens)"])
+
+
+async def _event_files(call: Calls, session: str) -> list[str]:
+    """The files of a session's events, oldest first."""
+    root = f"/memory/{encode_segment(session)}/events"
+    entries = await call.pages("file_list", "entries", path=root, depth=8)
+    events = [
+        entry["path"]
+        for entry in entries
+        if entry["type"] == "FILE" and entry["path"].removeprefix(root).startswith(("/raw/", "/archive/"))
+    ]
+    return sorted(events, key=lambda path: path.rsplit("/", 1)[-1])
+
+
+async def _bytes(call: Calls, path: str) -> bytes:
+    response = await call.send("GET", call.content_path(path))
+    if path.endswith((".zst", ".zstd")):
+        with zstandard.ZstdDecompressor().stream_reader(BytesIO(response.content), read_across_frames=True) as reader:
+            return reader.read()
+    return response.content
+
+
+def _items(content: bytes) -> Iterator[dict[str, Any]]:
+    for line in content.splitlines():
+        event = orjson.loads(line)
+        if "item" in event:
+            item = event["item"]
+            yield {"time": event["ts"], "turn": event["turn_id"], "role": role_of(item), "text": text_of(item)} | (
+                {} if item.get("type", "message") == "message" else {"item": item}
+            )

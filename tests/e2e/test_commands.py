@@ -1,0 +1,232 @@
+"""The commands that use a memory, through the real executable: against a server, and against a data folder."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from memsvc.cli.main import PLACES, commands
+from tests.e2e.process import Served, environment, run
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+pytestmark = pytest.mark.xdist_group("commands")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("commands") / "data") as served:
+        yield served
+
+
+@pytest.fixture
+def memsvc(served: Served) -> Command:
+    def command(*arguments: str, key: str = "key-of-the-commands") -> subprocess.CompletedProcess[str]:
+        return run(*arguments, MEMSVC_URL=served.url, MEMSVC_API_KEY=key)
+
+    return command
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def elfmem(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from memsvc.cli.elfmem import main; main()", *arguments],
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_help_names_every_command_and_each_has_a_help_of_its_own() -> None:
+    told = said(run("--help"))
+    assert {name for name in PLACES if name not in told} == {"docs"}
+    for name in PLACES:
+        helped = CliRunner().invoke(commands, [name, "--help"])
+        assert "Usage" in helped.output, name
+
+
+def test_files_are_put_listed_read_found_moved_and_removed(memsvc: Command, tmp_path: Path) -> None:
+    source = tmp_path / "note.md"
+    source.write_bytes("The ferry to Oshima leaves at noon. メモ\n".encode() * 3)
+    assert "bytes written" in said(memsvc("files", "put", "/trip/note.md", str(source)))
+    assert said(memsvc("files", "cat", "/trip/note.md")).encode() == source.read_bytes()
+    listed = answer(memsvc("files", "ls", "/", "--depth", "2", "--json"))["entries"]
+    assert [entry["path"] for entry in listed] == ["/trip", "/trip/note.md"]
+    found = answer(memsvc("files", "search", "ferry to Oshima", "--json"))["chunks"]
+    assert found[0]["file_path"] == "/trip/note.md"
+    assert said(memsvc("files", "mv", "/trip/note.md", "/trip/ferry.md")) == "1 moved\n"
+    refused = memsvc("files", "rm", "/trip")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("Error: the directory is not empty\nRecovery: ")
+    assert said(memsvc("files", "rm", "-r", "/trip")) == "1 deleted\n"
+
+
+def test_another_key_sees_nothing_of_it(memsvc: Command, tmp_path: Path) -> None:
+    source = tmp_path / "secret.md"
+    source.write_text("for me alone")
+    said(memsvc("files", "put", "/mine/secret.md", str(source)))
+    assert memsvc("files", "cat", "/mine/secret.md", key="another-key").returncode == 1
+    assert answer(memsvc("files", "search", "for me alone", "--json", key="another-key"))["chunks"] == []
+
+
+def test_knowledge_is_remembered_recalled_rated_and_curated(memsvc: Command) -> None:
+    stored = answer(memsvc("remember", "The user prefers dark mode", "--tags", "ui, taste", "--json"))
+    assert stored["status"] == "created"
+    assert said(memsvc("remember", "The user prefers dark mode")).startswith("Duplicate")
+    assert "dark mode" in said(memsvc("recall", "which mode does the user prefer"))
+    recalled = answer(memsvc("recall", "which mode does the user prefer", "--json"))
+    assert {"text", "frame_name", "cached", "blocks"} <= recalled.keys()
+    assert said(memsvc("outcome", stored["block_id"], "0.9")).startswith("Outcome recorded")
+    assert "health" in answer(memsvc("status", "--json"))
+    assert "archived" in answer(memsvc("curate", "--json"))
+    assert "dark mode" in said(memsvc("knowledge", "inbox")) + said(memsvc("knowledge", "ls"))
+    assert said(memsvc("knowledge", "forget", stored["block_id"]))
+    assert "dark mode" not in said(memsvc("recall", "which mode does the user prefer"))
+
+
+def test_an_identity_is_recalled_whole_unless_somebody_says_how_much_of_it(memsvc: Command, served: Served) -> None:
+    headers = {"Authorization": "Bearer key-of-an-identity"}
+    for principle in ("think", "listen", "ask", "test", "measure", "rest", "laugh"):
+        block = {"content": f"I {principle} first.", "tags": ["self/constitutional"]}
+        httpx.post(f"{served.url}/api/tools/elfmem_remember", json=block, headers=headers).raise_for_status()
+    key = {"key": "key-of-an-identity"}
+    assert len(answer(memsvc("recall", "", "--frame", "self", "--json", **key))["blocks"]) == 7
+    assert len(answer(memsvc("recall", "", "--frame", "self", "--top-k", "2", "--json", **key))["blocks"]) == 2
+
+
+def test_a_wrong_signal_is_told_with_its_code_of_exit(memsvc: Command) -> None:
+    refused = memsvc("outcome", "0123456789abcdef", "1.5")
+    assert refused.returncode == 1
+    assert "signal must be in [0.0, 1.0], got 1.5" in refused.stderr
+
+
+def test_memories_are_added_found_traced_and_removed(memsvc: Command) -> None:
+    added = answer(memsvc("memories", "add", "alex", "My name is Alex and I am a vegetarian.", "--json"))["results"]
+    assert {one["event"] for one in added} == {"ADD"}
+    assert "vegetarian" in said(memsvc("memories", "ls", "alex"))
+    assert "vegetarian" in said(memsvc("memories", "search", "alex", "is the user a vegetarian"))
+    assert "ADD" in said(memsvc("memories", "history", "alex", added[0]["id"]))
+    said(memsvc("memories", "rm", "alex", added[0]["id"]))
+    said(memsvc("memories", "rm", "alex", "--all"))
+    assert answer(memsvc("memories", "ls", "alex", "--json"))["results"] == []
+    assert memsvc("memories", "rm", "alex").returncode == 1
+
+
+def test_the_notebook_is_written_read_and_shown_as_a_tree(memsvc: Command, tmp_path: Path) -> None:
+    source = tmp_path / "root.md"
+    source.write_text("# Home\n\n[[garden]] [[house]]\n")
+    assert said(memsvc("notebook", "write", "root", str(source))) == "Succeeded\nCreated: garden, house\n"
+    assert said(memsvc("notebook", "tree")) == "root:\n- garden\n- house\n"
+    assert said(memsvc("notebook", "read", "garden")) == "# garden\n"
+    said(memsvc("notebook", "edit", "garden", "# garden", "# Garden\n\nRoses by the wall."))
+    assert "Roses" in said(memsvc("notebook", "search", "roses"))
+    said(memsvc("notebook", "mv", "garden", "house"))
+    assert said(memsvc("notebook", "tree")) == "root:\n- house:\n  - garden\n"
+    assert said(memsvc("notebook", "history", "garden"))
+    unknown = memsvc("notebook", "read", "nowhere")
+    assert (unknown.returncode, unknown.stderr.splitlines()[0]) == (1, "Error: Error: id: not found")
+
+
+def test_a_whiteboard_takes_in_what_was_said(memsvc: Command) -> None:
+    said(memsvc("whiteboard", "update", "alice", "plan", "We decided to ship on Friday."))
+    assert "Friday" in said(memsvc("whiteboard", "show", "alice", "plan"))
+    assert "plan" in said(memsvc("whiteboard", "ls"))
+    assert said(memsvc("whiteboard", "history", "alice", "plan"))
+    assert said(memsvc("whiteboard", "rm", "alice", "plan")) == "deleted\n"
+    assert said(memsvc("whiteboard", "show", "alice", "plan")).strip() == ""
+
+
+def test_a_session_is_shown_with_its_facts_and_what_it_recalls(memsvc: Command, served: Served) -> None:
+    turn = {
+        "session_id": "trip/1",
+        "turn_id": "t1",
+        "input_items": [{"role": "user", "content": "My dog is called Bruno."}],
+        "output_items": [{"role": "assistant", "content": "A fine name."}],
+    }
+    headers = {"Authorization": "Bearer key-of-the-commands"}
+    response = httpx.post(f"{served.url}/api/tools/memory_after_turn", json=turn, headers=headers)
+    assert response.status_code == 200, response.text
+    assert "trip/1" in said(memsvc("turns", "ls"))
+    shown = said(memsvc("turns", "show", "trip/1"))
+    assert [line.split("\t")[1:] for line in shown.splitlines()] == [
+        ["t1", "user", "My dog is called Bruno."],
+        ["t1", "assistant", "A fine name."],
+    ]
+    assert "Bruno" in said(memsvc("turns", "facts", "trip/1"))
+    assert "Bruno" in said(memsvc("turns", "recall", "trip/1", "What is my dog called?"))
+    assert memsvc("turns", "show", "no such session").returncode == 1
+
+
+def test_the_doctor_finds_a_server_well_and_a_wrong_address_not(memsvc: Command) -> None:
+    assert all(one["ok"] for one in answer(memsvc("doctor", "--json")))
+    sick = run("doctor", "--url", "http://127.0.0.1:9")
+    assert sick.returncode == 1
+    assert "FAIL" in sick.stdout
+
+
+def test_a_server_that_is_not_there_is_an_error_with_a_way_out() -> None:
+    lost = run("files", "ls", MEMSVC_URL="http://127.0.0.1:9")
+    assert lost.returncode == 1
+    assert lost.stderr.startswith("Error: no answer from http://127.0.0.1:9")
+    assert "Recovery: " in lost.stderr
+
+
+@pytest.mark.parametrize("url", ["localhost:8080", "http://127.0.0.1:99999", "ftp://127.0.0.1", "http://"])
+def test_an_address_that_is_none_is_told_in_two_lines(url: str) -> None:
+    lost = run("files", "ls", "--url", url)
+    assert (lost.returncode, lost.stdout) == (1, "")
+    assert lost.stderr == f"Error: {url} is no URL of a server\nRecovery: such as http://127.0.0.1:8080\n"
+
+
+def test_a_key_is_rotated_and_both_open_meanwhile(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with Served(data_dir) as served:
+        old = dict(line.split(None, 1) for line in run_in(data_dir, "key", "create").splitlines()[:1])["key"]
+        key_id = run_in(data_dir, "key", "list").splitlines()[-1].split("\t")[0]
+        new = run_in(data_dir, "key", "rotate", key_id).splitlines()[0].split(None, 1)[1]
+        for key in (old, new):
+            opened = httpx.get(f"{served.url}/api/tools", headers={"Authorization": f"Bearer {key}"})
+            assert opened.status_code == 200
+        sure = run_in(data_dir, "key", "rotate", key_id, "--overlap-hours", "0")
+        assert "the old key expires" in sure
+    again = run("key", "rotate", key_id, "--data-dir", str(data_dir))
+    assert (again.returncode, again.stderr.splitlines()[0]) == (1, "Error: this key was revoked or has expired")
+
+
+def run_in(data_dir: Path, *arguments: str) -> str:
+    return said(run(*arguments, "--data-dir", str(data_dir)))
+
+
+def test_elfmem_keeps_its_knowledge_in_a_folder(tmp_path: Path) -> None:
+    folder = str(tmp_path / "agent.db")
+    assert said(elfmem("remember", "Tests come first", "--db", folder)).startswith("Stored block")
+    assert "Tests come first" in said(elfmem("recall", "what comes first", ELFMEM_DB=folder))
+    assert json.loads(said(elfmem("status", "--json", ELFMEM_DB=folder)))["inbox_count"] == 1
+
+
+def test_elfmem_says_which_database_it_lacks_and_guides_without_one(tmp_path: Path) -> None:
+    lacking = elfmem("remember", "anything")
+    assert lacking.returncode == 1
+    assert lacking.stderr == "Error: --db is required (or set ELFMEM_DB env var)\n"
+    (tmp_path / "agent.db").write_bytes(b"SQLite format 3\0")
+    assert elfmem("status", "--db", str(tmp_path / "agent.db")).returncode == 1
+    assert "learn" in said(elfmem("guide", "learn"))
+    told = said(elfmem("--help"))
+    assert all(name in told for name in ("remember", "recall", "status", "outcome", "curate", "guide", "serve"))

@@ -1,0 +1,256 @@
+"""Old clients at /sse: the SDK's own, beside each other, refused, sent away."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+from mcp.client.sse import sse_client
+
+from tests.e2e.process import Served, run
+from tests.e2e.sdk import used
+
+CANARY = "canary-7f3a-do-not-log"
+SECOND_TENANT = "5" * 64
+LONG_S = 60
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sse") / "data"
+
+
+@pytest.fixture(scope="module")
+def served(data_dir: Path) -> Iterator[Served]:
+    with Served(data_dir, MEMSVC_LOG_LEVEL="debug", MEMSVC_SSE__SESSIONS_PER_CALLER_MAX="3") as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def key(served: Served, data_dir: Path) -> str:
+    return (data_dir / "api-key").read_text().strip()
+
+
+@pytest.fixture(scope="module")
+def other_key(served: Served, data_dir: Path) -> str:
+    return _made_key(data_dir, "--tenant", SECOND_TENANT)
+
+
+def _made_key(data_dir: Path, *options: str) -> str:
+    made = run("key", "create", "--data-dir", str(data_dir), *options)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.split()[1]
+
+
+@asynccontextmanager
+async def connected(url: str, key: str, path: str = "/sse", **options: Any) -> AsyncIterator[Client]:
+    headers = {"Authorization": f"Bearer {key}"}
+    async with Client(sse_client(f"{url}{path}", headers=headers), mode="legacy", **options) as client:
+        yield client
+
+
+class Stream:
+    """A stream that a test reads by hand: where to send messages, and what comes back."""
+
+    def __init__(self, http: httpx.AsyncClient, response: httpx.Response) -> None:
+        self.http = http
+        self.response = response
+        self.lines = response.aiter_lines()
+
+    async def data(self) -> str:
+        async with asyncio.timeout(LONG_S):
+            async for line in self.lines:
+                if line.startswith("data: "):
+                    return line.removeprefix("data: ")
+        raise AssertionError("the stream has ended")
+
+    async def ends(self) -> None:
+        async with asyncio.timeout(LONG_S):
+            async for _ in self.lines:
+                pass
+
+
+@asynccontextmanager
+async def streaming(served: Served, key: str, path: str = "/sse") -> AsyncIterator[Stream]:
+    headers = {"Authorization": f"Bearer {key}"}
+    async with (
+        httpx.AsyncClient(base_url=served.url, timeout=LONG_S) as http,
+        http.stream("GET", path, headers=headers) as response,
+    ):
+        yield Stream(http, response)
+
+
+def _request(number: int, method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+@pytest.mark.parametrize("path", ["/sse", "/sse/"])
+async def test_a_client_lists_and_calls_tools(served: Served, key: str, path: str) -> None:
+    async with connected(served.url, key, path) as client:
+        assert "memory_before_turn" in {tool.name for tool in (await client.list_tools()).tools}
+        written = await used(
+            client, "file_write", project="p", path="/sse.txt", content="by an old client", mode="overwrite"
+        )
+        assert written["bytes_written"] == 16
+        read = await used(client, "file_read", project="p", path="/sse.txt")
+        assert read["content"] == "by an old client"
+        refused = await client.call_tool("file_read", {"project": "p", "path": "/none.txt"})
+        assert refused.is_error
+        assert "NOT_FOUND" in refused.content[0].text
+
+
+async def test_a_whiteboard_is_updated_read_and_heard_of(served: Served, key: str, other_key: str) -> None:
+    uri = "memory://alice/123"
+    board = {"user_id": "alice", "conversation_id": "123"}
+    heard = asyncio.Event()
+
+    async def hear(message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/resources/updated" and str(message.params.uri) == uri:
+            heard.set()
+
+    async with (
+        connected(served.url, key, message_handler=hear) as client,
+        connected(served.url, other_key) as other,
+    ):
+        assert [content.text for content in (await client.read_resource(uri)).contents] == [""]
+        await client.subscribe_resource(uri)
+        entries = [{"role": "user", "content": "We decided to build the bridge in Kobe."}]
+        answer = await client.call_tool("context_update", {**board, "entries": entries})
+        assert not answer.is_error
+        assert answer.content[0].text == "true"
+        async with asyncio.timeout(LONG_S):
+            await heard.wait()
+        assert "Kobe" in (await client.read_resource(uri)).contents[0].text
+        assert (await other.read_resource(uri)).contents[0].text == ""
+
+
+async def test_calls_at_once_each_get_their_answer(served: Served, key: str) -> None:
+    async with connected(served.url, key) as client:
+        names = [f"/at-once-{number}.txt" for number in range(20)]
+        await asyncio.gather(
+            *(used(client, "file_write", project="p", path=name, content=name, mode="overwrite") for name in names)
+        )
+        read = await asyncio.gather(*(used(client, "file_read", project="p", path=name) for name in names))
+        assert [answer["content"] for answer in read] == names
+
+
+async def test_two_tenants_see_nothing_of_each_other(served: Served, key: str, other_key: str) -> None:
+    async with connected(served.url, key) as one, connected(served.url, other_key) as other:
+        await used(one, "file_write", project="p", path="/mine.txt", content="one", mode="overwrite")
+        refused = await other.call_tool("file_read", {"project": "p", "path": "/mine.txt"})
+        assert refused.is_error
+        await used(other, "file_write", project="p", path="/mine.txt", content="other", mode="overwrite")
+        assert (await used(one, "file_read", project="p", path="/mine.txt"))["content"] == "one"
+
+
+@pytest.mark.parametrize("path", ["/sse", "/messages/?session_id=" + "0" * 32])
+async def test_nobody_is_let_in_without_a_key(served: Served, path: str) -> None:
+    async with httpx.AsyncClient(base_url=served.url) as http:
+        method = "GET" if path == "/sse" else "POST"
+        assert (await http.request(method, path)).status_code == 401
+
+
+async def test_a_foreign_host_and_a_foreign_page_are_refused(served: Served, key: str) -> None:
+    async with httpx.AsyncClient(base_url=served.url, headers={"Authorization": f"Bearer {key}"}) as http:
+        assert (await http.get("/sse", headers={"Host": "evil.example"})).status_code == 421
+        assert (await http.get("/sse", headers={"Origin": "http://evil.example"})).status_code == 403
+
+
+async def test_a_session_of_somebody_else_is_as_if_it_were_not_there(
+    served: Served, key: str, other_key: str, data_dir: Path
+) -> None:
+    reader = _made_key(data_dir, "--tenant", SECOND_TENANT, "--permission", "read", "--label", "reader")
+    async with streaming(served, other_key) as stream:
+        where = await stream.data()
+        none = where[:-32] + "0" * 32
+        ping = _request(1, "ping")
+        for thief in (key, reader):
+            headers = {"Authorization": f"Bearer {thief}"}
+            hijack = await stream.http.post(where, json=ping, headers=headers)
+            absent = await stream.http.post(none, json=ping, headers=headers)
+            assert (hijack.status_code, hijack.content) == (absent.status_code, absent.content)
+            assert hijack.status_code == 404
+        own = await stream.http.post(where, json=ping, headers={"Authorization": f"Bearer {other_key}"})
+        assert own.status_code == 202
+        assert '"id":1' in await stream.data()
+
+
+async def test_a_key_has_so_many_streams_and_no_more(served: Served, key: str, other_key: str) -> None:
+    async with AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(streaming(served, key)) for _ in range(3)]
+        for stream in streams:  # all of them are kept: a stream that nobody refers to is closed
+            assert (await stream.data()).startswith("/messages/")
+        async with streaming(served, key) as refused:
+            assert refused.response.status_code == 429
+            assert refused.response.headers["retry-after"]
+            assert (await refused.response.aread()).startswith(b'{"code":"RATE_LIMITED"')
+        async with streaming(served, other_key) as stream:
+            assert stream.response.status_code == 200
+    async with streaming(served, key) as stream:
+        assert stream.response.status_code == 200
+
+
+async def test_what_is_too_large_or_too_deep_or_not_json_is_refused(served: Served, key: str) -> None:
+    async with streaming(served, key) as stream:
+        where = await stream.data()
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        for body, status in (
+            (b'{"a":"' + b"x" * (4 * 1024 * 1024) + b'"}', 413),
+            (b"[" * 100_000, 400),
+            (b"{" + CANARY.encode(), 400),
+            (b'{"jsonrpc":"2.0","method":5}', 400),
+        ):
+            assert (await stream.http.post(where, content=body, headers=headers)).status_code == status
+        assert (await stream.http.post(where, json=_request(2, "ping"), headers=headers)).status_code == 202
+        assert '"id":2' in await stream.data()
+
+
+async def test_nothing_that_was_sent_reaches_the_log(served: Served, key: str) -> None:
+    async with connected(served.url, key) as client:
+        await used(client, "file_write", project="p", path="/canary.txt", content=CANARY, mode="overwrite")
+        assert (await used(client, "file_read", project="p", path="/canary.txt"))["content"] == CANARY
+        await client.call_tool(CANARY, {CANARY: CANARY})
+    log = served.log()
+    assert '"surface":"sse"' in log
+    assert CANARY not in log
+    assert key not in log
+
+
+async def test_sigterm_answers_what_was_asked_and_closes_the_streams(tmp_path: Path) -> None:
+    served = await asyncio.to_thread(Served, tmp_path / "data")
+    with served:
+        key = (tmp_path / "data" / "api-key").read_text().strip()
+        async with streaming(served, key) as one, streaming(served, key) as other:
+            await one.data()
+            await other.data()
+            began = asyncio.get_running_loop().time()
+            served.process.send_signal(signal.SIGTERM)
+            await asyncio.gather(one.ends(), other.ends())
+            assert await asyncio.to_thread(served.process.wait, LONG_S) == 0
+            took_s = asyncio.get_running_loop().time() - began
+    assert took_s < 20, "the grace is 25 s, and nothing was left to wait for"
+
+
+async def test_a_silent_client_is_sent_away(tmp_path: Path) -> None:
+    served = await asyncio.to_thread(lambda: Served(tmp_path / "data", MEMSVC_SSE__IDLE_S="0.2"))
+    with served:
+        key = (tmp_path / "data" / "api-key").read_text().strip()
+        async with streaming(served, key) as stream:
+            await stream.data()
+            await stream.ends()
+        assert "memsvc_sse_open 0.0" in (await asyncio.to_thread(served.get, "/metrics")).text
+        await asyncio.to_thread(served.stop)
+
+
+async def test_it_can_be_switched_off(tmp_path: Path) -> None:
+    served = await asyncio.to_thread(lambda: Served(tmp_path / "data", MEMSVC_SSE__ENABLED="false"))
+    with served:
+        key = (tmp_path / "data" / "api-key").read_text().strip()
+        async with streaming(served, key) as stream:
+            assert stream.response.status_code == 404
+        await asyncio.to_thread(served.stop)
