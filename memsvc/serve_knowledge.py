@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from memsvc.app import published
 from memsvc.core.tools import Published
+from memsvc.publishing import published
 from memsvc.resources import default_config
 from memsvc.serve_stdio import Face, run
 from memsvc.settings import load

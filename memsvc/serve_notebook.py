@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from memsvc.adapters.document_folder import DocumentFolder
-from memsvc.app import Models, Parts, published
+from memsvc.app import Parts
 from memsvc.core.errors import Code, MemsvcError, SettingsError
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import DEFAULT_PROJECT, Composed, Published, Result, Tool
+from memsvc.publishing import Models, published
 from memsvc.resources import default_config
 from memsvc.serve_stdio import Face, run
 from memsvc.settings import Settings, load

@@ -10,7 +10,7 @@ import uvloop
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.standard_streams import StandardStreams, claimed_streams
-from memsvc.app import Parts, Publish, instructions, published, put_together, version
+from memsvc.app import Parts, Publish, instructions, put_together, version
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller
 from memsvc.databases import DatabaseUrls, bring_up_to_date, database_urls
@@ -18,6 +18,7 @@ from memsvc.gateway.limits import LOOPBACK_HOSTS
 from memsvc.gateway.mcp.server import SERVER_NAME, Offer
 from memsvc.gateway.mcp.stdio import StdioEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
+from memsvc.publishing import published
 from memsvc.serve import KEY_FILE, begin, first_key, read_secret, taken_over
 from memsvc.settings import Settings
 from memsvc.store.database import Database

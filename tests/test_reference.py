@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from memsvc import reference
-from memsvc.app import described
 from memsvc.core.errors import Code
+from memsvc.publishing import described
 
 DOCS = Path(__file__).parents[1] / "docs"
 

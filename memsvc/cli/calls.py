@@ -35,10 +35,20 @@ Url = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command prints: with --json the body, else the lines."""
+    """What a command prints: with --json the body, else the lines. A command whose answer is bytes writes them itself
+    and says None."""
 
     body: Any
     lines: Iterable[str]
+
+
+def show(said: Said, *, as_json: bool) -> None:
+    """Print it."""
+    if as_json and said.body is not None:
+        print(orjson.dumps(said.body, option=orjson.OPT_INDENT_2).decode())
+        return
+    for line in said.lines:
+        print(line)
 
 
 class Calls:
@@ -49,9 +59,15 @@ class Calls:
         self.project = project
 
     async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The result of a tool; arguments that are None count as not given. The tool's own error, or UNAVAILABLE."""
+        """The result of a tool; arguments that are None count as not given. The tool's own error, or UNAVAILABLE;
+        INVALID_ARGUMENT for what a shell can hand over and JSON cannot."""
         given = {name: value for name, value in arguments.items() if value is not None}
-        response = await self.send("POST", f"/api/tools/{quote(tool, safe='')}", json={"project": self.project} | given)
+        try:
+            content = orjson.dumps({"project": self.project} | given)
+        except orjson.JSONEncodeError as error:
+            raise invalid("arguments must be UTF-8 text") from error
+        headers = {"Content-Type": "application/json"}
+        response = await self.send("POST", f"/api/tools/{quote(tool, safe='')}", content=content, headers=headers)
         result: dict[str, Any] = orjson.loads(response.content)
         return result
 
@@ -109,16 +125,26 @@ class Place:
     config: Path | None = None
     data_dir: Path | None = None
     as_json: bool = False
+    own_key: bool = False
+    """Whether the data folder is opened by its own key, whatever MEMSVC_API_KEY is."""
 
 
 def reached(place: Place) -> AbstractAsyncContextManager[httpx.AsyncClient]:
     """A client of that memory with the key of MEMSVC_API_KEY or, in a data folder, with its own."""
-    key = os.environ.get(KEY_VARIABLE, "").strip()
+    key = "" if place.own_key else given_key()
     if place.url:
         return client(place.url, key)
     from memsvc.cli.embedded import opened  # noqa: PLC0415 - the whole server, which takes seconds to load
 
     return opened(place.config, place.data_dir, key)
+
+
+def given_key() -> str:
+    """The key of MEMSVC_API_KEY, "" where it is not set; INVALID_ARGUMENT for what can be no key."""
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise invalid(f"{KEY_VARIABLE} is no key", recovery="set it to a key of this memory, in one line")
+    return key
 
 
 def client(url: str, key: str, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
@@ -147,7 +173,13 @@ def placed(
     data_dir: DataDir = None,
 ) -> Place:
     """The place that the options of `memsvc` commands name."""
-    return Place(url, project, config, data_dir, as_json)
+    return Place(server_of(url, data_dir), project, config, data_dir, as_json)
+
+
+def server_of(url: str | None, data_dir: Path | None) -> str | None:
+    """The server that a command is about, if it is about one: a data folder that was named counts more than a URL that
+    only stands in the environment."""
+    return None if data_dir is not None and url == os.environ.get(URL_VARIABLE) else url
 
 
 Command = Callable[..., Awaitable[Said]]
@@ -171,10 +203,7 @@ def as_command(function: Command, place_of: Callable[..., Place] = placed) -> Ca
     def command(**given: Any) -> None:
         where = place_of(**{parameter.name: given.pop(parameter.name) for parameter in places})
         said = asyncio.run(_said(where, partial(function, **given)))
-        if where.as_json:
-            print(orjson.dumps(said.body, option=orjson.OPT_INDENT_2).decode())
-        else:
-            print(*said.lines, sep="\n", end="\n" if said.body is not None else "")
+        show(said, as_json=where.as_json)
 
     parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*own, *places)]
     vars(command)["__signature__"] = inspect.Signature(parameters)

@@ -1,7 +1,6 @@
 """`memsvc doctor`: whether everything that a server needs is there, and what to do about what is not."""
 
 import asyncio
-import os
 import shutil
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,8 +12,7 @@ import orjson
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.embedder import embedder
-from memsvc.bridge import KEY_VARIABLE
-from memsvc.cli.calls import Config, DataDir, Json, Url, client, failure
+from memsvc.cli.calls import Config, DataDir, Json, Url, client, failure, given_key, server_of
 from memsvc.cli.options import settings_of
 from memsvc.core.errors import MemsvcError
 from memsvc.databases import bring_up_to_date, database_urls, is_migrated
@@ -44,7 +42,8 @@ def doctor(url: Url = None, as_json: Json = False, config: Config = None, data_d
     """Check the settings, the database and the models or, with --url, a running server.
 
     Exit code 1 where anything is amiss."""
-    findings = asyncio.run(_gathered(_server(url))) if url else _here(settings_of(config, data_dir=data_dir))
+    server = server_of(url, data_dir)
+    findings = asyncio.run(_gathered(_server(server))) if server else _here(settings_of(config, data_dir=data_dir))
     if as_json:
         print(orjson.dumps([asdict(one) for one in findings], option=orjson.OPT_INDENT_2).decode())
     else:
@@ -144,7 +143,7 @@ async def _models(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _server(url: str) -> AsyncIterator[Finding]:
-    key = os.environ.get(KEY_VARIABLE, "").strip()
+    key = given_key()
     checks: tuple[tuple[str, str, Callable[[httpx.Response], str]], ...] = (
         ("server", "/healthz", lambda response: f"answers in {response.elapsed.total_seconds() * 1000:.0f} ms"),
         ("readiness", "/readyz", lambda response: "ready"),

@@ -24,10 +24,11 @@ Config = Annotated[Path | None, typer.Option("--config", envvar="ELFMEM_CONFIG",
 
 
 def place_of(*, db: Db = None, config: Config = None, as_json: Json = False) -> Place:
-    """The data folder or, where none is named and MEMSVC_URL is set, the server there."""
+    """The data folder, opened by its own key as `serve` does; or, where none is named and MEMSVC_URL is set, the server
+    there."""
     if not db and os.environ.get(URL_VARIABLE):
         return Place(os.environ[URL_VARIABLE], config=config, as_json=as_json)
-    return Place(config=config, data_dir=folder_of(db), as_json=as_json)
+    return Place(config=config, data_dir=folder_of(db), as_json=as_json, own_key=True)
 
 
 def folder_of(db: str | None) -> Path:

@@ -25,7 +25,7 @@ async def opened(config: Path | None, data_dir: Path | None, key: str) -> AsyncI
     the worker that runs next."""
     settings = settings_of(config, data_dir=data_dir)
     alone = settings.model_copy(update={"worker": settings.worker.model_copy(update={"enabled": False})})
-    configure_logging("error")
+    configure_logging("warning")  # among others, that a key was never seen before and opens an empty memory
     async with AsyncExitStack() as stack:
         urls = stack.enter_context(database_urls(alone))
         await bring_up_to_date(urls, alone)

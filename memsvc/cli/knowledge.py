@@ -1,11 +1,13 @@
 """The commands of the knowledge style: `memsvc remember` and its kin, and the same under the name `elfmem`."""
 
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from memsvc.cli.calls import Calls, Said, columns, using_memory
+from memsvc.cli.calls import Calls, Json, Said, columns, show, using_memory
 from memsvc.styles.knowledge.guide import guide as documentation
 
 commands = typer.Typer(help="Knowledge: blocks that fade unless they prove useful.", no_args_is_help=True)
@@ -24,7 +26,8 @@ async def remember(
     """Store knowledge for future retrieval."""
     given = {"content": content, "tags": _words(tags), "category": category, "cue": cue}
     body = await call("elfmem_remember", **given)
-    full = ["Inbox full \N{EM DASH} run 'elfmem dream' to consolidate."] if body.get("should_dream") else []
+    program = "elfmem" if Path(sys.argv[0]).stem == "elfmem" else "memsvc knowledge"
+    full = [f"Inbox full \N{EM DASH} run '{program} dream' to consolidate."] if body["should_dream"] else []
     return Said(body, [body["summary"], *full])
 
 
@@ -63,9 +66,10 @@ async def curate(call: Calls) -> Said:
 
 def guide(
     method: Annotated[str | None, typer.Argument(help="An operation; the overview if not given.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Show documentation for a specific operation, or the full overview; no database is needed."""
-    print(documentation(method))
+    show(Said({"text": documentation(method)}, [documentation(method)]), as_json=as_json)
 
 
 async def edit(

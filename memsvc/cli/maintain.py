@@ -8,7 +8,6 @@ from typing import Annotated, Any, cast
 import orjson
 import typer
 
-from memsvc import app as root
 from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.cli.calls import Config, DataDir
@@ -18,6 +17,7 @@ from memsvc.core.paths import check_identifier, check_project
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Tool
 from memsvc.gateway.metrics import Metrics
+from memsvc.publishing import Models, published
 from memsvc.settings import Settings
 from memsvc.store import keys, projects
 from memsvc.store.database import Database
@@ -88,7 +88,7 @@ class _Upkeep:
         clock, tokens = SystemClock(), O200kCounter()
         self._rebuilding = Rebuilding(database, clock, tokens, settings.settings.mcp.memory)
         self._notebook = NotebookRebuilding(database)
-        tools = root.published(database, settings, clock, tokens, Metrics(), root.Models()).tools
+        tools = published(database, settings, clock, tokens, Metrics(), Models()).tools
         self._maintenance: Tool | None = next((tool for tool in tools if tool.name == MAINTENANCE), None)
 
     async def project(self, scope: Scope, only: str | None, *, check: bool, rebuild: bool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from memsvc import configuration, databases, reference, serve
 from memsvc.cli.calls import Config, DataDir
 from memsvc.cli.options import settings_of
 from memsvc.core.errors import invalid
+from memsvc.publishing import described
 from memsvc.store.revisions import Revisions
 
 
@@ -67,7 +68,7 @@ def docs(checkout: Annotated[Path, typer.Argument(help="The checkout to write to
     for path, text in (
         ("config/memsvc.yaml", configuration.yaml_file()),
         ("docs/configuration.md", configuration.page()),
-        ("docs/tools.md", reference.tools_page(root.described())),
+        ("docs/tools.md", reference.tools_page(described())),
         ("docs/errors.md", reference.errors_page()),
     ):
         (checkout / path).parent.mkdir(exist_ok=True)

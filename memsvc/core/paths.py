@@ -6,6 +6,9 @@ import unicodedata
 from memsvc.core.errors import Code, MemsvcError, invalid
 
 PATH_BYTES_MAX = 512
+KEPT_PATH_BYTES_MAX = 1024
+KEPT_ROOTS = ("/memory", "/whiteboard", "/notebook")
+"""Where the memory itself keeps its files: callers may read there, and write anywhere else."""
 IDENTIFIER_BYTES_MAX = 128
 ROOT = ""
 
@@ -21,18 +24,24 @@ def check_project(project: str) -> str:
     return project
 
 
+def is_kept(path: str) -> bool:
+    """Whether the memory itself keeps what is at a path."""
+    return any(path == root or path.startswith(root + "/") for root in KEPT_ROOTS)
+
+
 def check_path(path: str) -> str:
     """The canonical path, or INVALID_PATH. `""` and `"/"` are the root, returned as `""`.
 
-    A path is at most 512 bytes of `A-Za-z0-9/_.%-`, starts with `/`, does not end with it, and has no empty, `.` or
-    `..` segment.
+    A path is at most 512 bytes (1,024 where the memory itself keeps its files) of `A-Za-z0-9/_.%-`, starts with `/`,
+    does not end with it, and has no empty, `.` or `..` segment.
     """
     if path in ("", "/"):
         return ROOT
     if not _PATH.match(path):
         raise MemsvcError(Code.INVALID_PATH, "path may only hold A-Z a-z 0-9 / _ . % -")
-    if len(path) > PATH_BYTES_MAX:
-        raise MemsvcError(Code.INVALID_PATH, f"path is longer than {PATH_BYTES_MAX} bytes")
+    most = KEPT_PATH_BYTES_MAX if is_kept(path) else PATH_BYTES_MAX
+    if len(path) > most:
+        raise MemsvcError(Code.INVALID_PATH, f"path is longer than {most} bytes")
     if not path.startswith("/") or path.endswith("/"):
         raise MemsvcError(Code.INVALID_PATH, "path must start with / and must not end with /")
     if any(segment in ("", ".", "..") for segment in path[1:].split("/")):

@@ -78,14 +78,9 @@ class Outcome:
     text: str
     error: MemsvcError | None = None
 
-    def told(self, member: str | None) -> str:
-        """The text that a client gets beside the object: all of it as JSON, or that `member` of the body alone, as JSON
-        unless it is a string, and of an error its message alone."""
-        if member is None:
-            return self.text
-        if self.error is not None:
-            return self.error.message
-        value = self.body[member]
+    def member(self, name: str) -> str:
+        """A member of a result as text: itself if it is a string, else as JSON."""
+        value = self.body[name]
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -147,9 +142,9 @@ class Tool:
     `logged` names the string arguments that the call log may keep as they are (identifiers and paths); every other
     string is content and leaves only its length behind. `counter` and `duration_ms` name the metrics of this tool
     beyond those that every tool has. `spans_projects` lets the project be `*`: all that the caller may touch.
-    With `told_as` the text content is that member of the result, or the message of the error, instead of JSON. With
-    `protocol_errors` an error is one of the protocol (JSON-RPC), as clients of an older server of these tools expect,
-    with its details as data. `resource` is the URI under which the answer can be read.
+    With `told_as` the text content is that member of the result instead of JSON, with `bare_errors` the message of an
+    error. With `protocol_errors` an error is one of the protocol (JSON-RPC), as clients of an older
+    server of these tools expect, with its details as data. `resource` is the URI under which the answer can be read.
     """
 
     name: str
@@ -167,8 +162,15 @@ class Tool:
     duration_ms: str | None = None
     spans_projects: bool = False
     told_as: str | None = None
+    bare_errors: bool = False
     protocol_errors: bool = False
     resource: Resource | None = None
+
+    def told(self, outcome: Outcome) -> str:
+        """The text that a client gets of a call of this tool, beside the object."""
+        if outcome.error is not None:
+            return outcome.error.message if self.bare_errors else outcome.text
+        return outcome.text if self.told_as is None else outcome.member(self.told_as)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

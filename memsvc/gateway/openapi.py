@@ -225,9 +225,7 @@ _JOBS: Final[Mapping[str, Mapping[str, Any]]] = {
             "List jobs",
             "jobs",
             _object({"jobs": {"type": "array", "items": _ANY}}, ["jobs"]),
-            _parameter(
-                "state", "query", {"type": "string", "enum": [state.value for state in JobState]}, required=False
-            ),
+            _parameter("state", "query", {"type": "string", "enum": _STATES}, required=False),
             _parameter(
                 "limit",
                 "query",

@@ -133,7 +133,7 @@ class PipeRun:
             except MemsvcError as refused:
                 return timed.ended(refused)
         tool = self._tools.get(step.tool)
-        error, told = outcome.error, outcome.told(tool.told_as if tool is not None else None)
+        error, told = outcome.error, outcome.text if tool is None else tool.told(outcome)
         try:
             self._keep(orjson.dumps(outcome.body), len(orjson.dumps(told)))
         except MemsvcError as too_large:

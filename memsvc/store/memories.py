@@ -45,11 +45,6 @@ def record_of(memory: str, version: int) -> str:
     return f"{memory}{MARK}{version}"
 
 
-def memory_of(record: str) -> str:
-    """The id of the memory that a record is of."""
-    return record.partition(MARK)[0]
-
-
 def version_of(record: str) -> int:
     """Which version of its memory a record is."""
     return int(record.partition(MARK)[2])

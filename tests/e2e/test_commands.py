@@ -67,6 +67,7 @@ def test_files_are_put_listed_read_found_moved_and_removed(memsvc: Command, tmp_
     source.write_bytes("The ferry to Oshima leaves at noon. メモ\n".encode() * 3)
     assert "bytes written" in said(memsvc("files", "put", "/trip/note.md", str(source)))
     assert said(memsvc("files", "cat", "/trip/note.md")).encode() == source.read_bytes()
+    assert said(memsvc("files", "cat", "/trip/note.md", "--json")).encode() == source.read_bytes()
     listed = answer(memsvc("files", "ls", "/", "--depth", "2", "--json"))["entries"]
     assert [entry["path"] for entry in listed] == ["/trip", "/trip/note.md"]
     found = answer(memsvc("files", "search", "ferry to Oshima", "--json"))["chunks"]
@@ -195,6 +196,13 @@ def test_an_address_that_is_none_is_told_in_two_lines(url: str) -> None:
     assert lost.stderr == f"Error: {url} is no URL of a server\nRecovery: such as http://127.0.0.1:8080\n"
 
 
+def test_bytes_that_are_no_text_are_told_in_a_line(memsvc: Command) -> None:
+    refused = memsvc("remember", "caf\udce9")
+    assert (refused.returncode, refused.stderr) == (1, "Error: arguments must be UTF-8 text\n")
+    refused = memsvc("status", key="clé")
+    assert (refused.returncode, refused.stderr.splitlines()[0]) == (1, "Error: MEMSVC_API_KEY is no key")
+
+
 def test_a_key_is_rotated_and_both_open_meanwhile(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with Served(data_dir) as served:
@@ -217,8 +225,16 @@ def run_in(data_dir: Path, *arguments: str) -> str:
 def test_elfmem_keeps_its_knowledge_in_a_folder(tmp_path: Path) -> None:
     folder = str(tmp_path / "agent.db")
     assert said(elfmem("remember", "Tests come first", "--db", folder)).startswith("Stored block")
-    assert "Tests come first" in said(elfmem("recall", "what comes first", ELFMEM_DB=folder))
+    elsewhere = {"MEMSVC_URL": "http://127.0.0.1:9", "MEMSVC_API_KEY": "key-of-a-server"}
+    assert "Tests come first" in said(elfmem("recall", "what comes first", ELFMEM_DB=folder, **elsewhere))
     assert json.loads(said(elfmem("status", "--json", ELFMEM_DB=folder)))["inbox_count"] == 1
+
+
+def test_a_data_folder_that_is_named_counts_more_than_a_server_in_the_environment(tmp_path: Path) -> None:
+    away = {"MEMSVC_URL": "http://127.0.0.1:9"}
+    assert said(run("turns", "ls", "--data-dir", str(tmp_path / "data"), **away)) == ""
+    assert "settings" in run("doctor", "--data-dir", str(tmp_path / "data"), **away).stdout
+    assert "no answer" in run("turns", "ls", "--url", "http://127.0.0.1:9", "--data-dir", str(tmp_path / "data")).stderr
 
 
 def test_elfmem_says_which_database_it_lacks_and_guides_without_one(tmp_path: Path) -> None:
@@ -228,5 +244,6 @@ def test_elfmem_says_which_database_it_lacks_and_guides_without_one(tmp_path: Pa
     (tmp_path / "agent.db").write_bytes(b"SQLite format 3\0")
     assert elfmem("status", "--db", str(tmp_path / "agent.db")).returncode == 1
     assert "learn" in said(elfmem("guide", "learn"))
+    assert answer(elfmem("guide", "learn", "--json")) == {"text": said(elfmem("guide", "learn")).rstrip("\n")}
     told = said(elfmem("--help"))
     assert all(name in told for name in ("remember", "recall", "status", "outcome", "curate", "guide", "serve"))

@@ -106,7 +106,7 @@ async def test_failure_is_text_in_the_one_shape(
 async def test_a_tool_of_plain_text_tells_its_text_or_its_error_and_no_json(
     running: Running, wire: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tools = Catalogue(replace(tool, told_as="text") for tool in catalogue())
+    tools = Catalogue(replace(tool, told_as="text", bare_errors=True) for tool in catalogue())
     monkeypatch.setattr("tests.gateway.conftest.catalogue", lambda: tools)
     async with running() as gateway, gateway.client(wire) as client:
         answer = await client.call_tool("echo", {"text": "two\nlines"})

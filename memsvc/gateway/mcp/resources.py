@@ -90,7 +90,7 @@ class Resources:
         )
         if outcome.error is not None:
             raise resource_error(outcome.error, context.protocol_version)
-        text = outcome.told(one.resource.text)
+        text = outcome.member(one.resource.text)
         contents = TextResourceContents(uri=asked.uri, mime_type=one.resource.mime_type, text=text)
         return ReadResourceResult(contents=[contents])
 

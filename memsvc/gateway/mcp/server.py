@@ -65,14 +65,14 @@ def listed(tool: Tool) -> Listed:
     )
 
 
-def result_of(outcome: Outcome, *, told_as: str | None = None) -> dict[str, Any]:
-    """The tool result of an outcome, in its wire form; `told_as` as the tool has it.
+def result_of(outcome: Outcome, text: str | None = None) -> dict[str, Any]:
+    """The tool result of an outcome, in its wire form, with the text that its tool tells.
 
     A failure carries text alone: the TypeScript SDK holds structured content to the output schema even when the result
     says that it is an error, and would show its user a schema fault in place of ours.
     """
     whole: dict[str, Any] = {
-        "content": [{"type": "text", "text": outcome.told(told_as)}],
+        "content": [{"type": "text", "text": outcome.text if text is None else text}],
         "isError": outcome.error is not None,
         "resultType": "complete",
     }
@@ -140,7 +140,7 @@ class McpServer:
             return result_of(outcome)
         if outcome.error is not None and tool.protocol_errors:
             raise protocol_error(outcome.error)
-        return result_of(outcome, told_as=tool.told_as)
+        return result_of(outcome, tool.told(outcome))
 
 
 class _Sdk(Server[Any]):

@@ -99,5 +99,6 @@ def memory_tools(memories: Memories) -> list[Tool]:
             destructive=True,
             logged=frozenset({"project", "command", "path", "old_path", "new_path"}),
             told_as="text",
+            bare_errors=True,
         )
     ]

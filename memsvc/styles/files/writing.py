@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, Literal, assert_never
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.paths import PATH_BYTES_MAX, ROOT
+from memsvc.core.paths import KEPT_ROOTS, PATH_BYTES_MAX, ROOT, is_kept
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Views
@@ -27,8 +27,6 @@ from memsvc.styles.files.rendered import write_rendered
 Mode = Literal["APPEND", "OVERWRITE", "TRUNCATE"]
 ATTEMPTS_MAX: Final = 20
 """How often a write begins anew because its file was moved or deleted while it waited for it."""
-KEPT_ROOTS = ("/memory", "/whiteboard", "/notebook")
-"""Where the memory itself keeps its files: callers may read there, and write anywhere else."""
 _KEPT_TOLD = ", ".join(KEPT_ROOTS)
 
 
@@ -294,7 +292,7 @@ async def _move(tx: Tx, source: str, destination: str) -> int:
 
 def refuse_kept(path: str) -> None:
     """PERMISSION_DENIED where the memory itself keeps its files."""
-    if any(path == root or path.startswith(root + "/") for root in KEPT_ROOTS):
+    if is_kept(path):
         raise MemsvcError(
             Code.PERMISSION_DENIED, "the memory itself keeps its files here", recovery="write outside of " + _KEPT_TOLD
         )

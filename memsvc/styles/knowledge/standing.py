@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from memsvc.core.scope import Scope
 from memsvc.store import notion_lists
@@ -11,8 +10,6 @@ from memsvc.store.notions import Notion
 from memsvc.styles.knowledge.book import NUMBER, Book
 from memsvc.styles.knowledge.health import Health, health
 from memsvc.styles.knowledge.hours import NO_TOKENS, is_open, now_of
-
-LISTED_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,9 +127,7 @@ class Adding:
 
     async def _extracted(self, llm: Llm, scope: Scope, said: Sequence[Said], deadline: float) -> list[str]:
         """The facts that a model finds in a conversation, as far as they may be memories."""
-        lines = [
-            f"{one.role}: {masked(one.text)}" for one in said if one.role in ("user", "assistant") and one.text.strip()
-        ]
+        lines = [f"{one.role}: {masked(one.text)}" for one in said if one.role in HEARD and one.text.strip()]
         if not lines:
             return []
         async with self._database.begin(scope, read_only=True) as tx:
@@ -163,7 +161,9 @@ class Adding:
         async with self._database.begin(scope, locks=[book_lock(shelf.name)]) as tx:
             present = await _present(tx, shelf, shown, [one.text for one in proposals])
             evidence = evidence_of(user, "model", metadata)
-            decided = deciding.by_proposals(proposals, shown, present, evidence, lambda: new_id(now))
+            decided = deciding.by_proposals(
+                proposals, shown, present, evidence, lambda: new_id(now), most=self._options.facts_max
+            )
             if decided.outdated and not insist:
                 return None
             await self._write(tx, shelf, decided.changes, now, metadata)

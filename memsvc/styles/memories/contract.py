@@ -12,6 +12,7 @@ from memsvc.core.tools import Arguments, Result
 QUERY_CHARS_MAX: Final = 16_384
 TEXT_CHARS_MAX: Final = 1024
 MEMORY_ID_CHARS_MAX: Final = 64
+PROMPT_CHARS_MAX: Final = 20_000
 LIST_LIMIT: Final = 100
 LIST_LIMIT_MAX: Final = 10_000
 SEARCH_LIMIT_MAX: Final = 1000
@@ -137,7 +138,9 @@ class SettingsArguments(Arguments):
 
 
 class PromptArguments(Arguments):
-    prompt: str = Field(max_length=20_000, description="the request; {conversation} stands where the messages go")
+    prompt: str = Field(
+        max_length=PROMPT_CHARS_MAX, description="the request; {conversation} stands where the messages go"
+    )
 
 
 class AddedMemory(BaseModel):

@@ -44,16 +44,21 @@ def by_proposals(
     present: Present,
     evidence: Evidence,
     new_id: Callable[[], str],
+    *,
+    most: int,
 ) -> Decided:
     """What a model's proposals come to. It may touch what it was shown, once each and as it was shown; a proposal for
     any other id does nothing. What is said already is not said again, unless the same answer takes that away: of two
-    memories that become one, one is left."""
+    memories that become one, one is left. `most` may be added."""
     steps: list[tuple[Memory | None, str]] = []
     touched: set[str] = set()
+    added = 0
     outdated = False
     for one in proposals:
         if one.event == "ADD":
-            steps += [(None, one.text)] if fit(one.text) else []
+            if added < most and fit(one.text):
+                steps.append((None, one.text))
+                added += 1
             continue
         seen = target(one, shown)
         if one.event == "NONE" or seen is None or seen.memory in touched:

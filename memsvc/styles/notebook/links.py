@@ -16,7 +16,7 @@ DIRECTORY: Final = "/notebook"
 SUFFIX: Final = ".md"
 
 _LINK: Final = re.compile(rf"\[\[([^\[\]\n]{{1,{IDENTIFIER_BYTES_MAX}}})\]\]")
-_LIST_MARK: Final = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])?\s*\Z")
+_LIST_MARK: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])?\Z")
 _NO_PART: Final = re.compile(r"[\[\]\u2028\u2029]")
 
 
@@ -63,13 +63,18 @@ def without_links(text: str, documents: Collection[str]) -> str:
 
 
 def _without(line: str, documents: Collection[str]) -> str:
-    bare, named = line, line
-    for document, found in reversed(list(_linked(line))):
+    bare, named = [], []
+    at = 0
+    for document, found in _linked(line):
         if document in documents:
             start, end = found.span()
-            bare = bare[:start] + bare[end:]
-            named = named[:start] + found[1] + named[end:]
-    return "" if bare != line and _LIST_MARK.match(bare) else named
+            bare.append(line[at:start])
+            named += [line[at:start], found[1]]
+            at = end
+    if not named:
+        return line
+    rest = line[at:]
+    return "" if _LIST_MARK.match("".join([*bare, rest]).strip()) else "".join([*named, rest])
 
 
 def _linked(text: str) -> Iterator[tuple[str, "re.Match[str]"]]:

@@ -12,7 +12,7 @@ from memsvc.styles.notebook.links import links, without_links
 NAME_BYTES_MAX: Final = 100
 """Room is left for a number behind it."""
 
-_HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*\r?\n?\Z")
+_HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+")
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _NOT_IN_NAMES: Final = re.compile(r"[\[\]\u2028\u2029]|[\x00-\x1f\x7f-\x9f]")
 
@@ -54,9 +54,19 @@ def cut(text: str, name: str, *, bytes_max: int) -> Cut:
 def _headings(lines: list[str]) -> Iterator[tuple[int, tuple[int, str]]]:
     """The level and title of the lines that are headings, by their number."""
     for number, line in _outside_fences(lines):
-        found = _HEADING.match(line)
-        if found and found[2].strip("#"):  # one without a title is nothing to cut at
-            yield number, (len(found[1]), found[2])
+        level, title = _heading(line)
+        if title.strip("#"):  # one without a title is nothing to cut at
+            yield number, (level, title)
+
+
+def _heading(line: str) -> tuple[int, str]:
+    """The level of a heading and its title, without the marks that may close it; 0 for a line that is none."""
+    found = _HEADING.match(line)
+    if found is None:
+        return 0, ""
+    whole = line[found.end() :].removesuffix("\n").removesuffix("\r").rstrip(" \t")
+    title = whole.rstrip("#")
+    return len(found[1]), title.rstrip(" \t") if title.endswith((" ", "\t")) else whole
 
 
 def _outside_fences(lines: list[str]) -> Iterator[tuple[int, str]]:
@@ -83,20 +93,23 @@ def _by_headings(lines: list[str], headings: dict[int, tuple[int, str]], level: 
 
 
 def _by_paragraphs(lines: list[str], name: str, bytes_max: int) -> Iterator[str | Section]:
-    if _HEADING.match(lines[0]):
+    if _heading(lines[0])[0]:
         yield lines[0]
         lines = lines[1:]
     part: list[str] = []
     paragraph: list[str] = []
-    number = 1
+    number, part_bytes, paragraph_bytes = 1, 0, 0
     blank = {at for at, line in _outside_fences(lines) if not line.strip()}
     for at, line in enumerate(lines):
         paragraph.append(line)
+        paragraph_bytes += len(line.encode())
         if at in blank or at == len(lines) - 1:
-            if part and len("".join(part + paragraph).encode()) > bytes_max:
+            if part and part_bytes + paragraph_bytes > bytes_max:
                 yield _numbered(name, number, part)
-                number, part = number + 1, []
-            part, paragraph = part + paragraph, []
+                number, part, part_bytes = number + 1, [], 0
+            part += paragraph
+            part_bytes += paragraph_bytes
+            paragraph, paragraph_bytes = [], 0
     yield _numbered(name, number, part)
 
 
@@ -114,15 +127,18 @@ def name_of(title: str) -> str:
 
 def names(sections: list[Section], taken: Callable[[str], bool]) -> list[str]:
     """A name for each section that no other one and no document has: `taken` tells of the latter."""
-    given: list[str] = []
+    given: dict[str, None] = {}
+    numbers: dict[str, int] = {}
     for section in sections:
         base = name_of(section.title)
-        number, name = 1, base
+        number = numbers.get(base, 1)
+        name = f"{base} {number}" if number > 1 else base
         while name in given or taken(name):
             number += 1
             name = f"{base} {number}"
-        given.append(name)
-    return given
+        given[name] = None
+        numbers[base] = number
+    return list(given)
 
 
 def joined(whole: Cut, given: list[str]) -> tuple[str, dict[str, str]]:

@@ -17,6 +17,8 @@ from memsvc.styles.whiteboard.length import shortened
 PURPOSE: Final = "whiteboard"
 NOTHING_YET: Final = "No existing memory (start fresh)."
 ANSWER_CHARS_MAX: Final = 200_000
+FENCES_MAX: Final = 8
+"""Code fences that are taken off, one around the other; each reads all of the answer."""
 OUTPUT_SHARE: Final = 2
 """How many times the tokens of a board a model may write: what is too long is better cut here than where it stops."""
 WORDS_OF_TOKENS: Final = 2 / 3
@@ -104,7 +106,10 @@ def board_in(answer: str) -> str:
     """The board in what a model answered: without a code fence around it, and without the question, should the model
     have repeated that; "" where it holds none."""
     text = clean(answer)
-    while (fenced := _FENCED.match(text)) is not None:
+    for _ in range(FENCES_MAX):
+        fenced = _FENCED.match(text)
+        if fenced is None:
+            break
         text = fenced["inside"].strip()
     for echo in reversed(list(_LAST_HEADING.finditer(text))):
         before, text = text[: echo.start()], text[echo.end() :].strip()

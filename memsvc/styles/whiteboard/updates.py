@@ -151,7 +151,9 @@ class Updates:
 
 
 def _told(error: MemsvcError) -> MemsvcError:
-    """What callers are told of a failure: whatever it was, the same call may succeed later."""
+    """What callers are told of a failure: that the same call may succeed later, unless there is no room for a board."""
+    if error.code is Code.QUOTA_EXCEEDED:
+        return error
     if error.retryable:
         return MemsvcError(error.code, error.message, recovery=_RECOVERY, retry_after_s=error.retry_after_s)
     return _unavailable(f"the board could not be updated: {error.message}")

@@ -185,7 +185,7 @@ class Conversations:
                 del self._by_key[key]
 
     def limit_kept(self) -> None:
-        """Let go of entries that nobody waits for, where all of them are too much: those of the conversations written to
+        """Let go of entries that nobody waits for, where they are too much: those of the conversations written to
         longest ago first."""
         kept = [(one, chars) for one in self._by_key.values() if (chars := one.kept_chars)]
         over = sum(chars for _, chars in kept) - KEPT_CHARS_MAX

@@ -181,6 +181,14 @@ async def test_a_memory_that_is_deleted_and_added_again_is_there(call: Door, llm
     assert await held(call) == ["Likes tea"]
 
 
+async def test_a_conversation_brings_no_more_memories_than_facts_are_taken_from_it(
+    database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope, llm: ScriptedLlm
+) -> None:
+    call = open_door(database, clock, tokens, meter, scope, memories=MemoriesOptions(facts_max=2), llm=llm)
+    llm.answers += [facts("one", "two"), does(*(("ADD", "new", text) for text in ("one", "two", "three", "four")))]
+    assert events(await tell(call, "x")) == [("ADD", "one"), ("ADD", "two")]
+
+
 async def test_characters_that_no_database_holds_are_left_out_of_what_a_model_says(
     call: Door, llm: ScriptedLlm
 ) -> None:

@@ -1,9 +1,12 @@
 """Documents move with all below them, and are cut up at their headings or between paragraphs."""
 
 from collections.abc import Callable
+from time import process_time
 
 import pytest
 
+from memsvc.styles.notebook.links import without_links
+from memsvc.styles.notebook.splitting import cut, joined, names
 from tests.styles.notebook.conftest import NotebookDoor
 
 pytestmark = pytest.mark.anyio
@@ -176,3 +179,30 @@ async def test_there_may_be_nothing_to_split(notebook: NotebookDoor) -> None:
         answer = await notebook("split_document", apply=apply)
         assert (answer["applied"], answer["parts"], answer["content"]) == (False, [], "# One heading\nshort")
         assert answer["text"].startswith("Nothing to split")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[a]]" * 200_000,
+        f"[[a]]{' ' * 990_000}x",
+        "\n" * 1_000_000,
+        f"# a{' ' * 990_000}b\n# c\n",
+        "# a\n" * 100_000,
+        f"# a{' ' * 1000}b\n" * 900,
+    ],
+    ids=[
+        "links in one line",
+        "blanks behind a link",
+        "blank lines",
+        "blanks in a heading",
+        "one title",
+        "long headings",
+    ],
+)
+async def test_no_document_takes_long_to_be_moved_out_of_or_to_be_cut(text: str) -> None:
+    began_s = process_time()
+    assert "[[a]]" not in without_links(text, {"a"})
+    found = cut(text, "a", bytes_max=16_000)
+    joined(found, names(found.sections, lambda _: False))
+    assert process_time() - began_s < 15

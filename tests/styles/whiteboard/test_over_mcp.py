@@ -1,5 +1,6 @@
 """A client of an older whiteboard server finds what it knew: the SDK's own client, a model behind its own protocol."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -119,7 +120,9 @@ async def test_an_entry_without_a_role_is_refused(service: Service, model: Provi
     async with connected(service) as client:
         answer = await update(client, {"content": "x"})
         assert answer.is_error
-        assert "entries.0.role" in text_of(answer)
+        told = json.loads(text_of(answer))
+        assert (told["code"], told["retryable"]) == ("INVALID_ARGUMENT", False)
+        assert "entries.0.role" in told["message"]
         assert (await client.call_tool("nope", {})).is_error
     assert model.calls == []
 
@@ -131,6 +134,9 @@ async def test_a_failing_model_is_told_and_the_board_stays(service: Service, mod
         model.always = "broken"
         answer = await update(client, entry("two"))
         assert answer.is_error
+        told = json.loads(text_of(answer))
+        assert (told["code"], told["retryable"]) == ("UNAVAILABLE", True)
+        assert "recovery" in told
         assert await resource(client) == "The first board."
         model.always = "fine"
         model.says = "The second board."
@@ -210,3 +216,19 @@ async def test_the_models_of_pydantic_ai_for_tests_write_boards(
     ):
         assert text_of(await update(client, entry("one"), entry("two"))) == "true"
         assert await resource(client) == text
+
+
+async def test_the_file_of_a_board_with_the_longest_ids_is_read_at_the_path_that_is_listed(
+    service: Service, model: Provider
+) -> None:
+    who = {"user_id": "メ" * 42, "conversation_id": "モ" * 42}
+    model.says = "They meet in Nara."
+    async with connected(service) as client:
+        await client.call_tool("context_update", who | {"entries": [entry("We meet in Nara on Friday.")]})
+        listed = (await client.call_tool("whiteboard_list", {})).structured_content
+        assert listed is not None
+        path = listed["boards"][0]["path"]
+        assert len(path) > 700
+        read = (await client.call_tool("file_read", {"project": "default", "path": path})).structured_content
+        assert read is not None
+        assert "Nara" in read["content"]

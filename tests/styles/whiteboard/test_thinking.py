@@ -129,6 +129,7 @@ async def test_secrets_are_not_shown_to_the_model(board: Door, llm: ScriptedLlm)
         ("Current memory:\nNo existing memory (start fresh).", ""),
         ("", ""),
         ("```\n```", ""),
+        ("```\n" * 50_000, ""),
         ("--- \n***", ""),
         ("メモリ", "メモリ"),
         ("a\ud800b\x00c", "abc"),

@@ -1,0 +1,146 @@
+"""What there is: every style that the settings let in, with the models that it takes, as one set of tools and jobs."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import structlog
+
+from memsvc.adapters.clock import SystemClock
+from memsvc.adapters.embedder import embedder
+from memsvc.adapters.llm import ModelOptions, llm
+from memsvc.adapters.rerank import reranker
+from memsvc.adapters.tokens import O200kCounter
+from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
+from memsvc.core.tools import Published
+from memsvc.gateway.find_tool import find_tool
+from memsvc.gateway.pipe import pipe_tool
+from memsvc.settings import Settings
+from memsvc.store import vectors
+from memsvc.store.database import Database
+from memsvc.styles.embedding import Embedding
+from memsvc.styles.files import tools as file_tools
+from memsvc.styles.knowledge import tools as knowledge_tools
+from memsvc.styles.memories import tools as memories_tools
+from memsvc.styles.notebook import tools as notebook_tools
+from memsvc.styles.turns import tools as turn_tools
+from memsvc.styles.turns.views import TurnViews
+from memsvc.styles.whiteboard import tools as whiteboard_tools
+from memsvc.styles.whiteboard.boards import OWNER as WHITEBOARD
+
+log = structlog.get_logger("memsvc.publishing")
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The models that the settings name, as the styles take them; memsvc works without any."""
+
+    embedding: Embedding | None = None
+    reranker: Reranker | None = None
+    llm: Llm | None = None
+    turn_llm: Llm | None = None
+    memories_llm: Llm | None = None
+
+
+def published(
+    database: Database, settings: Settings, clock: Clock, tokens: TokenCounter, meter: Meter, models: Models
+) -> Published:
+    """Every tool of every style that the settings let in, those of the gateway itself, and every job. The jobs of files
+    are always there: other styles keep files too."""
+    options, on = settings.settings.mcp, settings.settings.mcp.tools
+    embedding, general = models.embedding, models.llm
+    styles = {
+        "files": file_tools.published(
+            database,
+            clock,
+            meter,
+            settings.files,
+            [TurnViews(database, clock, options.memory)],
+            embedding=embedding,
+            reranker=models.reranker,
+            llm=general,
+            versions_owned={WHITEBOARD: settings.whiteboard.history_kept},
+        )
+    }
+    if not on.file_io.enabled:
+        styles["files"] = Published([], styles["files"].jobs)
+    if on.whiteboard.enabled:
+        styles["whiteboard"] = whiteboard_tools.published(
+            database, clock, tokens, meter, settings.whiteboard, llm=general, embedding=embedding
+        )
+    if on.notebook.enabled:
+        styles["notebook"] = notebook_tools.published(database, clock, meter, settings.notebook, embedding=embedding)
+    if on.memory.enabled:
+        styles["turns"] = turn_tools.published(
+            database,
+            clock,
+            tokens,
+            meter,
+            options.memory,
+            embedding=embedding,
+            llm=models.turn_llm,
+            passages={source: style.passages for source, style in styles.items() if style.passages is not None},
+        )
+    if on.knowledge.enabled:
+        styles["knowledge"] = knowledge_tools.published(
+            database, clock, tokens, meter, settings.knowledge, embedding=embedding, llm=general
+        )
+    if on.memories.enabled:
+        styles["memories"] = memories_tools.published(
+            database, clock, meter, settings.memories, embedding=embedding, llm=models.memories_llm
+        )
+    return _together(styles, settings, clock, embedding)
+
+
+def _together(styles: dict[str, Published], settings: Settings, clock: Clock, embedding: Embedding | None) -> Published:
+    """The styles as one, with the tools of the gateway, which work with all others, and the jobs of the embedder."""
+    on = settings.settings.mcp.tools
+    tools = [tool for style in styles.values() for tool in style.tools]
+    if on.mcp_pipe.enabled:
+        tools.append(pipe_tool(on.mcp_pipe, settings.limits, clock))
+    if on.find_tool.enabled:
+        tools.append(find_tool(embedding))
+    return Published(
+        tools,
+        [job for style in styles.values() for job in style.jobs] + (list(embedding.jobs) if embedding else []),
+        styles["files"].content,
+        prompts=tuple(prompt for style in styles.values() for prompt in style.prompts),
+        happenings=next((style.happenings for style in styles.values() if style.happenings is not None), None),
+    )
+
+
+@asynccontextmanager
+async def opened_models(settings: Settings, database: Database, clock: Clock, meter: Meter) -> AsyncIterator[Models]:
+    """The models that the settings name; their connections are closed at the end."""
+    async with (
+        embedder(settings.embeddings) as embeds,
+        reranker(settings.rerank) as reranks,
+        llm(settings.model, meter) as model,
+        _own_llm(settings.turn_model, settings.turn_model_section, settings, meter, model) as turn_model,
+        _own_llm(settings.memories_model, "model", settings, meter, model) as memories_model,
+    ):
+        embedding = Embedding(database, embeds, clock, meter) if embeds else None
+        if embedding is not None and not await vectors.ready(database):
+            log.warning("this database keeps no vectors: it has no pgvector 0.7, or was not migrated since it has")
+            embedding = None
+        yield Models(embedding, reranks, model, turn_model, memories_model)
+
+
+@asynccontextmanager
+async def _own_llm(
+    options: ModelOptions, section: str, settings: Settings, meter: Meter, general: Llm | None
+) -> AsyncIterator[Llm | None]:
+    """The model of one style, which is the general one where it is asked in no other way."""
+    if options == settings.model:
+        yield general
+        return
+    async with llm(options, meter, section) as own:
+        yield own
+
+
+def described() -> Published:
+    """What the documentation tells of, what an option brings too: no tool can be called, as there is no database."""
+    nothing = cast(Any, None)
+    everything = Settings.model_validate({"settings": {"mcp": {"memory": {"shadow": {"enabled": True}}}}})
+    return published(nothing, everything, SystemClock(), O200kCounter(), nothing, Models())
