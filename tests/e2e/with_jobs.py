@@ -8,7 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from memsvc import app, cli
+from memsvc import app
+from memsvc.cli import main as cli
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job, Published
 
