@@ -72,11 +72,11 @@ async def search(tx: Tx, where: Where, asked: Sequence[str], *, best: int) -> di
 # without statistics the planner would rather read all files of the project for each piece.
 _LIVE = """
     SELECT f.path, f.size_bytes, f.stream, f.updated_at, e.start, e.size_bytes AS length_bytes, e.text
-    FROM (SELECT project, ref, stream, start, size_bytes, text, length FROM entries
+    FROM (SELECT project, ref::uuid AS incarnation, stream, start, size_bytes, text, length FROM entries
           WHERE tenant = $1 AND project = {place}.project AND book = $2 AND entry = {place}.entry OFFSET 0) AS e
     CROSS JOIN LATERAL (
         SELECT path, size_bytes, stream, updated_at, deleted_at, is_text FROM files
-        WHERE tenant = $1 AND project = e.project AND incarnation = e.ref::uuid OFFSET 0) AS f
+        WHERE tenant = $1 AND project = e.project AND incarnation = e.incarnation OFFSET 0) AS f
     WHERE e.length >= 0 AND f.deleted_at IS NULL AND f.is_text AND f.stream = e.stream
         AND ($4 = '' OR f.path = $4 OR (f.path >= $5 AND f.path < $6))
 """

@@ -7,6 +7,8 @@ from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter, ScriptedLlm
+from tests.servers import DatabaseUrls
+from tests.store.vectors import make_ready
 from tests.styles.knowledge.blocks import PATIENT
 
 
@@ -39,7 +41,8 @@ def embedder() -> FakeEmbedder:
 
 
 @pytest.fixture
-def embedded(
+async def embedded(
+    database_urls: DatabaseUrls,
     database: Database,
     clock: FakeClock,
     tokens: O200kCounter,
@@ -48,4 +51,5 @@ def embedded(
     embedder: FakeEmbedder,
 ) -> Door:
     """The same with an embedder."""
+    await make_ready(database_urls)
     return open_door(database, clock, tokens, meter, scope, knowledge=PATIENT, embedder=embedder)

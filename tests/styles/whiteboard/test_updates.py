@@ -87,6 +87,12 @@ async def test_conversations_do_not_wait_for_each_other(board: Door, llm: Script
     await slow
 
 
+LOCKS_HERE = """
+    SELECT count(*) FROM pg_locks AS held JOIN pg_database AS here ON here.oid = held.database
+    WHERE held.locktype = 'advisory' AND here.datname = current_database()
+"""
+
+
 async def test_no_transaction_is_open_while_the_model_thinks(
     board: Door, llm: ScriptedLlm, database: Database, admin: asyncpg.Connection
 ) -> None:
@@ -95,7 +101,7 @@ async def test_no_transaction_is_open_while_the_model_thinks(
     async def look() -> None:
         opened, idle = database.usage()
         seen.append(opened - idle)
-        seen.append(await admin.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"))
+        seen.append(await admin.fetchval(LOCKS_HERE))
 
     llm.meanwhile = look
     llm.always = "a board"
