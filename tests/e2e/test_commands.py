@@ -112,6 +112,35 @@ def test_an_identity_is_recalled_whole_unless_somebody_says_how_much_of_it(memsv
     assert len(answer(memsvc("recall", "", "--frame", "self", "--top-k", "2", "--json", **key))["blocks"]) == 2
 
 
+def test_blocks_are_edited_consolidated_connected_and_disconnected(memsvc: Command) -> None:
+    texts = ("The kiln is fired on Mondays", "Glazes are mixed in the cellar")
+    one, other = (answer(memsvc("remember", text, "--json"))["block_id"] for text in texts)
+    said(memsvc("knowledge", "edit", one, "The kiln is fired on Tuesdays"))
+    assert "Tuesdays" in said(memsvc("knowledge", "inbox"))
+    assert said(memsvc("knowledge", "dream")).startswith("Consolidated")
+    assert "cellar" in said(memsvc("knowledge", "ls"))
+    assert answer(memsvc("knowledge", "connect", one, other, "--json"))["action"] == "created"
+    assert answer(memsvc("knowledge", "disconnect", one, other, "--json"))["action"] == "removed"
+
+
+def test_what_was_is_listed_and_brought_back(memsvc: Command, tmp_path: Path) -> None:
+    source = tmp_path / "plan.md"
+    for text in ("# First\n\n## North\n\nCold.\n\n## South\n\nWarm.\n", "# Second\n"):
+        source.write_text(text)
+        said(memsvc("files", "put", "/past/plan.md", str(source)))
+        said(memsvc("notebook", "write", "root", str(source), "--project", "past"))
+    assert len(said(memsvc("files", "versions", "/past/plan.md")).splitlines()) == 1
+    history = answer(memsvc("notebook", "history", "--project", "past", "--json"))["versions"]
+    said(memsvc("notebook", "restore", "root", history[0]["version"], "--project", "past"))
+    assert said(memsvc("notebook", "read", "--project", "past")).startswith("# First")
+    assert "north" in said(memsvc("notebook", "split", "root", "--project", "past")).lower()
+    for decision in ("We decided to meet in Nara.", "We decided to meet in Kobe instead."):
+        said(memsvc("whiteboard", "update", "bo", "trip", decision))
+    versions = answer(memsvc("whiteboard", "history", "bo", "trip", "--json"))["versions"]
+    assert said(memsvc("whiteboard", "restore", "bo", "trip", versions[-1]["version"])) == "restored\n"
+    assert "Nara" in said(memsvc("whiteboard", "show", "bo", "trip"))
+
+
 def test_a_wrong_signal_is_told_with_its_code_of_exit(memsvc: Command) -> None:
     refused = memsvc("outcome", "0123456789abcdef", "1.5")
     assert refused.returncode == 1
