@@ -13,6 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import mean
 from time import perf_counter
+from typing import Any
 
 from mcp import Client
 
@@ -64,11 +65,11 @@ class Scores:
                 self.sessions[cut, category].append(len(wanted & files) / len(wanted))
 
 
-def _holds(chunk: dict[str, object], place: tuple[str, int, int]) -> bool:
+def _holds(chunk: dict[str, Any], place: tuple[str, int, int]) -> bool:
     """Whether a passage holds the middle of a message: one that is cut in two counts where most of it is."""
     path, start, end = place
     middle = (start + end) // 2
-    return chunk["file_path"] == path and chunk["file_seek_start_bytes"] <= middle < chunk["file_seek_end_bytes"]  # type: ignore[operator]
+    return chunk["file_path"] == path and chunk["file_seek_start_bytes"] <= middle < chunk["file_seek_end_bytes"]
 
 
 def report(scores: Scores, arguments: argparse.Namespace, seconds: float) -> None:

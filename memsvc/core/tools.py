@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -16,6 +16,8 @@ from memsvc.core.ports import Passages
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 
 DEFAULT_PROJECT = "default"
+Version = Annotated[str, Field(pattern=r"^[0-9a-f]{32}:[1-9][0-9]{0,18}$", max_length=64)]
+"""The token of one state of a file, as an argument."""
 PLUGINS = ("auto", "rag")
 
 

@@ -116,7 +116,7 @@ async def test_the_event_loop_stays_free_and_a_question_does_not_wait_for_docume
             gate.wait(5)
         return run(texts)
 
-    model._run = held  # type: ignore[method-assign]
+    model._run = held
     documents = asyncio.create_task(model.embed(["walrus"]))
     assert len(await model.embed_question("train")) == 3
     assert not documents.done()
@@ -128,7 +128,7 @@ async def test_the_event_loop_stays_free_and_a_question_does_not_wait_for_docume
 async def test_a_model_that_is_too_slow_for_a_question_is_unavailable(tmp_path: Path) -> None:
     model = await LocalEmbedder.load(options(write(tmp_path), question_timeout_ms=20))
     gate = threading.Event()
-    model._run = lambda _: gate.wait(5)  # type: ignore[method-assign,assignment,return-value]
+    model._run = lambda _: gate.wait(5)
     with pytest.raises(MemsvcError) as refused:
         await model.embed_question("train")
     gate.set()

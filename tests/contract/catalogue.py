@@ -16,10 +16,7 @@ class _Words:
 
 
 # Nothing of a tool but its function touches the database that it was built with.
-TOOLS: dict[str, Tool] = {
-    tool.name: tool
-    for tool in catalogue(None, FakeClock(), _Words(), RecordingMeter()).tools  # type: ignore[arg-type]
-}
+TOOLS: dict[str, Tool] = {tool.name: tool for tool in catalogue(None, FakeClock(), _Words(), RecordingMeter()).tools}
 
 MARK = "zanzibar"
 """A word of the examples, by which whatever comes from them is known again."""

@@ -74,7 +74,7 @@ async def test_what_a_call_holds_is_told_nowhere(
     tool: str,
 ) -> None:
     metrics = Metrics()
-    door = open_door(database, clock, tokens, metrics, scope)  # type: ignore[arg-type]
+    door = open_door(database, clock, tokens, metrics, scope)
     metrics.know_tools(door.dispatch.catalogue)
     codes = set()
     for name in ("memory_after_turn", "file_write"):

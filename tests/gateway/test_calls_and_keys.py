@@ -64,7 +64,7 @@ async def test_the_last_use_never_moves_back(database: Database, clock: FakeCloc
 
 
 def authenticator(database: Database, clock: FakeClock, mode: str = "listed", cache_s: float = 0) -> Authenticator:
-    return Authenticator(database, AuthOptions(cache_s=cache_s), mode, clock)  # type: ignore[arg-type]
+    return Authenticator(database, AuthOptions(cache_s=cache_s), mode, clock)
 
 
 async def test_a_listed_key_becomes_its_caller(database: Database, clock: FakeClock) -> None:

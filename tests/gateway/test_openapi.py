@@ -94,7 +94,7 @@ def test_it_tells_of_every_tool_every_noun_of_files_and_every_operation_of_memor
     for one in OPERATIONS:
         assert one.method.lower() in paths[one.path], one
     nouns = {path.split("/")[4] for path in paths if path.startswith("/api/files/")}
-    routes = FileRoutes(None, None)  # type: ignore[arg-type]
+    routes = FileRoutes(None, None)
     assert nouns == {noun for noun in routes._handlers if noun}
 
 

@@ -40,7 +40,7 @@ async def test_a_change_is_told_when_it_is_committed_and_to_nobody_else(
 ) -> None:
     changes, told = Changes(database_urls.app), list[str]()
     for name, whose, uri in (("mine", scope, "m://a"), ("theirs", other_scope, "m://a"), ("else", scope, "m://b")):
-        changes.watch(change_key(whose, uri), lambda name=name: told.append(name))  # type: ignore[misc]
+        changes.watch(change_key(whose, uri), lambda name=name: told.append(name))
     end = changes.watch(change_key(scope, "m://a"), lambda: told.append("gone"))
     async with changes.running():
         await until(lambda: changes.listening)
@@ -68,7 +68,7 @@ async def test_the_connection_is_closed_at_the_end_and_opened_again_when_it_is_l
         changes.watch("k" * 64, lambda: told.append(1))
         for times in (1, 2):
             assert await admin.fetchval(MINE.format("count(pg_terminate_backend(pid))")) == 1
-            await until(lambda times=times: len(told) == times)  # type: ignore[misc]
+            await until(lambda times=times: len(told) == times)
             assert changes.listening
     assert not changes.listening
     assert await admin.fetchval(MINE.format("count(*)")) == 0

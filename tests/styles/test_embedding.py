@@ -249,6 +249,6 @@ async def test_after_a_failure_nobody_waits_for_a_while(
 
 
 async def test_a_fault_of_ours_is_not_hidden(embedding: Embedding, embedder: FakeEmbedder) -> None:
-    embedder.failing = ZeroDivisionError()  # type: ignore[assignment]
+    embedder.failing = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
         await embedding.question("one")

@@ -10,7 +10,6 @@ from memsvc.core.tools import Arguments
 FilePath = Annotated[
     str, AfterValidator(check_path), Field(description="absolute path such as /notes/todo.md; empty for the root")
 ]
-Version = Annotated[str, Field(pattern=r"^[0-9a-f]{32}:[1-9][0-9]{0,18}$", max_length=64)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
 INTEGER_MAX: Final = 2**53
 LOGGED: Final = frozenset(

@@ -6,9 +6,9 @@ from typing import Final
 from pydantic import Field
 
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Result, Tool
+from memsvc.core.tools import Result, Tool, Version
 from memsvc.styles.files.content import Encoding
-from memsvc.styles.files.contract import LOGGED, FileArguments, FilePath, Version
+from memsvc.styles.files.contract import LOGGED, FileArguments, FilePath
 from memsvc.styles.files.history import LIMIT_DEFAULT, LIMIT_MAX, History
 from memsvc.styles.files.preconditions import Precondition
 

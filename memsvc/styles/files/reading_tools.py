@@ -6,9 +6,9 @@ from pydantic import Field
 
 from memsvc.core.paths import name_of
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import EntryType, Result, Tool
+from memsvc.core.tools import EntryType, Result, Tool, Version
 from memsvc.styles.files.content import Encoding
-from memsvc.styles.files.contract import INTEGER_MAX, LOGGED, FileArguments, FilePath, Version
+from memsvc.styles.files.contract import INTEGER_MAX, LOGGED, FileArguments, FilePath
 from memsvc.styles.files.files import Files
 from memsvc.styles.files.listing import Entry
 

@@ -6,9 +6,9 @@ from pydantic import Field, field_validator
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Result, Tool
+from memsvc.core.tools import Result, Tool, Version
 from memsvc.styles.files.content import decode
-from memsvc.styles.files.contract import INTEGER_MAX, LOGGED, FileArguments, FilePath, Sha256, Version
+from memsvc.styles.files.contract import INTEGER_MAX, LOGGED, FileArguments, FilePath, Sha256
 from memsvc.styles.files.preconditions import Precondition
 from memsvc.styles.files.writing import Mode, Writing
 

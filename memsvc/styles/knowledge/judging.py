@@ -14,6 +14,7 @@ from memsvc.core.likeness import CONTRADICTION_SCORE, contradict, overlap
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import masked
+from memsvc.core.untrusted import escaped
 from memsvc.store import allowances
 from memsvc.store.database import Database
 from memsvc.store.notions import Notion
@@ -31,7 +32,6 @@ IDENTITY_CHARS_MAX: Final = 6000
 OTHERS_MAX: Final = 10
 """Blocks that the model is shown beside the new one: the likest."""
 OTHER_CHARS_MAX: Final = 1000
-_ESCAPES: Final = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
 
 
 class Contradiction(BaseModel):
@@ -160,7 +160,4 @@ def shown(block: Notion, identity: Sequence[Notion], others: Sequence[Notion]) -
             for number, other in enumerate(others[:OTHERS_MAX], 1)
         ],
     }
-    text = orjson.dumps(body).decode()
-    for plain, instead in _ESCAPES:
-        text = text.replace(plain, instead)
-    return text
+    return escaped(orjson.dumps(body).decode())

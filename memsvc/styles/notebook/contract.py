@@ -1,16 +1,15 @@
 """What the tools of the notebook take and answer."""
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Final
 
 from pydantic import Field
 
-from memsvc.core.tools import Arguments, Result
+from memsvc.core.tools import Arguments, Result, Version
 from memsvc.styles.notebook.links import ROOT
 from memsvc.styles.notebook.reading import HISTORY_LIMIT, HISTORY_LIMIT_MAX
 
 LOGGED: Final = frozenset({"project", "id", "parent", "version", "expected_version", "cursor"})
-Version = Annotated[str, Field(pattern=r"^[0-9a-f]{32}:[1-9][0-9]{0,18}$", max_length=64)]
 
 
 class DocumentArguments(Arguments):

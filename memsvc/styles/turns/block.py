@@ -6,6 +6,7 @@ from typing import Any, Final
 import orjson
 
 from memsvc.core.items import Item, text_parts
+from memsvc.core.untrusted import escaped
 from memsvc.styles.turns.recall.recalled import Kind
 
 POLICY = (
@@ -15,7 +16,6 @@ POLICY = (
 _ALWAYS: Final[tuple[Kind, ...]] = ("fact", "insight", "turn")
 _OPEN = "<memory_reference>\n"
 _CLOSE = "\n</memory_reference>"
-_ESCAPES = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
 
 
 def build(shown: Mapping[Kind, Sequence[dict[str, Any]]], *, summary: dict[str, Any] | None = None) -> list[Item]:
@@ -27,9 +27,7 @@ def build(shown: Mapping[Kind, Sequence[dict[str, Any]]], *, summary: dict[str, 
     held |= {f"{kind}s": list(shown.get(kind, ())) for kind in _ALWAYS}
     if chunks := shown.get("chunk"):
         held["chunks"] = list(chunks)
-    body = orjson.dumps(held | ({"summary": summary} if summary else {})).decode()
-    for plain, escaped in _ESCAPES:
-        body = body.replace(plain, escaped)
+    body = escaped(orjson.dumps(held | ({"summary": summary} if summary else {})).decode())
     return [policy_message(), _message("user", _OPEN + body + _CLOSE)]
 
 

@@ -1,14 +1,14 @@
 """What the whiteboard tools take and answer."""
 
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from memsvc.core.errors import invalid
 from memsvc.core.moments import moment_of
 from memsvc.core.paths import PATH_BYTES_MAX, check_identifier
-from memsvc.core.tools import Arguments, Result
+from memsvc.core.tools import Arguments, Result, Version
 from memsvc.styles.whiteboard.boards import BoardId
 
 ROLE_CHARS_MAX: Final = 64
@@ -18,8 +18,6 @@ HISTORY_LIMIT_MAX: Final = 100
 LIST_LIMIT: Final = 100
 LIST_LIMIT_MAX: Final = 1000
 CURSOR_CHARS_MAX: Final = 2 * PATH_BYTES_MAX
-
-Version = Annotated[str, Field(pattern=r"^[0-9a-f]{32}:[1-9][0-9]{0,18}$", max_length=64)]
 
 
 class WhiteboardArguments(Arguments):

@@ -258,7 +258,7 @@ async def _all_at_once(count: int, act: Callable[[int], object]) -> list[str | N
     async def one(number: int) -> str | None:
         await ready.wait()
         try:
-            await act(number)  # type: ignore[misc]
+            await act(number)
         except Refused as refused:
             return refused.code.value
         return None

@@ -34,20 +34,20 @@ async def test_results_are_json_and_structured_errors_have_one_shape_and_the_gui
 ) -> None:
     async with connected(database_urls, admin, wire) as client:
         kept = await client.call_tool("elfmem_remember", {"content": "Ada likes tea."})
-        assert orjson.loads(kept.content[0].text) == kept.structured_content  # type: ignore[union-attr]
+        assert orjson.loads(kept.content[0].text) == kept.structured_content
         found = await client.call_tool("elfmem_recall", {"query": "tea"})
         assert found.structured_content is not None
         assert found.structured_content["text"] == "## Relevant Knowledge\n[1] Ada likes tea."
         refused = await client.call_tool("elfmem_recall", {"query": "tea", "frame": "bad"})
         assert refused.is_error
-        assert orjson.loads(refused.content[0].text) == {  # type: ignore[union-attr]
+        assert orjson.loads(refused.content[0].text) == {
             "code": "INVALID_ARGUMENT",
             "message": "Unknown frame: 'bad'. Available: ['self', 'attention', 'task', 'simulate']",
             "retryable": False,
             "recovery": "Valid frames: 'self', 'attention', 'task', 'simulate'.",
         }
         guide = await client.call_tool("elfmem_guide", {"method": "learn"})
-        assert guide.content[0].text.startswith("elfmem.learn()\n")  # type: ignore[union-attr]
+        assert guide.content[0].text.startswith("elfmem.learn()\n")
 
 
 async def test_knowledge_can_be_switched_off(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:

@@ -124,7 +124,7 @@ async def test_an_edge_is_reinforced_only_when_both_ends_are_shown(call: Door, a
     await call("elfmem_connect", source=one, target=other)
 
     async def times() -> int:
-        return int(await admin.fetchval("SELECT reinforcements FROM edges"))  # type: ignore[attr-defined]
+        return int(await admin.fetchval("SELECT reinforcements FROM edges"))
 
     await recall(call, "giraffe", top_k=1)
     assert await times() == 0

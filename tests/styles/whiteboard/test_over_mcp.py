@@ -100,11 +100,11 @@ async def test_a_conversation_from_its_first_message_to_its_deletion(
         assert await resource(client) == "Alice asked about the weather, and plans a walk."
         assert await resource(client, "memory://alice/1234") == ""
         prompt = await client.get_prompt("memory:whiteboard", dict(WHO))
-        assert "plans a walk." in prompt.messages[0].content.text  # type: ignore[union-attr]
+        assert "plans a walk." in prompt.messages[0].content.text
         deleted = [(await client.call_tool("whiteboard_delete", WHO)).structured_content for _ in range(2)]
         assert deleted == [{"deleted": True}, {"deleted": False}]
         assert await resource(client) == ""
-        assert (await client.call_tool("whiteboard_get", WHO)).structured_content["exists"] is False  # type: ignore[index]
+        assert (await client.call_tool("whiteboard_get", WHO)).structured_content["exists"] is False
 
 
 async def test_the_prompt_shows_boards_of_every_project(service: Service, model: Provider) -> None:
@@ -161,7 +161,7 @@ async def test_nothing_of_an_entry_is_in_any_table_or_log(
 ) -> None:
     async with connected(service) as client:
         for always in ("fine", "broken", "nothing", "fine"):
-            model.always = always  # type: ignore[assignment]
+            model.always = always
             sent = entry(f"{CANARY} was here", f"{CANARY}-r", type=f"{CANARY}-t")
             answer = await update(client, sent, entry("and more"))
             assert CANARY not in text_of(answer)
@@ -191,7 +191,7 @@ async def test_the_service_is_healthy(service: Service) -> None:
 
 def summarises(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     """A model of pydantic-ai that counts the new events it was given."""
-    prompt = str(messages[-1].parts[-1].content)  # type: ignore[union-attr]
+    prompt = str(messages[-1].parts[-1].content)
     assert info.instructions is not None
     assert "memory manager" in info.instructions
     events = prompt.partition("New events:\n")[2].count("\n- ") + 1

@@ -13,12 +13,12 @@ from memsvc.core.ports import Clock, Llm
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import masked
 from memsvc.core.tools import Job
+from memsvc.core.untrusted import escaped
 from memsvc.store import jobs
 from memsvc.store.database import Database
 from memsvc.store.locks import session_lock
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.models.allowance import Allowance, SpentError
-from memsvc.styles.turns.models.shown import escaped
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import policy_of
 from memsvc.styles.turns.upkeep.compaction import Standing, replace_summary, standing_summary, summary_tok_max

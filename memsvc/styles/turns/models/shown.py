@@ -3,16 +3,15 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from memsvc.core.analysis import terms
 from memsvc.core.facts import Fact
 from memsvc.core.secrets import masked
+from memsvc.core.untrusted import escaped
 from memsvc.styles.turns.layout import timestamp
-
-_ESCAPES: Final = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +49,6 @@ class Shown:
             "messages": [{"id": f"m{at}"} | _message(one) for at, one in enumerate(self.messages, 1)],
         }
         return escaped(orjson.dumps(body).decode())
-
-
-def escaped(json: str) -> str:
-    """The same JSON without the characters that markup begins and ends with."""
-    for plain, instead in _ESCAPES:
-        json = json.replace(plain, instead)
-    return json
 
 
 def most_related(facts: Sequence[Fact], messages: Iterable[Message], *, most: int) -> list[Fact]:
