@@ -23,7 +23,8 @@ from memsvc.gateway import openapi, rest, server
 from memsvc.gateway import tools as tool_routes
 from memsvc.gateway.audit import CallLog
 from memsvc.gateway.auth import Authenticator, effective_mode
-from memsvc.gateway.dispatch import Catalogue, Dispatch
+from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.happenings import HappeningsEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.metrics import Metrics
@@ -117,6 +118,7 @@ async def opened(settings: Settings, app_url: str, draining: rest.Draining) -> A
             authenticator=parts.authenticator,
             limits=settings.limits,
             sse=settings.sse,
+            administration=settings.settings.mcp.tools.admin.over_mcp,
             host=settings.host,
             instructions=instructions(),
             version=version(),

@@ -9,7 +9,8 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from memsvc.settings import PREFIX, SHORT_FORMS, Settings, keys, section_of
+from memsvc.loading import PREFIX, SHORT_FORMS, keys, section_of
+from memsvc.settings import Settings
 
 _YAML_HEAD: Final = """\
 # Every setting of memsvc at its default. Keep what you change and delete the rest; an empty value means the default.

@@ -12,6 +12,7 @@ from memsvc.adapters.embedder import embedder
 from memsvc.adapters.llm import ModelOptions, llm
 from memsvc.adapters.rerank import reranker
 from memsvc.adapters.tokens import O200kCounter
+from memsvc.administration import tools as administration
 from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
 from memsvc.core.tools import Published
 from memsvc.gateway.find_tool import find_tool
@@ -90,6 +91,8 @@ def published(
         styles["memories"] = memories_tools.published(
             database, clock, meter, settings.memories, embedding=embedding, llm=models.memories_llm
         )
+    if on.admin.enabled:
+        styles["administration"] = administration.published(database, clock)
     return _together(styles, settings, clock, embedding)
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from memsvc.core.tools import Published
+from memsvc.loading import load
 from memsvc.publishing import published
 from memsvc.resources import default_config
 from memsvc.serve_stdio import Face, run
-from memsvc.settings import load
 from memsvc.styles.knowledge.guide import guide
 
 SERVER_NAME: Final = "elfmem"

@@ -15,10 +15,11 @@ from memsvc.core.errors import Code, MemsvcError, SettingsError
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import DEFAULT_PROJECT, Composed, Published, Result, Tool
+from memsvc.loading import load
 from memsvc.publishing import Models, published
 from memsvc.resources import default_config
 from memsvc.serve_stdio import Face, run
-from memsvc.settings import Settings, load
+from memsvc.settings import Settings
 from memsvc.store import files, kept_files, outlines
 from memsvc.store.database import Database
 from memsvc.styles.notebook import tools as notebook_tools

@@ -94,6 +94,7 @@ async def opened(
             prompts=parts.published.prompts,
             subscriptions=subscriptions,
             name=face.name,
+            administration=settings.settings.mcp.tools.admin.over_mcp,
         )
         parts.metrics.know_tools(parts.dispatch.catalogue)
         beside = [part.running for part in (parts.changes, parts.worker) if part is not None]

@@ -8,26 +8,18 @@ from memsvc.core.ports import Embedder, Llm, Reranker
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import Job, Published
 from memsvc.gateway.audit import AuditOptions, CallLog
-from memsvc.gateway.dispatch import Catalogue, Dispatch
-from memsvc.gateway.find_tool import find_tool
-from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.pipe import pipe_tool
+from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.pipe_run import PipeOptions
+from memsvc.publishing import Models, published
+from memsvc.settings import Settings, ToolSettings
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
-from memsvc.styles.files import tools as file_tools
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.knowledge import tools as knowledge_tools
 from memsvc.styles.knowledge.options import KnowledgeOptions
-from memsvc.styles.memories import tools as memories_tools
 from memsvc.styles.memories.options import MemoriesOptions
-from memsvc.styles.notebook import tools as notebook_tools
 from memsvc.styles.notebook.options import NotebookOptions
-from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.options import ShadowOptions, TurnOptions
-from memsvc.styles.turns.views import TurnViews
-from memsvc.styles.whiteboard import tools as whiteboard_tools
-from memsvc.styles.whiteboard.boards import OWNER as WHITEBOARD
 from memsvc.styles.whiteboard.options import WhiteboardOptions
 from tests.fakes import FakeClock, RecordingMeter
 
@@ -108,38 +100,22 @@ def catalogue(
     whiteboard: WhiteboardOptions | None = None,
 ) -> Published:
     """All tools of the service, and all its jobs."""
-    turns = turns or TurnOptions(shadow=ShadowOptions(enabled=True))
-    views = TurnViews(database, clock, turns)
+    whole = Settings()
+    kept = {
+        "files": files,
+        "notebook": notebook,
+        "knowledge": knowledge,
+        "memories": memories,
+        "whiteboard": whiteboard,
+    }
+    switches = whole.settings.mcp.tools.model_copy(update={"mcp_pipe": pipe or PipeOptions()})
+    memory = turns or TurnOptions(shadow=ShadowOptions(enabled=True))
+    mcp = whole.settings.mcp.model_copy(update={"tools": switches, "memory": memory})
+    given = {name: options for name, options in kept.items() if options is not None}
+    settings = whole.model_copy(update=given | {"settings": ToolSettings(mcp=mcp)})
     embedding = Embedding(database, embedder, clock, meter) if embedder else None
-    board_options = whiteboard or WhiteboardOptions()
-    store = file_tools.published(
-        database,
-        clock,
-        meter,
-        files or FilesOptions(),
-        [views],
-        embedding=embedding,
-        reranker=reranker,
-        versions_owned={WHITEBOARD: board_options.history_kept},
-    )
-    boards = whiteboard_tools.published(database, clock, tokens, meter, board_options, llm=llm, embedding=embedding)
-    notes = notebook_tools.published(database, clock, meter, notebook or NotebookOptions(), embedding=embedding)
-    quoted = {"files": store, "whiteboard": boards, "notebook": notes}
-    passages = {source: style.passages for source, style in quoted.items() if style.passages is not None}
-    memory = turn_tools.published(
-        database, clock, tokens, meter, turns, embedding=embedding, llm=llm, passages=passages
-    )
-    knows = knowledge_tools.published(
-        database, clock, tokens, meter, knowledge or KnowledgeOptions(), embedding=embedding, llm=llm
-    )
-    found = memories_tools.published(
-        database, clock, meter, memories or MemoriesOptions(), embedding=embedding, llm=llm
-    )
-    own = [pipe_tool(pipe or PipeOptions(), LimitsOptions(), clock), find_tool(embedding)]
-    return Published(
-        tools=[*memory.tools, *store.tools, *boards.tools, *notes.tools, *knows.tools, *found.tools, *own],
-        jobs=[*memory.jobs, *store.jobs, *notes.jobs, *knows.jobs, *(embedding.jobs if embedding else ())],
-    )
+    models = Models(embedding, reranker, llm, turn_llm=llm, memories_llm=llm)
+    return published(database, settings, clock, tokens, meter, models)
 
 
 def open_door(
@@ -147,7 +123,7 @@ def open_door(
 ) -> Door:
     """A door for a tenant; `turns`, `files`, `notebook`, `whiteboard` and `pipe` are options other than the defaults,
     `embedder`, `reranker` and `llm` ports."""
-    published = catalogue(database, clock, tokens, meter, **options)
+    offered = catalogue(database, clock, tokens, meter, **options)
     call_log = CallLog(database, meter, clock, AuditOptions())
-    dispatch = Dispatch(Catalogue(published.tools), call_log, meter, clock)
-    return Door(dispatch, Caller(scope.tenant, "test"), database, published.jobs)
+    dispatch = Dispatch(Catalogue(offered.tools), call_log, meter, clock)
+    return Door(dispatch, Caller(scope.tenant, "test"), database, offered.jobs)

@@ -9,8 +9,9 @@ from pydantic.fields import FieldInfo
 
 from memsvc import configuration
 from memsvc.core.errors import SettingsError
+from memsvc.loading import keys, load, section_of
 from memsvc.resources import default_config
-from memsvc.settings import Settings, keys, load, section_of
+from memsvc.settings import Settings
 
 DEFAULT_MODEL = "openai:openai/gpt-oss-120b"
 HEURISTIC = "settings: {{mcp: {{memory: {{heuristic: {}}}}}}}"

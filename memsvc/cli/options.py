@@ -15,8 +15,9 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import TENANT_BYTES, Permission
 from memsvc.gateway.auth import effective_mode
 from memsvc.gateway.metrics import Metrics
+from memsvc.loading import load
 from memsvc.resources import default_config
-from memsvc.settings import Settings, load
+from memsvc.settings import Settings
 from memsvc.store import keys
 from memsvc.store.database import Database
 

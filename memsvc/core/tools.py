@@ -147,6 +147,8 @@ class Tool:
     With `told_as` the text content is that member of the result instead of JSON, with `bare_errors` the message of an
     error. With `protocol_errors` an error is one of the protocol (JSON-RPC), as clients of an older
     server of these tools expect, with its details as data. `resource` is the URI under which the answer can be read.
+    What is `administrative` is for people and programs that look after a tenant: agents get to see it over MCP only
+    where the settings say so.
     """
 
     name: str
@@ -167,6 +169,7 @@ class Tool:
     bare_errors: bool = False
     protocol_errors: bool = False
     resource: Resource | None = None
+    administrative: bool = False
 
     def told(self, outcome: Outcome) -> str:
         """The text that a client gets of a call of this tool, beside the object."""

@@ -1,6 +1,6 @@
 """The one way into a tool, for every surface: find it, validate, permit, run, name the error, log, count."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeVar
@@ -8,49 +8,23 @@ from uuid import uuid4
 
 import orjson
 import structlog
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
-from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.paths import check_project
+from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.problems import plain
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
 from memsvc.core.tools import DEFAULT_PROJECT, Arguments, Composed, Outcome, Tool
 from memsvc.gateway.audit import CallLog, printable, shape
+from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.metrics import NO_CODE, UNKNOWN_TOOL
+from memsvc.gateway.validation import NAME_CHARS_MAX, named_project, validated
 from memsvc.store.calls import CallRecord
 
 log = structlog.get_logger("memsvc.calls")
 
-NAME_CHARS_MAX = 64
-PROBLEMS_MAX = 5
 STEP_SURFACE = "pipe"
 """The surface of calls that a tool makes for its caller."""
 
 _Done = TypeVar("_Done")
-
-
-class Catalogue:
-    """The tools by name; ValueError for a name that is taken."""
-
-    def __init__(self, tools: Iterable[Tool]) -> None:
-        self._tools: dict[str, Tool] = {}
-        for tool in tools:
-            if tool.name in self._tools:
-                raise ValueError(f"two tools are named {tool.name}")
-            self._tools[tool.name] = tool
-
-    def __iter__(self) -> Iterator[Tool]:
-        return iter(self._tools.values())
-
-    def get(self, name: str) -> Tool | None:
-        """The tool of this name, or None."""
-        return self._tools.get(name)
-
-    def names(self) -> tuple[str, ...]:
-        """The names of all tools, in the order in which they were published."""
-        return tuple(self._tools)
 
 
 @dataclass(slots=True)
@@ -184,8 +158,8 @@ class Dispatch:
         tool = self.catalogue.get(name)
         if tool is None or not self.sees(call.caller, tool):
             raise MemsvcError(Code.NOT_FOUND, f"Unknown tool: {printable(name, NAME_CHARS_MAX)}")
-        call.tool, call.project = tool, _named_project(tool, call.given)
-        arguments = _validated(tool, call.given if call.raw is None else call.given | {call.raw.argument: ""})
+        call.tool, call.project = tool, named_project(tool, call.given)
+        arguments = validated(tool, call.given if call.raw is None else call.given | {call.raw.argument: ""})
         call.project = arguments.project
         if tool.permission not in call.caller.permissions:
             raise MemsvcError(Code.PERMISSION_DENIED, f"this key lacks the {tool.permission.value} permission")
@@ -252,43 +226,3 @@ class _Further:
 def _failure(error: MemsvcError) -> Outcome:
     body = error.body()
     return Outcome(body, orjson.dumps(body).decode(), error)
-
-
-def _named_project(tool: Tool, given: Any) -> str:
-    """The project that a call is logged under before its arguments are looked at: the one they name, if it is one."""
-    project = given.get("project") if isinstance(given, Mapping) else None
-    if not isinstance(project, str) or not project.strip():
-        project = tool.arguments.model_fields["project"].default
-    if tool.spans_projects and project == ALL_PROJECTS:
-        return ALL_PROJECTS
-    try:
-        return check_project(project.strip()) if isinstance(project, str) else DEFAULT_PROJECT
-    except MemsvcError:
-        return DEFAULT_PROJECT
-
-
-def _validated(tool: Tool, given: Any) -> Arguments:
-    if given is None:
-        given = {}
-    if not isinstance(given, Mapping):
-        raise invalid("arguments must be an object")
-    try:
-        orjson.dumps(given)
-    except orjson.JSONEncodeError:  # what neither a database nor an answer could hold, though some parsers let it in
-        raise invalid("arguments must be plain JSON: Unicode text, integers of 64 bits, 254 levels at most") from None
-    try:
-        return tool.arguments.model_validate(given)
-    except ValidationError as error:
-        problems = error.errors(include_url=False, include_context=True, include_input=False)
-        told = [_problem(problem) for problem in problems[:PROBLEMS_MAX]]
-        if len(problems) > PROBLEMS_MAX:
-            told.append(f"and {len(problems) - PROBLEMS_MAX} more")
-        raise invalid("; ".join(told)) from None
-
-
-def _problem(problem: ErrorDetails) -> str:
-    """The argument and what is wrong with it, without a value that was given."""
-    where = ".".join(printable(str(part), NAME_CHARS_MAX) for part in problem["loc"]) or "arguments"
-    if problem["type"] == "extra_forbidden":
-        return f"{where}: there is no such argument"
-    return f"{where} {plain(problem)}"

@@ -39,6 +39,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     prompts: Sequence[Prompt] = (),
     changes: Changes | None = None,
     sse: SseOptions | None = None,
+    administration: bool = False,
     routes: Sequence[BaseRoute] = (),
     listening: Callable[[Subscriptions | None], Sequence[BaseRoute]] = lambda _: (),
     background: Sequence[Background] = (),
@@ -47,7 +48,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
 
     `changes` is what is heard of changes of resources; it runs in the `background`, which is entered before the
     gateway's own tasks and left after them. The database must outlive the app. `listening` makes routes that tell of
-    changes, from whoever hears of them.
+    changes, from whoever hears of them. `administration`: agents get the administrative tools too.
     """
     metrics.know_tools(dispatch.catalogue)
     metrics.watch("memsvc_audit_backlog", call_log.backlog)
@@ -64,6 +65,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
         limits=limits,
         prompts=prompts,
         subscriptions=subscriptions,
+        administration=administration,
     )
     endpoint = McpEndpoint(offer, authenticator, limits)
 

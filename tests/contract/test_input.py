@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from memsvc.core.errors import RETRYABLE, Code
-from memsvc.gateway.dispatch import Outcome
+from memsvc.core.tools import Outcome
 from memsvc.styles.turns.options import ShadowOptions, TurnOptions
 from tests.contract.catalogue import EXAMPLES, TOOLS, message
 from tests.contract.conftest import Digest

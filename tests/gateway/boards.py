@@ -8,7 +8,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import check_identifier
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Arguments, Prompt, Resource, Result, Tool
-from memsvc.gateway.dispatch import Catalogue
+from memsvc.gateway.catalogue import Catalogue
 from memsvc.store.changes import announce
 from memsvc.store.database import Database
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from memsvc.core.scope import Permission
-from memsvc.gateway.dispatch import Catalogue, Dispatch, Outcome
+from memsvc.core.tools import Outcome
+from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Dispatch
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import CALLER, CANARY, catalogue, echo, tool
 from tests.gateway.conftest import Recorded

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
-from memsvc.gateway.dispatch import Catalogue, Dispatch
+from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.find_tool import Meaning, find_tool
 from memsvc.gateway.mcp.server import listed
 from memsvc.store.database import Database

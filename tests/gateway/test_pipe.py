@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Tool
-from memsvc.gateway.dispatch import Catalogue, Dispatch, Outcome
+from memsvc.core.tools import Outcome, Tool
+from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.find_tool import find_tool
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.pipe import pipe_tool

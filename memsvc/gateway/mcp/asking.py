@@ -1,7 +1,7 @@
 """Who asks: what each transport has to tell of a request."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
@@ -25,3 +25,13 @@ class Asking:
 
 Who = Callable[[Context], Asking]
 """How a transport tells who sent a request."""
+
+
+def without(who: Who, tools: frozenset[str]) -> Who:
+    """Tells the same, of callers from whom these tools are hidden whatever their key may see."""
+
+    def asking(context: Context) -> Asking:
+        asked = who(context)
+        return replace(asked, caller=replace(asked.caller, hidden_tools=asked.caller.hidden_tools | tools))
+
+    return asking if tools else who

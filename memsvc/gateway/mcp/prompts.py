@@ -17,9 +17,10 @@ from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Prompt, Tool
 from memsvc.gateway.audit import printable
-from memsvc.gateway.dispatch import NAME_CHARS_MAX, Dispatch
+from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.mcp.asking import Context, Who
 from memsvc.gateway.mcp.errors import protocol_error
+from memsvc.gateway.validation import NAME_CHARS_MAX
 
 
 class Prompts:

@@ -23,7 +23,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from memsvc.core.tools import Outcome, Prompt, Tool
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.asking import Context, Who
+from memsvc.gateway.mcp.asking import Context, Who, without
 from memsvc.gateway.mcp.errors import protocol_error
 from memsvc.gateway.mcp.listening import Listening, refuse
 from memsvc.gateway.mcp.prompts import Prompts
@@ -36,7 +36,8 @@ SERVER_NAME = "memsvc"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What is offered, over whichever transport. Without `subscriptions` nobody is told of changes."""
+    """What is offered, over whichever transport. Without `subscriptions` nobody is told of changes; without
+    `administration` the administrative tools are not there."""
 
     dispatch: Dispatch
     name: str = SERVER_NAME
@@ -45,6 +46,14 @@ class Offer:
     limits: LimitsOptions
     prompts: Sequence[Prompt] = ()
     subscriptions: Subscriptions | None = None
+    administration: bool = False
+
+    @property
+    def withheld(self) -> frozenset[str]:
+        """The tools that are there, but not here."""
+        if self.administration:
+            return frozenset()
+        return frozenset(tool.name for tool in self.dispatch.catalogue if tool.administrative)
 
 
 def listed(tool: Tool) -> Listed:
@@ -86,6 +95,7 @@ class McpServer:
     `sessions` runs it (`sdk.run`) once for each of them."""
 
     def __init__(self, offer: Offer, who: Who, *, sessions: bool = False) -> None:
+        who = without(who, offer.withheld)
         self._dispatch = offer.dispatch
         self._who = who
         self._listed = {tool.name: listed(tool) for tool in offer.dispatch.catalogue}

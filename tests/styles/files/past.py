@@ -7,7 +7,8 @@ import asyncpg
 
 from memsvc.core.scope import Caller, Scope
 from memsvc.gateway.audit import AuditOptions, CallLog
-from memsvc.gateway.dispatch import Catalogue, Dispatch
+from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Dispatch
 from memsvc.store.database import Database
 from memsvc.styles.files.files import Files
 from memsvc.styles.files.history import History

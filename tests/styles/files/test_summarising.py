@@ -20,7 +20,8 @@ from memsvc.core.ports import Llm
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.summaries import SUMMARY_BYTES_MAX, SUMMARY_WORDS_MAX
 from memsvc.gateway.audit import AuditOptions, CallLog
-from memsvc.gateway.dispatch import Catalogue, Dispatch
+from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Dispatch
 from memsvc.store.database import Database
 from memsvc.styles.files import tools as file_tools
 from memsvc.styles.files.files import SUMMARISED_MAX

@@ -13,7 +13,8 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import Job
 from memsvc.gateway.audit import AuditOptions, CallLog
-from memsvc.gateway.dispatch import Catalogue, Dispatch
+from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Dispatch
 from memsvc.store import purge
 from memsvc.store.database import Database, Tx
 from memsvc.styles.files import upkeep

@@ -12,7 +12,8 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Cited, Passages
 from memsvc.core.scope import Caller, Scope
 from memsvc.gateway.audit import AuditOptions, CallLog
-from memsvc.gateway.dispatch import Catalogue, Dispatch
+from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Dispatch
 from memsvc.store.database import Database
 from memsvc.styles.citing import Citing
 from memsvc.styles.turns import tools as turn_tools

@@ -1,0 +1,59 @@
+"""What a call gives to a tool, checked before anything runs: its arguments, and the project that they name."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from memsvc.core.errors import MemsvcError, invalid
+from memsvc.core.paths import check_project
+from memsvc.core.problems import plain
+from memsvc.core.scope import ALL_PROJECTS
+from memsvc.core.tools import DEFAULT_PROJECT, Arguments, Tool
+from memsvc.gateway.audit import printable
+
+NAME_CHARS_MAX = 64
+PROBLEMS_MAX = 5
+
+
+def named_project(tool: Tool, given: Any) -> str:
+    """The project that a call is logged under before its arguments are looked at: the one they name, if it is one."""
+    project = given.get("project") if isinstance(given, Mapping) else None
+    if not isinstance(project, str) or not project.strip():
+        project = tool.arguments.model_fields["project"].default
+    if tool.spans_projects and project == ALL_PROJECTS:
+        return ALL_PROJECTS
+    try:
+        return check_project(project.strip()) if isinstance(project, str) else DEFAULT_PROJECT
+    except MemsvcError:
+        return DEFAULT_PROJECT
+
+
+def validated(tool: Tool, given: Any) -> Arguments:
+    """The arguments of a call as its tool takes them; INVALID_ARGUMENT that says which are wrong, without a value."""
+    if given is None:
+        given = {}
+    if not isinstance(given, Mapping):
+        raise invalid("arguments must be an object")
+    try:
+        orjson.dumps(given)
+    except orjson.JSONEncodeError:  # what neither a database nor an answer could hold, though some parsers let it in
+        raise invalid("arguments must be plain JSON: Unicode text, integers of 64 bits, 254 levels at most") from None
+    try:
+        return tool.arguments.model_validate(given)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=True, include_input=False)
+        told = [_problem(problem) for problem in problems[:PROBLEMS_MAX]]
+        if len(problems) > PROBLEMS_MAX:
+            told.append(f"and {len(problems) - PROBLEMS_MAX} more")
+        raise invalid("; ".join(told)) from None
+
+
+def _problem(problem: ErrorDetails) -> str:
+    """The argument and what is wrong with it, without a value that was given."""
+    where = ".".join(printable(str(part), NAME_CHARS_MAX) for part in problem["loc"]) or "arguments"
+    if problem["type"] == "extra_forbidden":
+        return f"{where}: there is no such argument"
+    return f"{where} {plain(problem)}"
