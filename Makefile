@@ -6,7 +6,7 @@ VENV ?= .venv
 BENCH ?= latency recall
 ARGS ?=
 BIN := $(VENV)/bin
-SOURCES := memsvc tests $(wildcard migrations benchmarks)
+SOURCES := memsvc tests $(wildcard migrations benchmarks deploy)
 # Every download is checked against the lock; the project itself is built with the backend that the lock brought.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 LOCK_WITH := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -59,6 +59,7 @@ async def service(arguments: argparse.Namespace) -> AsyncIterator[Service]:
             "MEMSVC_DATA_DIR": f"{folder}/data",
             "MEMSVC_PORT": str(port),
             "MEMSVC_LOG_LEVEL": "warning",
+            "MEMSVC_LIMITS__RATES__ENABLED": "false",  # one client that never waits is what is measured
         }
         command = [sys.executable, "-m", "memsvc", "serve"]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

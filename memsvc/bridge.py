@@ -95,6 +95,7 @@ class Bridge:
         self._http = http
         self._streams = streams
         self._version: str | None = None
+        self._session: str | None = None
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._listening: set[asyncio.Task[None]] = set()
         self._notifying: set[asyncio.Task[None]] = set()
@@ -146,9 +147,11 @@ class Bridge:
         if message["method"] == CANCELLED:
             params = message.get("params")
             asked = self._asked.get(str(params.get("requestId"))) if isinstance(params, dict) else None
-            if asked is not None:
-                asked.cancel()
-            return
+            if asked is None:
+                return
+            asked.cancel()  # on the newer wire that is all: the server sees that the connection is closed
+            if self._session is None:
+                return
         task = asyncio.create_task(self._send_notification(line, message))
         self._notifying.add(task)
         task.add_done_callback(self._notifying.discard)
@@ -187,6 +190,8 @@ class Bridge:
                 headers["Mcp-Name"] = _header(named)
         elif self._version is not None and message["method"] != "initialize":
             headers["MCP-Protocol-Version"] = self._version
+            if self._session is not None:
+                headers["Mcp-Session-Id"] = self._session
         return headers
 
     async def _pass_on(self, request: Message, response: httpx.Response) -> None:
@@ -202,6 +207,7 @@ class Bridge:
         body = await response.aread()
         if response.is_success and kind == "application/json":
             self._learn_version(request, body)
+            self._learn_session(request, response)
             await self._write(body)
             return
         error = _error_in(body)
@@ -216,6 +222,10 @@ class Bridge:
         with suppress(orjson.JSONDecodeError, KeyError, TypeError):
             version = orjson.loads(body)["result"]["protocolVersion"]
             self._version = version if isinstance(version, str) and version.isascii() else None
+
+    def _learn_session(self, request: Message, response: httpx.Response) -> None:
+        if request["method"] == "initialize":
+            self._session = response.headers.get("mcp-session-id")
 
     @staticmethod
     def _is_answer(message: bytes) -> bool:

@@ -3,7 +3,11 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from threading import Event, Thread
+from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
+
+import structlog
 
 from memsvc.adapters.postgres import EmbeddedPostgres
 from memsvc.core.errors import Code, MemsvcError
@@ -11,6 +15,12 @@ from memsvc.core.ports import Meter
 from memsvc.settings import Settings
 from memsvc.store.database import Database
 from memsvc.store.revisions import Revisions, bears, fingerprint, migrate_apart
+
+log = structlog.get_logger("memsvc.databases")
+
+LOOK_EVERY_S: Final = 1.0
+LOOK_AGAIN_S_MAX: Final = 30.0
+"""How often the embedded server is looked after, and how seldom where it does not start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +37,38 @@ def database_urls(settings: Settings) -> Iterator[DatabaseUrls]:
     if settings.database.url:
         yield DatabaseUrls(settings.database.url, settings.database.admin_url)
         return
-    server = EmbeddedPostgres(settings.data_dir)
+    server = EmbeddedPostgres(settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms)
     urls = server.start()
     try:
-        yield DatabaseUrls(urls.app_url, urls.admin_url)
+        with _kept_alive(server):
+            yield DatabaseUrls(urls.app_url, urls.admin_url)
     finally:
         server.stop()
+
+
+@contextmanager
+def _kept_alive(server: EmbeddedPostgres) -> Iterator[None]:
+    """Start the embedded server again whenever it dies, from a thread, as to look after it blocks."""
+    ending = Event()
+    keeper = Thread(target=_keep_alive, args=(server, ending), name="embedded PostgreSQL", daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        keeper.join()
+
+
+def _keep_alive(server: EmbeddedPostgres, ending: Event) -> None:
+    pause_s = LOOK_EVERY_S
+    while not ending.wait(pause_s):
+        try:
+            if server.revive():
+                log.warning("the embedded PostgreSQL had died and was started again")
+            pause_s = LOOK_EVERY_S
+        except MemsvcError as error:
+            pause_s = min(pause_s * 2, LOOK_AGAIN_S_MAX)
+            log.error("the embedded PostgreSQL has died and does not start", error=error.message, again_in_s=pause_s)
 
 
 async def bring_up_to_date(urls: DatabaseUrls, settings: Settings, *, anyway: bool = False) -> tuple[str, ...]:

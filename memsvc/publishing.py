@@ -1,9 +1,9 @@
 """What there is: every style that the settings let in, with the models that it takes, as one set of tools and jobs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
@@ -12,23 +12,34 @@ from memsvc.adapters.embedder import embedder
 from memsvc.adapters.llm import ModelOptions, llm
 from memsvc.adapters.rerank import reranker
 from memsvc.adapters.tokens import O200kCounter
+from memsvc.adapters.watched_models import WatchedEmbedder, WatchedLlm, WatchedReranker
 from memsvc.administration import tools as administration
+from memsvc.administration.restoring import Allowed
 from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
 from memsvc.core.tools import Published
 from memsvc.gateway.find_tool import find_tool
 from memsvc.gateway.pipe import pipe_tool
 from memsvc.settings import Settings
 from memsvc.store import vectors
+from memsvc.store.belongings import Owners
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.files import tools as file_tools
+from memsvc.styles.files.belongings import FileBelongings
 from memsvc.styles.knowledge import tools as knowledge_tools
 from memsvc.styles.memories import tools as memories_tools
+from memsvc.styles.memories.belongings import MemoryBelongings
+from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.notebook import tools as notebook_tools
 from memsvc.styles.turns import tools as turn_tools
+from memsvc.styles.turns.parting.belongings import TurnBelongings
 from memsvc.styles.turns.views import TurnViews
 from memsvc.styles.whiteboard import tools as whiteboard_tools
+from memsvc.styles.whiteboard.belongings import BoardBelongings
 from memsvc.styles.whiteboard.boards import OWNER as WHITEBOARD
+
+if TYPE_CHECKING:
+    from memsvc.adapters.model_client import ModelClient
 
 log = structlog.get_logger("memsvc.publishing")
 
@@ -42,6 +53,13 @@ class Models:
     llm: Llm | None = None
     turn_llm: Llm | None = None
     memories_llm: Llm | None = None
+    refused: Callable[[], bool] = lambda: False
+    """Whether one of them, when it was asked last, did not take the key, or has no model of that name."""
+
+    @property
+    def any_asked(self) -> bool:
+        """Whether there is a language model at all."""
+        return any(one is not None for one in (self.llm, self.turn_llm, self.memories_llm))
 
 
 def published(
@@ -51,6 +69,7 @@ def published(
     are always there: other styles keep files too."""
     options, on = settings.settings.mcp, settings.settings.mcp.tools
     embedding, general = models.embedding, models.llm
+    budget = ModelBudget(database, clock, settings.limits.model_calls_a_day)
     styles = {
         "files": file_tools.published(
             database,
@@ -61,6 +80,7 @@ def published(
             embedding=embedding,
             reranker=models.reranker,
             llm=general,
+            budget=budget,
             versions_owned={WHITEBOARD: settings.whiteboard.history_kept},
         )
     }
@@ -68,7 +88,7 @@ def published(
         styles["files"] = Published([], styles["files"].jobs)
     if on.whiteboard.enabled:
         styles["whiteboard"] = whiteboard_tools.published(
-            database, clock, tokens, meter, settings.whiteboard, llm=general, embedding=embedding
+            database, clock, tokens, meter, settings.whiteboard, llm=general, embedding=embedding, budget=budget
         )
     if on.notebook.enabled:
         styles["notebook"] = notebook_tools.published(database, clock, meter, settings.notebook, embedding=embedding)
@@ -81,19 +101,42 @@ def published(
             options.memory,
             embedding=embedding,
             llm=models.turn_llm,
+            budget=budget,
             passages={source: style.passages for source, style in styles.items() if style.passages is not None},
         )
     if on.knowledge.enabled:
         styles["knowledge"] = knowledge_tools.published(
-            database, clock, tokens, meter, settings.knowledge, embedding=embedding, llm=general
+            database, clock, tokens, meter, settings.knowledge, embedding=embedding, llm=general, budget=budget
         )
     if on.memories.enabled:
         styles["memories"] = memories_tools.published(
-            database, clock, meter, settings.memories, embedding=embedding, llm=models.memories_llm
+            database, clock, meter, settings.memories, embedding=embedding, llm=models.memories_llm, budget=budget
         )
     if on.admin.enabled:
-        styles["administration"] = administration.published(database, clock)
+        known = [job.name for style in styles.values() for job in style.jobs]
+        styles["administration"] = administration.published(
+            database,
+            clock,
+            archives=settings.archives,
+            allowed=Allowed(settings.files.project_bytes_max, settings.files.tenant_bytes_max),
+            known_jobs=[*known, *(job.name for job in embedding.jobs)] if embedding else known,
+            sweeps=[embedding.sweep.name] if embedding else [],
+            calls_kept_days=settings.audit.retention_days,
+            owners=owners(database, clock),
+            calls_a_day=settings.limits.model_calls_a_day,
+        )
     return _together(styles, settings, clock, embedding)
+
+
+def owners(database: Database, clock: Clock) -> Owners:
+    """Whoever tells what belongs to a session, a user or a path: every style, also one that the settings leave out, as
+    what it kept before is still there."""
+    return (
+        TurnBelongings(database, clock),
+        BoardBelongings(database),
+        MemoryBelongings(database),
+        FileBelongings(),
+    )
 
 
 def _together(styles: dict[str, Published], settings: Settings, clock: Clock, embedding: Embedding | None) -> Published:
@@ -109,7 +152,11 @@ def _together(styles: dict[str, Published], settings: Settings, clock: Clock, em
         [job for style in styles.values() for job in style.jobs] + (list(embedding.jobs) if embedding else []),
         styles["files"].content,
         prompts=tuple(prompt for style in styles.values() for prompt in style.prompts),
+        guides=tuple(guide for style in styles.values() for guide in style.guides),
+        completions={name: one for style in styles.values() for name, one in style.completions.items()},
+        archives=next((style.archives for style in styles.values() if style.archives is not None), None),
         happenings=next((style.happenings for style in styles.values() if style.happenings is not None), None),
+        background=tuple(enter for style in styles.values() for enter in style.background),
     )
 
 
@@ -123,17 +170,27 @@ async def opened_models(settings: Settings, database: Database, clock: Clock, me
         _own_llm(settings.turn_model, settings.turn_model_section, settings, meter, model) as turn_model,
         _own_llm(settings.memories_model, "model", settings, meter, model) as memories_model,
     ):
-        embedding = Embedding(database, embeds, clock, meter) if embeds else None
+        embedding = Embedding(database, WatchedEmbedder(embeds), clock, meter) if embeds else None
         if embedding is not None and not await vectors.ready(database):
             log.warning("this database keeps no vectors: it has no pgvector 0.7, or was not migrated since it has")
             embedding = None
-        yield Models(embedding, reranks, model, turn_model, memories_model)
+        clients = (model, turn_model, memories_model)
+        general, of_turns, of_memories = (WatchedLlm(one) if one else None for one in clients)
+        asked = [one for one in clients if one is not None]
+        yield Models(
+            embedding,
+            WatchedReranker(reranks, meter) if reranks else None,
+            general,
+            of_turns,
+            of_memories,
+            refused=lambda: any(one.refused for one in asked),
+        )
 
 
 @asynccontextmanager
 async def _own_llm(
-    options: ModelOptions, section: str, settings: Settings, meter: Meter, general: Llm | None
-) -> AsyncIterator[Llm | None]:
+    options: ModelOptions, section: str, settings: Settings, meter: Meter, general: "ModelClient | None"
+) -> AsyncIterator["ModelClient | None"]:
     """The model of one style, which is the general one where it is asked in no other way."""
     if options == settings.model:
         yield general

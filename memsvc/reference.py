@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from memsvc.core.errors import HTTP_STATUS, RETRYABLE, Code
-from memsvc.core.tools import Prompt, Published, Tool
+from memsvc.core.resources import Guide, Prompt
+from memsvc.core.tools import Published, Tool
 from memsvc.gateway.mcp.schemas import input_schema, output_schema
+from memsvc.gateway.metrics import described
 
 _TOOLS_HEAD: Final = """\
 # Tools
@@ -22,15 +24,18 @@ _RESOURCES_HEAD: Final = """\
 # Resources
 
 What `resources/read` answers, as a call of the tool: with its permission, limits and errors. Each `{name}` is one
-segment, percent-encoded; `?project=NAME` at the end names another project than `default`. `subscriptions/listen`, and
-where there are sessions `resources/subscribe`, tell when one has changed.
+segment, percent-encoded, and `{+name}` all that follow; where the project is no segment, `?project=NAME` at the end
+names another than `default`. `resources/list` lists files, sessions, boards and documents that are there, a page at a
+time, and `completion/complete` completes the names. Of whiteboards `subscriptions/listen`, and where there are sessions
+`resources/subscribe`, tell when one has changed.
 
 | URI | type | tool | meaning |
 | --- | --- | --- | --- |"""
 _PROMPTS_HEAD: Final = """\
 # Prompts
 
-What `prompts/get` answers: one message of the user, made from what the tool answers to the same arguments.
+What `prompts/get` answers: one message of the user, made from what the tool answers to the same arguments, or saying
+how the tools are used.
 
 | prompt | arguments | tool | meaning |
 | --- | --- | --- | --- |"""
@@ -61,7 +66,8 @@ MEANINGS: Final[dict[Code, str]] = {
     Code.PAYLOAD_TOO_LARGE: "the request, the content or the file would be over its limit",
     Code.QUOTA_EXCEEDED: "the project's files, or what is kept of a user, would be over their quota",
     Code.RATE_LIMITED: "too many calls; wait `retry_after_s`",
-    Code.RESOURCE_BUSY: "somebody else is writing the same thing just now; send the same call again",
+    Code.RESOURCE_BUSY: "somebody else is writing the same thing, or there is no room just now; send the same call"
+    " again",
     Code.CONFLICT: "this turn id is stored already with other content",
     Code.VERSION_CONFLICT: "the file or document is no longer at the expected version; read it again",
     Code.PRECONDITION_REQUIRED: "the call needs a precondition such as `expected_version`",
@@ -70,10 +76,37 @@ MEANINGS: Final[dict[Code, str]] = {
 }
 
 
+_METRICS_HEAD: Final = """\
+# Metrics
+
+<!-- Made by `memsvc docs` from the metrics themselves. -->
+
+What `/metrics` tells in the Prometheus text format, of one process. Every series is there from the start, so that a
+rate over it is right from the first event on. Labels have the values that are listed and no others: no name that a
+caller gave is among them. `tool` is every tool of [tools](tools.md), and `unknown` for a call that named none; `job` is
+every job of the worker; `code` is one of [errors](errors.md), empty unless `status` is `error`. A histogram `x` has
+`x_bucket` with `le`, `x_sum` and `x_count`. Gauges of jobs and of the index are there for all tenants and replicas, but
+only in a process that runs jobs: take the greatest of them, not the sum.
+
+| metric | type | labels | unit | meaning |
+| --- | --- | --- | --- | --- |
+"""
+_BUCKETS_HEAD: Final = """
+## Buckets
+
+The upper bounds of the histograms' buckets; above the last there is `+Inf`.
+
+| histograms | bounds |
+| --- | --- |
+"""
+
+
 def tools_page(published: Published) -> str:
     """The text of docs/tools.md."""
     tools = (line for tool in published.tools for line in _tool(tool))
-    return "\n".join([_TOOLS_HEAD, *tools, *_resources(published.tools), *_prompts(published.prompts)])
+    return "\n".join(
+        [_TOOLS_HEAD, *tools, *_resources(published.tools), *_prompts(published.prompts, published.guides)]
+    )
 
 
 def errors_page() -> str:
@@ -83,6 +116,22 @@ def errors_page() -> str:
         for code in Code
     )
     return _ERRORS_HEAD + "".join(rows)
+
+
+def metrics_page() -> str:
+    """The text of docs/metrics.md."""
+    rows, bounds = "", dict[tuple[float, ...], list[str]]()
+    for one in described():
+        labels = "; ".join(_label(name, values) for name, values in one.labels.items())
+        rows += f"| `{one.name}` | {one.kind} | {labels} | {one.unit} | {one.help} |\n"
+        if one.buckets:
+            bounds.setdefault(one.buckets, []).append(f"`{one.name}`")
+    buckets = (f"| {', '.join(names)} | {', '.join(map(str, most))} |\n" for most, names in bounds.items())
+    return _METRICS_HEAD + rows + _BUCKETS_HEAD + "".join(buckets)
+
+
+def _label(name: str, values: tuple[str, ...]) -> str:
+    return f"`{name}`" if not values or name == "code" else f"`{name}`: {', '.join(values)}"
 
 
 def _tool(tool: Tool) -> Iterator[str]:
@@ -106,15 +155,20 @@ def _resources(tools: Iterable[Tool]) -> Iterator[str]:
     for tool in tools:
         if tool.resource is not None:
             one = tool.resource
-            yield f"| `{one.template}` | {one.mime_type} | `{tool.name}` | {one.description} |"
+            kind = one.mime_type or "as it is"
+            yield f"| `{one.template}` | {kind} | `{tool.name}` | {one.description} |"
     yield ""
 
 
-def _prompts(prompts: Iterable[Prompt]) -> Iterator[str]:
+def _prompts(prompts: Iterable[Prompt], guides: Iterable[Guide]) -> Iterator[str]:
     yield _PROMPTS_HEAD
     for one in prompts:
         arguments = ", ".join(f"`{name}`" for name in one.arguments)
         yield f"| `{one.name}` | {arguments} | `{one.tool}` | {one.description} |"
+    for guide in guides:
+        arguments = ", ".join(f"`{name}`" for name in guide.arguments)
+        tools = ", ".join(f"`{name}`" for name in guide.tools)
+        yield f"| `{guide.name}` | {arguments} | {tools} | {guide.description} |"
     yield ""
 
 

@@ -1,59 +1,74 @@
 """The server process: claims its port, brings up what is below, serves, and drains when it is told to stop.
 
-The worker process is the same without a port.
+The worker process is the same without MCP, on a port of its own if it is to be probed.
 """
 
 import asyncio
-import errno
 import gc
 import json
 import logging
-import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from datetime import datetime
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from math import ceil
-from pathlib import Path
+from typing import Literal
 
+import structlog
 import uvicorn
 import uvloop
+from starlette.applications import Starlette
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.app import opened, opened_worker
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import invalid
+from memsvc.core.urls import is_loopback
 from memsvc.databases import DatabaseUrls, bring_up_to_date, database_urls
+from memsvc.gateway.connections import bounded
+from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.logs import configure_logging
 from memsvc.gateway.rest import Draining
+from memsvc.own_key import KEY_FILE, first_key
 from memsvc.settings import Settings
-from memsvc.store import keys
-from memsvc.store.database import Database
+from memsvc.sockets import claimed, shown
 
-KEY_FILE = "api-key"
+log = structlog.get_logger("memsvc.serve")
+
 KEEP_ALIVE_S = 75
+PROBE_GRACE_S = 1
 QUIET_LIBRARIES = ("alembic", "mcp", "pgqueuer", "uvicorn")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 Say = Callable[[str], None]
 
 
-def run(settings: Settings, say: Say) -> None:
-    """Serve until SIGTERM or SIGINT. Returns when everything is written, closed and, if it was ours, stopped."""
+def run(settings: Settings, say: Say, *, conformance: bool = False) -> None:
+    """Serve until SIGTERM or SIGINT. Returns when everything is written, closed and, if it was ours, stopped.
+
+    `conformance` adds what the official MCP suite wants to find; INVALID_ARGUMENT unless bound to loopback.
+    """
+    if conformance and not is_loopback(settings.host):
+        raise invalid("--conformance is for this machine alone", recovery="set host to 127.0.0.1")
     begin(settings)
+    if conformance:
+        log.warning("FIXTURES OF THE CONFORMANCE SUITE ARE SERVED: this server is for its tests, and for nothing else")
     with (
         claimed(settings.host, settings.port) as sockets,
         database_urls(settings) as urls,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        runner.run(_serve(settings, urls, sockets, say))
+        runner.run(_serve(settings, urls, sockets, say, conformance=conformance))
 
 
 def work(settings: Settings, say: Say) -> None:
     """Run jobs until SIGTERM or SIGINT. Returns when those under way have ended or were handed back."""
     begin(settings)
-    with database_urls(settings) as urls, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_work(settings, urls, say))
+    with (
+        claimed(settings.host, settings.worker.port) if settings.worker.port else nullcontext() as sockets,
+        database_urls(settings) as urls,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runner.run(_work(settings, urls, sockets or [], say))
 
 
 def begin(settings: Settings) -> None:
@@ -65,38 +80,77 @@ def begin(settings: Settings) -> None:
         signal.signal(each, signal.default_int_handler)
 
 
-async def _work(settings: Settings, urls: DatabaseUrls, say: Say) -> None:
-    await bring_up_to_date(urls, settings)
-    async with opened_worker(settings, urls.app) as worker:
-        with taken_over(worker.stop):
-            say("working")
-            await worker.run()
-
-
-async def _serve(settings: Settings, urls: DatabaseUrls, sockets: list[socket.socket], say: Say) -> None:
+async def _work(settings: Settings, urls: DatabaseUrls, sockets: list[socket.socket], say: Say) -> None:
     await bring_up_to_date(urls, settings)
     draining = Draining()
-    async with opened(settings, urls.app, draining) as app:
+    async with opened_worker(settings, urls.app, draining) as app:
+        draining.then(app.worker.stop)
+        with taken_over(draining.begin):
+            async with _probed(app.asgi, settings.limits, sockets):
+                say("working")
+                await app.worker.run()
+
+
+@asynccontextmanager
+async def _probed(asgi: Starlette, limits: LimitsOptions, sockets: list[socket.socket]) -> AsyncIterator[None]:
+    """Answer on these sockets, if there are any, as long as the block."""
+    if not sockets:
+        yield
+        return
+    probes = _Probes(_configured(asgi, limits, lifespan="off", timeout_graceful_shutdown=PROBE_GRACE_S))
+    task = asyncio.create_task(probes.serve(sockets))
+    try:
+        yield
+    finally:
+        probes.should_exit = True
+        await task
+
+
+class _Probes(uvicorn.Server):
+    """Leaves signals to the worker."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _configured(
+    asgi: Starlette, limits: LimitsOptions, *, lifespan: Literal["on", "off"], timeout_graceful_shutdown: int
+) -> uvicorn.Config:
+    return uvicorn.Config(
+        asgi,
+        http=bounded(limits),
+        ws="none",
+        lifespan=lifespan,
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=timeout_graceful_shutdown,
+    )
+
+
+async def _serve(
+    settings: Settings, urls: DatabaseUrls, sockets: list[socket.socket], say: Say, *, conformance: bool
+) -> None:
+    await bring_up_to_date(urls, settings)
+    draining = Draining()
+    async with opened(settings, urls.app, draining, conformance=conformance) as app:
         key = await first_key(app.database, settings.data_dir.absolute() / KEY_FILE, SystemClock().now())
-        url = f"http://{_shown(settings.host)}:{sockets[0].getsockname()[1]}/mcp"
-        config = uvicorn.Config(
-            app.asgi,
-            http="httptools",
-            ws="none",
-            lifespan="on",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=ceil(settings.shutdown_grace_s),
+        url = f"http://{shown(settings.host)}:{sockets[0].getsockname()[1]}/mcp"
+        config = _configured(
+            app.asgi, settings.limits, lifespan="on", timeout_graceful_shutdown=ceil(settings.shutdown_grace_s)
         )
         on_stop = app.worker.stop if app.worker else None
-        await _Server(config, draining, lambda: say(greeting(url, *key)), on_stop).serve(sockets)
+        await _Server(
+            config, draining, lambda: say(greeting(url, *key)), on_stop, notice_s=settings.shutdown_notice_s
+        ).serve(sockets)
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready, and drains on the first signal; a second one ends the waiting."""
+    """Says when it is ready, and drains on the first signal: it answers on for the notice, then takes no connection and
+    ends what is under way. Each further signal ends one of these."""
 
     def __init__(
         self,
@@ -104,8 +158,11 @@ class _Server(uvicorn.Server):
         draining: Draining,
         on_ready: Callable[[], None],
         on_stop: Callable[[], None] | None,
+        *,
+        notice_s: float,
     ) -> None:
         super().__init__(config)
+        self._notice_s = notice_s
         self._draining = draining
         self._on_ready = on_ready
         self._on_stop = on_stop
@@ -123,10 +180,16 @@ class _Server(uvicorn.Server):
             yield
 
     def _stop(self) -> None:
+        if self._draining.begun:
+            self.force_exit = self.should_exit
+            self.should_exit = True
+            return
         self._draining.begin()
         if self._on_stop is not None:
             self._on_stop()
-        self.force_exit = self.should_exit
+        asyncio.get_running_loop().call_later(self._notice_s, self._end)
+
+    def _end(self) -> None:
         self.should_exit = True
 
 
@@ -142,86 +205,6 @@ def taken_over(stop: Callable[[], None]) -> Iterator[None]:
         for each in STOP_SIGNALS:
             loop.remove_signal_handler(each)
             signal.signal(each, signal.SIG_IGN)  # what is left is quick, and must not stop half way
-
-
-@contextmanager
-def claimed(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Sockets that listen on every address of a host. UNAVAILABLE when one is taken or is not this machine's."""
-    with ExitStack() as stack:
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        except OSError as error:
-            raise _not_to_be_had(host, port, error) from error
-        sockets: list[socket.socket] = []
-        for family, kind, protocol, _, address in dict.fromkeys(found):
-            try:
-                listener = stack.enter_context(socket.socket(family, kind, protocol))
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                listener.bind((address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:]))
-                listener.listen()  # bound alone, the port could be bound by another process as well
-            except OSError as error:
-                if sockets and error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
-                    continue
-                raise _not_to_be_had(host, port, error) from error
-            sockets.append(listener)
-        yield sockets
-
-
-def _not_to_be_had(host: str, port: int, error: OSError) -> MemsvcError:
-    match error.errno:
-        case errno.EADDRINUSE:
-            reason, recovery = "is taken by another process", "stop that process, or choose another with --port"
-        case errno.EACCES:
-            reason, recovery = "may not be used by this user", "choose a port above 1023 with --port"
-        case _:
-            reason, recovery = "is no address of this machine", "choose another address with --host"
-    return MemsvcError(Code.UNAVAILABLE, f"{_shown(host)}:{port} {reason}", recovery=recovery)
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-async def first_key(database: Database, file: Path, now: datetime) -> tuple[str, str]:
-    """What to show as the key, and a sentence about it. The first key of a database is made here and kept in the file.
-
-    Its text is shown the first time only. A key that the file holds is never replaced.
-    """
-    kept = read_secret(file)
-    if kept is not None:
-        found = await keys.find_key(database, keys.hash_key(kept))
-        if found is not None and found.opens(now):
-            return f"<the key in {file}>", f"The API key is in {file}."
-        return "<API key>", f"The API key in {file} is not valid here (any more): make one with `memsvc key create`."
-    if any(key.opens(now) for key in await keys.list_keys(database)):
-        return "<API key>", "Keys were made before: use one of them, or make another with `memsvc key create`."
-    made = await keys.create_key(database, "first", now)
-    try:
-        _write_secret(file, made.text)
-    except OSError as error:
-        await keys.revoke_key(database, made.key.key_id, now)
-        if isinstance(error, FileExistsError):  # another server, started at the same moment, was first
-            return await first_key(database, file, now)
-        raise MemsvcError(
-            Code.UNAVAILABLE, f"cannot write {file}: {error.strerror}", recovery="set data_dir to a folder to write to"
-        ) from error
-    return made.text, f"The API key was made just now and is shown this once; it is kept in {file}."
-
-
-def read_secret(file: Path) -> str | None:
-    """The key that is kept in this file, if there is one."""
-    return file.read_text("utf-8").strip() if file.exists() else None
-
-
-def _write_secret(file: Path, text: str) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.write(descriptor, f"{text}\n".encode())
-    finally:
-        os.close(descriptor)
 
 
 def greeting(url: str, key: str, about_key: str) -> str:

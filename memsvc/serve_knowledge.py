@@ -24,4 +24,10 @@ def serve(data_dir: Path, config: Path | None) -> None:
 
 def _published(*given: Any, **named: Any) -> Published:
     whole = published(*given, **named)
-    return replace(whole, tools=[tool for tool in whole.tools if tool.name.startswith(PREFIX)], prompts=())
+    return replace(
+        whole,
+        tools=[tool for tool in whole.tools if tool.name.startswith(PREFIX)],
+        prompts=(),
+        guides=(),
+        completions={},
+    )

@@ -14,7 +14,7 @@ from memsvc.app import Parts
 from memsvc.core.errors import Code, MemsvcError, SettingsError
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.scope import Caller, Scope
-from memsvc.core.tools import DEFAULT_PROJECT, Composed, Published, Result, Tool
+from memsvc.core.tools import DEFAULT_PROJECT, ByCaller, Composed, Published, Reporting, Result, Tool
 from memsvc.loading import load
 from memsvc.publishing import Models, published
 from memsvc.resources import default_config
@@ -132,7 +132,7 @@ class InStep:
 
     def following(self, tool: Tool, database: Database) -> Tool:
         """The tool, but that the files follow what it has done."""
-        if isinstance(tool.run, Composed):
+        if isinstance(tool.run, Composed | Reporting | ByCaller):
             raise TypeError(tool.name)
         does = tool.run
 

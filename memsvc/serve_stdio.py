@@ -4,24 +4,23 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import uvloop
 
-from memsvc.adapters.clock import SystemClock
 from memsvc.adapters.standard_streams import StandardStreams, claimed_streams
-from memsvc.app import Parts, Publish, instructions, put_together, version
+from memsvc.app import Parts, Publish, instructions, put_together
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller
+from memsvc.core.version import version
 from memsvc.databases import DatabaseUrls, bring_up_to_date, database_urls
 from memsvc.gateway.limits import LOOPBACK_HOSTS
 from memsvc.gateway.mcp.server import SERVER_NAME, Offer
 from memsvc.gateway.mcp.stdio import StdioEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
+from memsvc.own_key import KEY_FILE, own_key
 from memsvc.publishing import published
-from memsvc.serve import KEY_FILE, begin, first_key, read_secret, taken_over
+from memsvc.serve import begin, taken_over
 from memsvc.settings import Settings
-from memsvc.store.database import Database
 from memsvc.worker import Worker
 
 
@@ -85,36 +84,24 @@ async def opened(
             )
         if face.prepare is not None:
             await face.prepare(parts, caller)
-        subscriptions = Subscriptions(parts.changes, settings.limits) if parts.changes is not None else None
+        subscriptions = Subscriptions(parts.changes, settings.limits)
         offer = Offer(
             dispatch=parts.dispatch,
             instructions=face.instructions,
             version=version(),
             limits=settings.limits,
             prompts=parts.published.prompts,
+            guides=parts.published.guides,
+            completions=parts.published.completions,
             subscriptions=subscriptions,
             name=face.name,
             administration=settings.settings.mcp.tools.admin.over_mcp,
         )
         parts.metrics.know_tools(parts.dispatch.catalogue)
-        beside = [part.running for part in (parts.changes, parts.worker) if part is not None]
-        for enter in (*beside, parts.call_log.running, parts.authenticator.running):
+        beside = [part.running for part in (parts.changes, parts.worker, parts.rates) if part is not None]
+        for enter in (*beside, *parts.published.background, parts.call_log.running, parts.authenticator.running):
             await running.enter_async_context(enter())
         endpoint = StdioEndpoint(
             offer, streams, lambda: parts.authenticator.resolve(text), grace_s=settings.shutdown_grace_s
         )
         yield Stdio(endpoint, subscriptions, parts.worker)
-
-
-async def own_key(database: Database, file: Path) -> str:
-    """The key that the data folder holds, as `memsvc serve` makes it there at its first start. PERMISSION_DENIED when
-    keys were made otherwise, so that this process cannot know one."""
-    await first_key(database, file, SystemClock().now())
-    text = read_secret(file)
-    if text is None:
-        raise MemsvcError(
-            Code.PERMISSION_DENIED,
-            f"no API key was given, and there is none in {file}",
-            recovery="set MEMSVC_API_KEY to one of the keys that were made, or make one with `memsvc key create`",
-        )
-    return text

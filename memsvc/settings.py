@@ -8,10 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from memsvc.adapters.embeddings import EmbeddingOptions
 from memsvc.adapters.llm import PROVIDERS, ModelOptions
 from memsvc.adapters.rerank import RerankOptions
+from memsvc.adapters.tracing import TracingOptions
+from memsvc.administration.archives import ArchiveOptions
+from memsvc.console.options import ConsoleOptions
 from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.sse import SseOptions
+from memsvc.gateway.metrics import MetricsOptions
 from memsvc.gateway.pipe_run import PipeOptions
 from memsvc.store.database import DatabaseOptions
 from memsvc.styles.files.options import FilesOptions
@@ -83,14 +87,21 @@ class Settings(BaseModel):
     port: int = Field(8080, ge=0, le=65535, description="port to listen on; 0: any that is free")
     data_dir: Path = Field(Path(".memsvc"), description="folder of the embedded PostgreSQL and of the first API key")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="the least that is logged")
+    shutdown_notice_s: float = Field(
+        0.0, ge=0, le=3600, description="how long after SIGTERM new calls are answered while /readyz fails already"
+    )
     shutdown_grace_s: float = Field(25.0, ge=0, le=3600, description="how long calls may go on after SIGTERM")
     auth: AuthOptions = Field(AuthOptions(), description="who may call")
     limits: LimitsOptions = Field(LimitsOptions(), description="what a request may be")
+    console: ConsoleOptions = Field(ConsoleOptions(), description="web pages for people at /console")
     sse: SseOptions = Field(SseOptions(), description="the transport at /sse, for old clients; deprecated")
     audit: AuditOptions = Field(AuditOptions(), description="how the call log is written")
     database: DatabaseOptions = Field(DatabaseOptions(), description="PostgreSQL", repr=False)
+    metrics: MetricsOptions = Field(MetricsOptions(), description="who may read /metrics", repr=False)
+    tracing: TracingOptions = Field(TracingOptions(), description="OpenTelemetry traces", repr=False)
     worker: WorkerOptions = Field(WorkerOptions(), description="jobs that run in the background")
     files: FilesOptions = Field(FilesOptions(), description="the file store")
+    archives: ArchiveOptions = Field(ArchiveOptions(), description="export and restore of a tenant's memory")
     whiteboard: WhiteboardOptions = Field(WhiteboardOptions(), description="whiteboards: a page for each conversation")
     knowledge: KnowledgeOptions = Field(
         KnowledgeOptions(), description="what agents learn: blocks that fade unless used"

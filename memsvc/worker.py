@@ -4,8 +4,8 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from functools import partial
 from time import perf_counter
 
@@ -16,13 +16,16 @@ from pgqueuer.domain.errors import RetryRequested
 from pgqueuer.domain.models import Job as Picked
 from pydantic import BaseModel, ConfigDict, Field
 
+from memsvc.core.background import told_or_after
 from memsvc.core.errors import RETRYABLE, Code, MemsvcError
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.core.tools import Job
+from memsvc.core.underway import UNTRACED, Tracer, begun
 from memsvc.store import jobs, queue
 from memsvc.store.backlog import Backlog, prune_log, read_backlog
 from memsvc.store.database import Database
+from memsvc.store.index_size import IndexSize, read_index_size
 from memsvc.store.jobs import Claim, Ref
 
 log = structlog.get_logger("memsvc.worker")
@@ -46,7 +49,15 @@ class WorkerOptions(BaseModel):
     retry_s_max: float = Field(60.0, gt=0, le=3600, description="longest wait between two attempts of a job")
     sample_s: float = Field(15.0, gt=0, le=3600, description="how often the backlog is counted for the metrics")
     sweep_s: float = Field(60.0, gt=0, le=86400, description="how often projects are looked through for regular jobs")
+    port: int = Field(
+        0, ge=0, le=65535, description="port where `memsvc worker` answers /healthz, /readyz and /metrics; 0: none"
+    )
     keep_log_days: float = Field(7.0, gt=0, le=3650, description="how long the queue notes what became of its jobs")
+
+
+def _known_by(ref: Ref) -> dict[str, object]:
+    """What every log line of a job tells of it."""
+    return {"job_id": ref.job} | ({"request_id": ref.request} if ref.request else {})
 
 
 class JobFailedError(Exception):
@@ -62,7 +73,8 @@ class Worker:
     A job runs at least once, and not beside another of its name and subject. A retryable error is tried again for
     ever, any other one until `attempts_max`; then the job stays in the queue as failed. Neither the queue nor the log
     gets anything of an error but its code. A regular job is queued when its last time, which the database keeps, is
-    long enough ago: neither restarts nor several workers change its pace.
+    long enough ago: neither restarts nor several workers change its pace. A tenant is looked at when the next of its
+    regular jobs is due, so that a new project waits for its first one as long as any would between two.
     """
 
     def __init__(
@@ -75,6 +87,7 @@ class Worker:
         options: WorkerOptions,
         *,
         grace_s: float = 25.0,
+        tracer: Tracer = UNTRACED,
     ) -> None:
         self._url = url
         self._database = database
@@ -83,13 +96,16 @@ class Worker:
         self._meter = meter
         self._options = options
         self._grace_s = grace_s
+        self._tracer = tracer
         self._heard_at = clock.now()
         self._running = False
         self._stopping = asyncio.Event()
         self._manager: QueueManager | None = None
         self._attempts: set[asyncio.Task[Claim]] = set()
         self._handed_back: set[asyncio.Task[Claim]] = set()
+        self._look_at: dict[bytes, datetime] = {}
         self.backlog = Backlog()
+        self.index_size = IndexSize()
 
     async def alive(self) -> bool:
         """Whether it is at work and has heard from the queue within the last minute."""
@@ -168,6 +184,10 @@ class Worker:
     async def _perform(self, job: Job, picked: Picked) -> None:
         """One attempt, in a task of its own, so that only what this raises reaches the queue."""
         ref = Ref.read(picked.id, job.name, picked.headers)
+        with structlog.contextvars.bound_contextvars(**_known_by(ref)):
+            await self._performed(job, ref, picked.attempts)
+
+    async def _performed(self, job: Job, ref: Ref, attempts: int) -> None:
         attempt = asyncio.create_task(self._attempt(job, ref))
         self._attempts.add(attempt)
         try:
@@ -183,21 +203,29 @@ class Worker:
             raise RetryRequested(timedelta(0), HANDED_BACK)
         error = asyncio.CancelledError() if attempt.cancelled() else attempt.exception()
         if error is not None:
-            raise await self._outcome(job, ref, picked.attempts, error)
+            raise await self._outcome(job, ref, attempts, error)
         if attempt.result() is Claim.BUSY:
             raise RetryRequested(timedelta(seconds=BUSY_RETRY_S), BUSY)
 
     async def _attempt(self, job: Job, ref: Ref) -> Claim:
         claimed = await jobs.claim(self._database, ref)
         if claimed is Claim.RUN:
-            started = perf_counter()
-            try:
-                await job.run(ref.scope, ref.subject)
-            finally:
-                self._meter.add("memsvc_job_duration_ms", (perf_counter() - started) * 1000, job=job.name)
-            await jobs.finish(self._database, ref)
-            self._meter.add("memsvc_job_runs_total", job=job.name, status="success")
+            told = {"request_id": ref.request} if ref.request else {}
+            with (
+                self._tracer.span("job", job.name, told, linked=ref.traceparent),
+                begun(ref.request, self._tracer),
+            ):
+                await self._run(job, ref)
         return claimed
+
+    async def _run(self, job: Job, ref: Ref) -> None:
+        started = perf_counter()
+        try:
+            await job.run(ref.scope, ref.subject)
+        finally:
+            self._meter.add("memsvc_job_duration_ms", (perf_counter() - started) * 1000, job=job.name)
+        await jobs.finish(self._database, ref)
+        self._meter.add("memsvc_job_runs_total", job=job.name, status="success")
 
     async def _outcome(
         self, job: Job, ref: Ref, attempts: int, error: BaseException
@@ -231,20 +259,37 @@ class Worker:
 
     async def _sample(self) -> None:
         self.backlog = await read_backlog(self._database, self._clock.now())
+        self.index_size = await read_index_size(self._database)
 
     async def _prune(self) -> None:
         await prune_log(self._database, self._clock.now() - timedelta(days=self._options.keep_log_days))
 
     async def _sweep(self) -> None:
         every_s = {job.name: job.every_s for job in self._jobs if job.every_s}
-        for row in await self._database.registry("SELECT tenant FROM tenants"):
-            async with self._database.begin_tenant(Scope(row["tenant"], ALL_PROJECTS), read_only=True) as tx:
-                due = await jobs.due_sweeps(tx, every_s, self._clock.now())
-            for project, name in due:
-                async with self._database.begin(Scope(row["tenant"], project)) as tx:
-                    await jobs.enqueue_sweep(tx, name, every_s=every_s[name], now=self._clock.now())
+        tenants = {row["tenant"] for row in await self._database.registry("SELECT tenant FROM tenants")}
+        self._look_at = {tenant: at for tenant, at in self._look_at.items() if tenant in tenants}
+        for tenant in tenants:
+            now = self._clock.now()
+            if now < self._look_at.get(tenant, now):
+                continue
+            async with self._database.begin_tenant(Scope(tenant, ALL_PROJECTS), read_only=True) as tx:
+                sweeps = await jobs.due_sweeps(tx, every_s, now)
+            shut_out = [one for one in sweeps.due if not await self._swept(tenant, *one, every_s)]
+            soonest_s = min(every_s.values())
+            next_s = soonest_s if sweeps.next_s is None else min(sweeps.next_s, soonest_s)
+            self._look_at[tenant] = now + timedelta(seconds=0 if shut_out else next_s)
+
+    async def _swept(self, tenant: bytes, project: str, name: str, every_s: dict[str, int]) -> bool:
+        """Queue a regular job; False where that has to wait, as the project is being purged or restored: no other
+        tenant waits for it."""
+        try:
+            async with self._database.begin(Scope(tenant, project)) as tx:
+                await jobs.enqueue_sweep(tx, name, every_s=every_s[name], now=self._clock.now())
+        except MemsvcError as error:
+            if error.code is not Code.RESOURCE_BUSY:
+                raise
+            return False
+        return True
 
     async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+        await told_or_after(self._stopping, seconds)

@@ -1,6 +1,8 @@
 """Real PostgreSQL for every test: one server a run, one database a test, cloned from a migrated template."""
 
 import asyncio
+import io
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -11,9 +13,11 @@ import asyncpg
 import httpx
 import httpx2
 import pytest
+import structlog
 
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Scope
+from memsvc.gateway.logs import configure_logging
 from memsvc.store.database import Database, DatabaseOptions
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, RecordingMeter
@@ -120,6 +124,20 @@ def call(door: Door) -> Door:
 def other_call(door: Door, other_scope: Scope) -> Door:
     """The same service, called by another tenant."""
     return door.as_tenant(other_scope)
+
+
+@pytest.fixture
+def log_lines() -> Iterator[io.BytesIO]:
+    """Everything that the process logs, as it would reach stderr."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    file = io.BytesIO()
+    configure_logging("debug", file)
+    structlog.configure(cache_logger_on_first_use=False)
+    yield file
+    root.handlers[:], root.level = handlers, level
+    logging.captureWarnings(False)
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,15 +1,18 @@
 """The service without its wire: every tool of the catalogue behind the real dispatch, with a clock that tests steer."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from memsvc.core.errors import Code
 from memsvc.core.ports import Embedder, Llm, Reranker
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import Job, Published
-from memsvc.gateway.audit import AuditOptions, CallLog
+from memsvc.core.underway import UNTRACED, Tracer
+from memsvc.gateway.audit import AuditOptions, call_log
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.pipe_run import PipeOptions
 from memsvc.publishing import Models, published
 from memsvc.settings import Settings, ToolSettings
@@ -37,21 +40,27 @@ class Door:
     """Calls tools as one caller."""
 
     def __init__(
-        self, dispatch: Dispatch, caller: Caller, database: Database | None = None, jobs: Sequence[Job] = ()
+        self,
+        dispatch: Dispatch,
+        caller: Caller,
+        database: Database | None = None,
+        jobs: Sequence[Job] = (),
+        background: Sequence[Callable[[], AbstractAsyncContextManager[None]]] = (),
     ) -> None:
         self.dispatch = dispatch
         self.caller = caller
         self.database = database
         self.jobs = {job.name: job for job in jobs}
+        self._background = background
 
-    async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
+    async def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The body of a successful call; `Refused` otherwise."""
         outcome = await self.dispatch.call(self.caller, tool, arguments, surface="test", request_id="test")
         if outcome.error is not None:
             raise Refused(outcome.body)
         return outcome.body
 
-    async def refuses(self, code: str, tool: str, **arguments: Any) -> dict[str, Any]:
+    async def refuses(self, code: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The body of a call that has to fail with this code, with nothing about it retryable."""
         outcome = await self.dispatch.call(self.caller, tool, arguments, surface="test", request_id="test")
         assert outcome.error is not None, f"{tool} succeeded: {outcome.text[:200]}"
@@ -73,13 +82,21 @@ class Door:
                 await self.jobs[row["name"]].run(Scope(self.caller.tenant, row["project"]), row["subject"])
                 done.append((row["name"], row["subject"]))
 
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """With what runs beside the calls: at the end it has done what they left it to do."""
+        async with AsyncExitStack() as stack:
+            for enter in self._background:
+                await stack.enter_async_context(enter())
+            yield
+
     def as_tenant(self, scope: Scope) -> "Door":
         """The same service, called by another tenant."""
         return self.as_caller(Caller(scope.tenant, "test"))
 
     def as_caller(self, caller: Caller) -> "Door":
         """The same service, called with another key."""
-        return Door(self.dispatch, caller, self.database, list(self.jobs.values()))
+        return Door(self.dispatch, caller, self.database, list(self.jobs.values()), self._background)
 
 
 def catalogue(
@@ -93,6 +110,7 @@ def catalogue(
     notebook: NotebookOptions | None = None,
     knowledge: KnowledgeOptions | None = None,
     memories: MemoriesOptions | None = None,
+    limits: LimitsOptions | None = None,
     embedder: Embedder | None = None,
     reranker: Reranker | None = None,
     llm: Llm | None = None,
@@ -106,6 +124,7 @@ def catalogue(
         "notebook": notebook,
         "knowledge": knowledge,
         "memories": memories,
+        "limits": limits,
         "whiteboard": whiteboard,
     }
     switches = whole.settings.mcp.tools.model_copy(update={"mcp_pipe": pipe or PipeOptions()})
@@ -119,11 +138,18 @@ def catalogue(
 
 
 def open_door(
-    database: Database, clock: FakeClock, tokens: Any, meter: RecordingMeter, scope: Scope, **options: Any
+    database: Database,
+    clock: FakeClock,
+    tokens: Any,
+    meter: RecordingMeter,
+    scope: Scope,
+    *,
+    tracer: Tracer = UNTRACED,
+    **options: Any,
 ) -> Door:
     """A door for a tenant; `turns`, `files`, `notebook`, `whiteboard` and `pipe` are options other than the defaults,
     `embedder`, `reranker` and `llm` ports."""
     offered = catalogue(database, clock, tokens, meter, **options)
-    call_log = CallLog(database, meter, clock, AuditOptions())
-    dispatch = Dispatch(Catalogue(offered.tools), call_log, meter, clock)
-    return Door(dispatch, Caller(scope.tenant, "test"), database, offered.jobs)
+    calls = call_log(database, meter, clock, AuditOptions())
+    dispatch = Dispatch(Catalogue(offered.tools), calls, meter, clock, tracer=tracer)
+    return Door(dispatch, Caller(scope.tenant, "test"), database, offered.jobs, offered.background)

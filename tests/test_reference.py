@@ -4,6 +4,7 @@ from pathlib import Path
 
 from memsvc import reference
 from memsvc.core.errors import Code
+from memsvc.gateway.metrics import Metrics
 from memsvc.publishing import described
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -25,6 +26,14 @@ def test_the_page_on_tools_tells_of_every_resource_and_prompt() -> None:
 def test_the_page_on_errors_tells_of_every_code() -> None:
     assert (DOCS / "errors.md").read_text("utf-8") == reference.errors_page(), "run `memsvc docs`"
     assert set(reference.MEANINGS) == set(Code)
+
+
+def test_the_page_on_metrics_tells_of_every_metric() -> None:
+    page = (DOCS / "metrics.md").read_text("utf-8")
+    assert page == reference.metrics_page(), "run `memsvc docs`"
+    families = {line.split()[2] for line in Metrics().text().decode().splitlines() if line.startswith("# HELP")}
+    for name in families:
+        assert f"| `{name}` |" in page
 
 
 def test_every_argument_and_result_is_described() -> None:

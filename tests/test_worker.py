@@ -20,11 +20,8 @@ from memsvc.store.backlog import JobState, QueuedJob
 from memsvc.store.database import Database
 from memsvc.store.keys import remember_tenant
 from memsvc.worker import Worker, WorkerOptions
-from tests.contract.conftest import log_lines
 from tests.fakes import RecordingMeter
 from tests.servers import DatabaseUrls, Relay
-
-__all__ = ["log_lines"]
 
 CANARY = "canary-4c1d77"
 PATIENCE_S = 30
@@ -354,6 +351,32 @@ async def test_a_regular_job_is_queued_for_each_project_once_by_many_workers(
         (scope.tenant, "default"),
         (other_scope.tenant, "default"),
     ]
+
+
+async def test_what_is_being_purged_keeps_nothing_else_from_being_swept(
+    database: Database, scope: Scope, other_scope: Scope, working: Working, admin: asyncpg.Connection
+) -> None:
+    each = [scope, Scope(scope.tenant, "beside"), other_scope]
+    for one in each:
+        await remember_tenant(database, one.tenant, clock.now())
+        await admin.execute(
+            """
+            INSERT INTO files (tenant, project, incarnation, path, revision, stream, size_bytes, is_text, owner,
+                               created_at, updated_at)
+            VALUES ($1, $2, gen_random_uuid(), '/a', 1, 1, 1, true, '', now(), now())
+            """,
+            one.tenant,
+            one.project,
+        )
+    shut = "INSERT INTO purges VALUES ($1, $2, 0, gen_random_uuid(), now())"
+    await admin.execute(shut, scope.tenant, "beside")
+    await admin.execute(shut, other_scope.tenant, "*")
+    runs = Runs()
+    async with working(Job(name="sweep", run=runs, every_s=3600)):
+        await runs.reach(1)
+        assert [one for one, _ in runs.of] == [scope]
+        await admin.execute("DELETE FROM purges")
+        await runs.reach(3)
 
 
 async def test_what_the_queue_noted_goes_when_it_is_old_but_for_jobs_that_are_there(

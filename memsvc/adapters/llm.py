@@ -11,7 +11,7 @@ from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.ports import Llm, Meter
+from memsvc.core.ports import Meter
 from memsvc.core.urls import absolute_url
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class ModelOptions(BaseModel):
 
 
 @asynccontextmanager
-async def llm(options: ModelOptions, meter: Meter, section: str = "model") -> AsyncIterator[Llm | None]:
+async def llm(options: ModelOptions, meter: Meter, section: str = "model") -> AsyncIterator["ModelClient | None"]:
     """The model, or None without a name; its connections are closed when the block ends. `section` is where in the
     settings it stands, for messages.
 

@@ -5,6 +5,7 @@ from typing import Final, Self, TypeVar
 
 import anyio
 import httpx2
+import structlog
 from pydantic_ai import Agent, ModelRequest, ModelSettings, UnexpectedModelBehavior
 from pydantic_ai.direct import model_request
 from pydantic_ai.exceptions import (
@@ -31,6 +32,8 @@ NO_KEY: Final = "none"
 ANSWER_BYTES_MAX: Final = 4 * 2**20
 CONNECTIONS_MAX: Final = 20
 RETRY_AFTER_S_MAX: Final = 60.0
+REFUSING: Final = (401, 403, 404)
+"""What an endpoint answers that does not know the key, does not let it in, or has no such model."""
 _PASSING: Final = (
     ModelConnectionError,
     ModelQuotaExceededError,
@@ -41,13 +44,17 @@ _PASSING: Final = (
 
 Answer = TypeVar("Answer")
 
+log = structlog.get_logger("memsvc.model")
+
 
 class ModelClient:
-    """The `Llm` that asks an endpoint. No message of an error holds what was sent, the key, or what came back."""
+    """The `Llm` that asks an endpoint; `refused` while that does not take the key or the model. No message of an error
+    holds what was sent, the key, or what came back."""
 
     def __init__(self, options: ModelOptions, meter: Meter, section: str) -> None:
         """Proxies and addresses of the environment are not used, redirections not followed, and nothing is traced."""
         self.model = options.model
+        self.refused = False
         self._timeout_ms = options.timeout_ms
         self._meter = meter
         self._section = section
@@ -87,7 +94,9 @@ class ModelClient:
     async def _asked(self, request: Awaitable[Answer]) -> Answer:
         try:
             with anyio.fail_after(self._timeout_ms / 1000):
-                return await request
+                answer = await request
+            self.refused = False
+            return answer
         except TimeoutError as error:
             raise self._unavailable(f"did not answer in {self._timeout_ms} ms") from error
         except ModelAPIError as error:
@@ -103,9 +112,22 @@ class ModelClient:
         if isinstance(error, _PASSING) or (status is not None and (status in (408, 409, 425, 429) or status >= 500)):
             after_s = error.retry_after
             return self._unavailable(told, None if after_s is None else min(max(after_s, 0.0), RETRY_AFTER_S_MAX))
-        if isinstance(error, ModelAuthenticationError):
-            return self._wrong(told, recovery=f"check {self._section}.api_key")
+        if isinstance(error, ModelAuthenticationError) or status in REFUSING:
+            return self._refusing(told)
         return self._wrong(told if status else "answered with an error")
+
+    def _refusing(self, told: str) -> MemsvcError:
+        """A fault of the settings, which an operator mends: until then everything waits as for a model out of reach."""
+        self.refused = True
+        self._meter.add("memsvc_model_refusals_total")
+        log.error("the model's endpoint refuses the key or the model", section=self._section, reason=told)
+        recovery = f"check {self._section}.api_key and the model's name"
+        return MemsvcError(
+            Code.UNAVAILABLE,
+            f"the {self._section} endpoint {told}",
+            recovery=recovery,
+            retry_after_s=RETRY_AFTER_S_MAX,
+        )
 
     def _unavailable(self, what: str, retry_after_s: float | None = None) -> MemsvcError:
         return MemsvcError(Code.UNAVAILABLE, f"the {self._section} endpoint {what}", retry_after_s=retry_after_s)

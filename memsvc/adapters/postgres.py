@@ -51,7 +51,9 @@ class EmbeddedPostgres:
     stopping happen under a second, exclusive lock.
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *, statement_timeout_ms: int = 30_000) -> None:
+        """`statement_timeout_ms` ends statements of requests; of several processes the one that starts last says it."""
+        self._statement_timeout_ms = statement_timeout_ms
         self._data_dir = data_dir.expanduser().resolve()
         self._folder = self._data_dir / "postgres"
         self._passwords_file = self._data_dir / "postgres-passwords.json"
@@ -85,6 +87,16 @@ class EmbeddedPostgres:
             hold, self._hold = self._hold, None
             self._let_go(hold)
 
+    def revive(self) -> bool:
+        """Starts a held server again if it has died, which recovers all that was committed; whether it had.
+
+        Blocks, but for a moment only where the server lives. Raises EmbeddedPostgresError.
+        """
+        if self._hold is None or Cluster(self._folder, account_for(self._folder)).is_up():
+            return False
+        self.start()
+        return True
+
     def _bring_up(self) -> EmbeddedUrls:
         account = account_for(self._folder)
         if account:
@@ -116,7 +128,7 @@ class EmbeddedPostgres:
         for attempts_left in reversed(range(START_ATTEMPTS)):
             try:
                 cluster.ensure_running(deadline)
-                cluster.provision(passwords)
+                cluster.provision(passwords, self._statement_timeout_ms)
             except EmbeddedPostgresError as error:
                 if "password authentication failed" in str(error):
                     raise EmbeddedPostgresError(

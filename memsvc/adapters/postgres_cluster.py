@@ -109,10 +109,11 @@ class Cluster:
             else:
                 self._launch(socket_dir)
 
-    def provision(self, passwords: Mapping[str, str]) -> None:
+    def provision(self, passwords: Mapping[str, str], statement_timeout_ms: int) -> None:
         """Makes the roles, the database and the extension, and completes what an interrupted start left undone."""
         secret = {"PGPASSWORD": passwords[setup.SUPERUSER_ROLE]}
         secret |= {f"{role.upper()}_PASSWORD": passwords[role] for role in (setup.OWNER_ROLE, setup.APP_ROLE)}
+        secret |= {setup.STATEMENT_TIMEOUT: f"{statement_timeout_ms}ms"}
         where = ("-h", str(self.socket_dir()), "-p", setup.PORT, "-d", setup.SUPERUSER_DATABASE)
         options = ("-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-U", setup.SUPERUSER_ROLE)
         self._run("psql", *options, *where, script=setup.PROVISION, secret=secret, as_account=False)
@@ -145,6 +146,10 @@ class Cluster:
         except OSError:
             return False
         return True
+
+    def is_up(self) -> bool:
+        """Whether there is a server, at work or on its way to be: here, or where only its socket can be reached."""
+        return self.server_is_here() or _listens(self.socket_dir())
 
     def _sweep_unfinished(self) -> None:
         for left_over in self._folder.parent.glob(f"{UNFINISHED}*"):

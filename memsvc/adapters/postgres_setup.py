@@ -15,6 +15,7 @@ ROLES: Final = (SUPERUSER_ROLE, OWNER_ROLE, APP_ROLE)
 PORT: Final = "5432"
 SOCKET_NAME: Final = f".s.PGSQL.{PORT}"
 SETTINGS_FILE: Final = "memsvc.conf"
+STATEMENT_TIMEOUT: Final = "MEMSVC_STATEMENT_TIMEOUT"
 
 INITDB_OPTIONS: Final = (
     "--pgdata=.",
@@ -34,6 +35,7 @@ local all all scram-sha-256
 PROVISION: Final = rf"""
 \getenv owner_password {OWNER_ROLE.upper()}_PASSWORD
 \getenv app_password {APP_ROLE.upper()}_PASSWORD
+\getenv statement_timeout {STATEMENT_TIMEOUT}
 SELECT format('CREATE ROLE %I', name) FROM (VALUES ('{OWNER_ROLE}'), ('{APP_ROLE}')) AS wanted (name)
  WHERE name NOT IN (SELECT rolname FROM pg_roles) \gexec
 ALTER ROLE {OWNER_ROLE} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION PASSWORD :'owner_password';
@@ -42,7 +44,7 @@ ALTER ROLE {APP_ROLE} LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NORE
 ALTER ROLE {OWNER_ROLE} SET log_min_messages = fatal;
 ALTER ROLE {APP_ROLE} SET log_min_messages = fatal;
 ALTER ROLE {APP_ROLE} SET idle_in_transaction_session_timeout = '60s';
-ALTER ROLE {APP_ROLE} SET statement_timeout = '30s';
+ALTER ROLE {APP_ROLE} SET statement_timeout = :'statement_timeout';
 SELECT 'CREATE DATABASE {DATABASE} OWNER {OWNER_ROLE}'
  WHERE '{DATABASE}' NOT IN (SELECT datname FROM pg_database) \gexec
 REVOKE ALL ON DATABASE {DATABASE}, {SUPERUSER_DATABASE}, template1 FROM PUBLIC;
@@ -51,7 +53,7 @@ GRANT CONNECT ON DATABASE {DATABASE} TO {APP_ROLE};
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS vector;
 """  # noqa: S608 - the names are constants of this file
-"""For psql as the superuser, with the passwords in the environment. Running it again changes nothing."""
+"""For psql as the superuser, with passwords and the timeout in the environment. Running it again changes nothing."""
 
 SIGNS_OF_A_DYING_SERVER: Final = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
 DISK_FULL_SIGN: Final = "No space left on device"

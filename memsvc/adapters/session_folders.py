@@ -46,7 +46,7 @@ def folders(root: Path) -> list[Folder]:
     INVALID_ARGUMENT where there is none, INVALID_PATH for a session whose name cannot be an identifier.
     """
     if not root.is_dir():
-        raise invalid("there is no such folder")
+        raise invalid("there is no such folder", recovery="an archive of memsvc export comes back by memsvc restore")
     inner = root / "memory"
     if inner.is_dir() and not inner.is_symlink():
         root = inner

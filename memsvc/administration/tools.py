@@ -1,10 +1,46 @@
 """All that the administration of a tenant publishes, put together."""
 
+from collections.abc import Collection
+
+from memsvc.administration.archives import ArchiveOptions, Archives, archive_tools
+from memsvc.administration.call_hours_tool import call_hours_tool
+from memsvc.administration.call_tools import CallListing, call_tools
+from memsvc.administration.job_tools import jobs_tool
+from memsvc.administration.key_tools import key_tools
+from memsvc.administration.keys import Keys
+from memsvc.administration.purge_tools import purge_tools
+from memsvc.administration.purging import Purging
+from memsvc.administration.restoring import Allowed
+from memsvc.administration.usage import Usage
+from memsvc.administration.usage_tools import usage_tools
 from memsvc.core.ports import Clock
 from memsvc.core.tools import Published
+from memsvc.store.belongings import Owners
 from memsvc.store.database import Database
 
 
-def published(database: Database, clock: Clock) -> Published:
-    """The administrative tools."""
-    return Published(tools=[], jobs=[])
+def published(  # noqa: PLR0913 - one name a part, most of them by keyword
+    database: Database,
+    clock: Clock,
+    *,
+    archives: ArchiveOptions,
+    allowed: Allowed,
+    known_jobs: Collection[str],
+    sweeps: Collection[str],
+    calls_kept_days: int,
+    owners: Owners,
+    calls_a_day: int,
+) -> Published:
+    """The administrative tools. `known_jobs` are the jobs of everybody else, `sweeps` those of them that a restore
+    queues. The call log shows `calls_kept_days` back, 0 for all of it.
+    `owners` tell what belongs to whom, `calls_a_day` is how often models may be asked for a tenant."""
+    kept = Archives(database, clock, archives, allowed, known_jobs=known_jobs, sweeps=sweeps)
+    affairs = [
+        *key_tools(Keys(database, clock), clock),
+        *call_tools(CallListing(database, clock, calls_kept_days)),
+        call_hours_tool(database, clock),
+        jobs_tool(database, clock),
+        *purge_tools(Purging(database, clock, owners)),
+        *usage_tools(Usage(database, clock, calls_a_day)),
+    ]
+    return Published(tools=[*archive_tools(kept), *affairs], jobs=[], archives=kept)

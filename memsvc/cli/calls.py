@@ -58,7 +58,7 @@ class Calls:
         self.http = http
         self.project = project
 
-    async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
+    async def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The result of a tool; arguments that are None count as not given. The tool's own error, or UNAVAILABLE;
         INVALID_ARGUMENT for what a shell can hand over and JSON cannot."""
         given = {name: value for name, value in arguments.items() if value is not None}
@@ -202,8 +202,8 @@ def as_command(function: Command, place_of: Callable[..., Place] = placed) -> Ca
 
     def command(**given: Any) -> None:
         where = place_of(**{parameter.name: given.pop(parameter.name) for parameter in places})
-        said = asyncio.run(_said(where, partial(function, **given)))
-        show(said, as_json=where.as_json)
+        answer = asyncio.run(said(where, partial(function, **given)))
+        show(answer, as_json=where.as_json)
 
     parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*own, *places)]
     vars(command)["__signature__"] = inspect.Signature(parameters)
@@ -220,7 +220,8 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     ]
 
 
-async def _said(place: Place, function: Callable[[Calls], Awaitable[Said]]) -> Said:
+async def said(place: Place, function: Callable[[Calls], Awaitable[Said]]) -> Said:
+    """What a function that calls tools says of that memory."""
     async with reached(place) as http:
         try:
             return await function(Calls(http, place.project))

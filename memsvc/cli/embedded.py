@@ -10,11 +10,11 @@ import httpx
 from memsvc import app as root
 from memsvc.cli.calls import client
 from memsvc.cli.options import settings_of
+from memsvc.cli.streaming import StreamingTransport
 from memsvc.databases import bring_up_to_date, database_urls
 from memsvc.gateway.logs import configure_logging
 from memsvc.gateway.rest import Draining
-from memsvc.serve import KEY_FILE
-from memsvc.serve_stdio import own_key
+from memsvc.own_key import KEY_FILE, own_key
 
 INSIDE: Final = "http://localhost"
 
@@ -32,4 +32,4 @@ async def opened(config: Path | None, data_dir: Path | None, key: str) -> AsyncI
         app = await stack.enter_async_context(root.opened(alone, urls.app, Draining()))
         text = key or await own_key(app.database, alone.data_dir.absolute() / KEY_FILE)
         await stack.enter_async_context(app.asgi.router.lifespan_context(app.asgi))
-        yield await stack.enter_async_context(client(INSIDE, text, httpx.ASGITransport(app.asgi)))
+        yield await stack.enter_async_context(client(INSIDE, text, StreamingTransport(app.asgi)))

@@ -1,19 +1,27 @@
-"""`memsvc key`: API keys, made, listed, rotated and revoked."""
+"""`memsvc key`: API keys, made, listed, rotated and revoked: in the database, as its operator, or with --url by a
+server, as the key of MEMSVC_API_KEY may."""
 
+import asyncio
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.cli.calls import Config, DataDir
+from memsvc.cli.calls import Calls, Config, DataDir, Place, reached
 from memsvc.cli.options import settings_of, tenant_of, with_database
+from memsvc.core.errors import invalid
 from memsvc.core.paths import check_project
-from memsvc.core.scope import ALL_PERMISSIONS, Permission
+from memsvc.core.scope import ALL_PERMISSIONS, ALL_PROJECTS, Permission
 from memsvc.store import keys
 
 commands = typer.Typer(help="API keys: who may call, and whose data they open.", no_args_is_help=True)
+
+
+Server = Annotated[str | None, typer.Option("--url", help="A running server, asked with the key of MEMSVC_API_KEY.")]
+COLUMNS = ("key id", "label", "state", "permissions", "projects", "last used")
 
 
 @commands.command("create")
@@ -24,11 +32,20 @@ def create_key(
     project: Annotated[list[str] | None, typer.Option(help="Confine to projects; repeatable.")] = None,
     hide_tool: Annotated[list[str] | None, typer.Option(help="Hide a tool from this key; repeatable.")] = None,
     expires_days: Annotated[int | None, typer.Option(min=1, max=36500, help="Valid for so many days.")] = None,
+    url: Server = None,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
     """Make a key and print it, this once."""
     now = SystemClock().now()
+    if url is not None:
+        if tenant is not None:
+            raise invalid("a server makes keys of its caller's tenant alone: leave --tenant out")
+        expires_at = None if expires_days is None else (now + timedelta(days=expires_days)).isoformat()
+        wanted = {"permissions": permission, "projects": project, "hidden_tools": hide_tool}
+        given = {name: value for name, value in wanted.items() if value}
+        _print_new(_asked(url, "keys_create", label=label, expires_at=expires_at, **given))
+        return
     made = with_database(
         settings_of(config, data_dir=data_dir),
         lambda database: keys.create_key(
@@ -46,11 +63,18 @@ def create_key(
 
 
 @commands.command("list")
-def list_keys(config: Config = None, data_dir: DataDir = None) -> None:
+def list_keys(url: Server = None, config: Config = None, data_dir: DataDir = None) -> None:
     """List the keys, one a line, columns separated by tabs. Their texts are stored nowhere."""
+    if url is not None:
+        print(*COLUMNS, sep="\t")
+        for one in _asked(url, "keys_list")["keys"]:
+            may = ",".join(one["permissions"])
+            where = "all" if one["projects"] is None else ",".join(one["projects"])
+            print(one["key_id"], one["label"], one["state"], may, where, one["last_used_at"] or "never", sep="\t")
+        return
     found = with_database(settings_of(config, data_dir=data_dir), keys.list_keys)
     now = SystemClock().now()
-    print("key id", "label", "state", "permissions", "projects", "last used", "tenant", sep="\t")
+    print(*COLUMNS, "tenant", sep="\t")
     for key in found:
         state = "revoked" if key.revoked_at else "valid" if key.opens(now) else "expired"
         projects = "all" if key.projects is None else ",".join(sorted(key.projects))
@@ -68,8 +92,20 @@ def list_keys(config: Config = None, data_dir: DataDir = None) -> None:
 
 
 @commands.command("revoke")
-def revoke_key(key_id: UUID, config: Config = None, data_dir: DataDir = None) -> None:
-    """Revoke a key. Servers that are running notice within auth.cache_s seconds."""
+def revoke_key(
+    key_id: UUID,
+    url: Server = None,
+    even_last: Annotated[
+        bool, typer.Option(help="With --url: also the last key that could manage the tenant's keys for good.")
+    ] = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Revoke a key. Servers that are running are told, and notice within auth.cache_s seconds at the latest."""
+    if url is not None:
+        revoked = _asked(url, "keys_revoke", key_id=str(key_id), even_last=even_last)["key"]
+        print(f"revoked {revoked['key_id']} ({revoked['label']})")
+        return
     now = SystemClock().now()
     key = with_database(settings_of(config, data_dir=data_dir), lambda database: keys.revoke_key(database, key_id, now))
     print(f"revoked {key.key_id} ({key.label})")
@@ -79,10 +115,16 @@ def revoke_key(key_id: UUID, config: Config = None, data_dir: DataDir = None) ->
 def rotate_key(
     key_id: UUID,
     overlap_hours: Annotated[float, typer.Option(min=0, max=8760, help="How long the old key goes on opening.")] = 24.0,
+    url: Server = None,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
     """Make a key that opens and may what another does, and let that one expire. The new one does not expire."""
+    if url is not None:
+        rotated = _asked(url, "keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours)
+        _print_new(rotated)
+        print(f"the old key expires {rotated['old']['expires_at']}")
+        return
     now = SystemClock().now()
     old_until = now + timedelta(hours=overlap_hours)
     made = with_database(
@@ -110,3 +152,17 @@ def adopt_key(
 
 def _moment(moment: datetime | None) -> str:
     return "never" if moment is None else moment.strftime("%Y-%m-%d %H:%M")
+
+
+def _asked(url: str, tool: str, **arguments: Any) -> dict[str, Any]:
+    """What a tool of a server answers."""
+
+    async def ask() -> dict[str, Any]:
+        async with reached(Place(url)) as http:
+            return await Calls(http, ALL_PROJECTS)(tool, **arguments)
+
+    return asyncio.run(ask())
+
+
+def _print_new(made: Mapping[str, Any]) -> None:
+    print(f"key     {made['text']}\nkey id  {made['key']['key_id']}")

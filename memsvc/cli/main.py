@@ -4,6 +4,7 @@ import gc
 import sys
 from importlib import import_module
 from inspect import iscoroutinefunction
+from io import TextIOWrapper
 from typing import Any, Final, NoReturn
 
 import typer
@@ -19,10 +20,15 @@ PLACES: Final = {
     "stdio": "stdio:stdio",
     "structured-memory": "stdio:structured_memory",
     "key": "keys:commands",
+    "calls": "call_log:calls",
     "jobs": "jobs:commands",
     "doctor": "doctor:doctor",
     "maintain": "maintain:maintain",
+    "purge": "administration:purge",
+    "usage": "administration:usage",
     "import": "imports:import_folder",
+    "export": "archives:export_command",
+    "restore": "archives:restore_command",
     "shadow-report": "imports:shadow_report",
     "files": "files:commands",
     "turns": "turns:commands",
@@ -36,7 +42,7 @@ PLACES: Final = {
     "memories": "memories:commands",
     "notebook": "notebook:commands",
     "whiteboard": "whiteboard:commands",
-    "version": "serve:version",
+    "version": "serve:version_command",
     "docs": "serve:docs",
 }
 """Where each command is: a module of this package, and a group or a function in it."""
@@ -80,6 +86,8 @@ def _memsvc() -> None:
 
 def main() -> None:
     """Run the command that was typed; a failure is told in a line or two on stderr, without a traceback."""
+    if isinstance(sys.stdout, TextIOWrapper):  # whatever a terminal or a file can hold: what it cannot is told escaped
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         commands()
     except SettingsError as error:

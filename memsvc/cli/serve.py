@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from memsvc import app as root
 from memsvc import configuration, databases, reference, serve
 from memsvc.cli.calls import Config, DataDir
 from memsvc.cli.options import settings_of
 from memsvc.core.errors import invalid
+from memsvc.core.version import version
 from memsvc.publishing import described
 from memsvc.store.revisions import Revisions
 
@@ -21,9 +21,12 @@ def serve_command(
     data_dir: DataDir = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    conformance: Annotated[
+        bool, typer.Option("--conformance", help="Add the fixtures of the MCP conformance suite; for its tests alone.")
+    ] = False,
 ) -> None:
     """Serve MCP, on the embedded PostgreSQL unless database.url names another."""
-    serve.run(settings_of(config, data_dir=data_dir, host=host, port=port), _say)
+    serve.run(settings_of(config, data_dir=data_dir, host=host, port=port), _say, conformance=conformance)
 
 
 def worker_command(config: Config = None, data_dir: DataDir = None) -> None:
@@ -58,18 +61,19 @@ def migrate(
             print("applied:", ", ".join(done) or f"nothing, {Revisions.shipped().head} is the newest")
 
 
-def version() -> None:
+def version_command() -> None:
     """Print the version."""
-    print(f"memsvc {root.version()}")
+    print(f"memsvc {version()}")
 
 
 def docs(checkout: Annotated[Path, typer.Argument(help="The checkout to write to.")] = Path()) -> None:
-    """Write what is made from the code: config/memsvc.yaml and the pages on settings, tools and errors."""
+    """Write what is made from the code: config/memsvc.yaml and the pages on settings, tools, errors and metrics."""
     for path, text in (
         ("config/memsvc.yaml", configuration.yaml_file()),
         ("docs/configuration.md", configuration.page()),
         ("docs/tools.md", reference.tools_page(described())),
         ("docs/errors.md", reference.errors_page()),
+        ("docs/metrics.md", reference.metrics_page()),
     ):
         (checkout / path).parent.mkdir(exist_ok=True)
         (checkout / path).write_text(text, "utf-8")

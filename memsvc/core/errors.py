@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import Any
 
+from memsvc.core.scope import Permission
+
 
 class Code(StrEnum):
     """Every error code of every surface; the value is what goes over the wire."""
@@ -96,6 +98,14 @@ class MemsvcError(Exception):
         if self.retry_after_s is not None:
             body["retry_after_s"] = self.retry_after_s
         return body | self.details
+
+
+class LacksPermissionError(MemsvcError):
+    """The caller may not do this whatever it is done to, for want of a permission; a token with more scopes might."""
+
+    def __init__(self, permission: Permission) -> None:
+        super().__init__(Code.PERMISSION_DENIED, f"this key lacks the {permission.value} permission")
+        self.permission = permission
 
 
 class UnusableAnswerError(MemsvcError):

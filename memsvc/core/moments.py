@@ -1,8 +1,24 @@
 """Moments as callers write them."""
 
 from datetime import UTC, datetime
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, AwareDatetime
 
 from memsvc.core.errors import invalid
+
+YEARS: Final = range(1970, 9999)
+"""What any database and any time zone can hold."""
+
+
+def _in_range(moment: datetime) -> datetime:
+    if moment.year not in YEARS:
+        raise ValueError(f"must be in the years {YEARS.start} to {YEARS.stop - 1}")
+    return moment.astimezone(UTC)
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_range)]
+"""A moment as an argument, which says its zone."""
 
 
 def moment_of(text: str, name: str) -> datetime | None:

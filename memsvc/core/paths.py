@@ -24,6 +24,12 @@ def check_project(project: str) -> str:
     return project
 
 
+def span(beginning: str) -> tuple[str, str]:
+    """The range, in byte order, that all names lie in which begin like this: from the first, up to but without the
+    second."""
+    return beginning, f"{beginning}\U0010ffff"
+
+
 def is_kept(path: str) -> bool:
     """Whether the memory itself keeps what is at a path."""
     return any(path == root or path.startswith(root + "/") for root in KEPT_ROOTS)

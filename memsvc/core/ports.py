@@ -56,9 +56,9 @@ class Reranker(Protocol):
 class Llm(Protocol):
     """A language model that is told what to do with a text. What it answers is as trustworthy as the text.
 
-    `model` names provider and model. Raises UNAVAILABLE when the model is out of reach, busy or too slow, and
-    INTERNAL_ERROR when it refuses, as an `UnusableAnswerError` where it answers something else than it was asked for;
-    no message holds anything of the text or the answer.
+    `model` names provider and model. Raises UNAVAILABLE when the model is out of reach, busy or too slow, or does not
+    take the key, which an operator can mend; INTERNAL_ERROR when it refuses, as an `UnusableAnswerError` where it
+    answers something else than it was asked for; no message holds anything of the text or the answer.
     """
 
     model: str

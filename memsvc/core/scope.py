@@ -1,7 +1,9 @@
 """Who is calling and whose data a call may touch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
+from uuid import UUID
 
 TENANT_BYTES = 32
 ALL_PROJECTS = "*"
@@ -34,16 +36,24 @@ class Scope:
         if len(self.tenant) != TENANT_BYTES:
             raise ValueError(f"a tenant is {TENANT_BYTES} bytes, not {len(self.tenant)}")
 
+    @property
+    def projects(self) -> frozenset[str] | None:
+        """The projects that are meant; None for all of the tenant's."""
+        return self.confined_to if self.project == ALL_PROJECTS else frozenset({self.project})
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who was authenticated. `projects` and `hidden_tools` narrow what the key may see; None means all projects."""
+    """Who was authenticated. `projects` and `hidden_tools` narrow what the key may see; None means all projects.
+    `key_id` is None for whoever came without a listed key. Until when one is let in makes nobody another caller."""
 
     tenant: bytes
     key_label: str
     permissions: frozenset[Permission] = ALL_PERMISSIONS
     projects: frozenset[str] | None = None
     hidden_tools: frozenset[str] = frozenset()
+    key_id: UUID | None = None
+    expires_at: datetime | None = field(default=None, compare=False)
 
     def may_touch(self, project: str) -> bool:
         """True when the key is not confined to other projects."""

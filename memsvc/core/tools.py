@@ -1,19 +1,22 @@
 """How a style publishes what it can do: a tool is data, and every surface is a skin over the catalogue of tools."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal, Protocol
-from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from memsvc.core.archives import Archives
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.happenings import Happenings
 from memsvc.core.paths import check_project
 from memsvc.core.ports import Passages
-from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
+from memsvc.core.progress import Progress
+from memsvc.core.resources import Completion, Guide, Prompt, Resource
+from memsvc.core.scope import ALL_PROJECTS, Caller, Permission, Scope
 
 DEFAULT_PROJECT = "default"
 Version = Annotated[str, Field(pattern=r"^[0-9a-f]{32}:[1-9][0-9]{0,18}$", max_length=64)]
@@ -54,16 +57,22 @@ class Arguments(BaseModel):
         return plugin
 
 
-class ComposedArguments(Arguments):
-    """What a tool takes that works with other tools: these say themselves which project they touch."""
+class SpanningArguments(Arguments):
+    """What a tool takes that is about all projects unless one is named."""
 
-    project: str = Field(ALL_PROJECTS, description="what the call is logged under; tools that it calls name their own")
+    project: str = Field(ALL_PROJECTS, description="the project; `*`: all that the key may touch")
 
     @field_validator("project")
     @classmethod
     def _project(cls, value: str) -> str:
         value = value.strip()
         return ALL_PROJECTS if value in ("", ALL_PROJECTS) else check_project(value)
+
+
+class ComposedArguments(SpanningArguments):
+    """What a tool takes that works with other tools: these say themselves which project they touch."""
+
+    project: str = Field(ALL_PROJECTS, description="what the call is logged under; tools that it calls name their own")
 
 
 class Result(BaseModel):
@@ -90,6 +99,11 @@ class Calls(Protocol):
     """The tools as the caller of one of them may use them. Every call is found, permitted, limited, logged and counted
     like one that the caller sent; all are logged under the request that they serve."""
 
+    @property
+    def progress(self) -> Progress:
+        """Who is told how far the caller's own call has come."""
+        ...
+
     def tools(self) -> Sequence["Tool"]:
         """The tools that the caller may see."""
         ...
@@ -107,34 +121,19 @@ class Composed:
     run: Callable[[Calls, Any], Awaitable[Result]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
-    """How what a tool answers is read under a URI: `template` (RFC 6570, simple variables) names arguments of the tool,
-    which takes no others but the project, given as `?project=NAME`; the text is the member `text` of the result."""
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """The function of a tool that may take long: it tells beside its answer how far it has come."""
 
-    template: str
-    name: str
-    title: str
-    description: str
-    text: str
-    mime_type: str = "text/plain"
-
-    def uri(self, **values: str) -> str:
-        """The URI of one resource, the same for the same values however a client wrote it."""
-        return self.template.format(**{name: quote(value, safe="") for name, value in values.items()})
+    run: Callable[[Scope, Any, Progress], Awaitable[Result]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
-    """A message for a model that shows what a tool answers. `arguments` are those of the tool that a client may give;
-    `text` makes the message from the result."""
+@dataclass(frozen=True, slots=True)
+class ByCaller:
+    """The function of a tool whose answer hangs on what its caller may: it gets the caller where others get the
+    scope."""
 
-    name: str
-    title: str
-    description: str
-    tool: str
-    arguments: tuple[str, ...]
-    text: Callable[[dict[str, Any]], str]
+    run: Callable[[Caller, Any], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +147,7 @@ class Tool:
     error. With `protocol_errors` an error is one of the protocol (JSON-RPC), as clients of an older
     server of these tools expect, with its details as data. `resource` is the URI under which the answer can be read.
     What is `administrative` is for people and programs that look after a tenant: agents get to see it over MCP only
-    where the settings say so.
+    where the settings say so. What `waits_for_model` may take as long as one thinks: it takes no room from other calls.
     """
 
     name: str
@@ -156,7 +155,7 @@ class Tool:
     description: str
     arguments: type[Arguments]
     result: type[Result]
-    run: Callable[[Scope, Any], Awaitable[Result]] | Composed
+    run: Callable[[Scope, Any], Awaitable[Result]] | Composed | Reporting | ByCaller
     permission: Permission
     read_only: bool
     idempotent: bool
@@ -170,6 +169,7 @@ class Tool:
     protocol_errors: bool = False
     resource: Resource | None = None
     administrative: bool = False
+    waits_for_model: bool = False
 
     def told(self, outcome: Outcome) -> str:
         """The text that a client gets of a call of this tool, beside the object."""
@@ -242,14 +242,19 @@ class FileContent(Protocol):
 @dataclass(frozen=True, slots=True)
 class Published:
     """What a style can do: what callers may ask of it, what follows, and, if it keeps files, those as bytes and as
-    passages. `prompts` show what its tools answer; `happenings` are told as they happen."""
+    passages. `prompts` show what its tools answer, `guides` say how to use them, `completions` complete arguments, by
+    their names; `happenings` are told as they happen. What is to run beside the calls is entered as `background`."""
 
     tools: list[Tool]
     jobs: list[Job]
     content: FileContent | None = None
     passages: Passages | None = None
     prompts: tuple[Prompt, ...] = ()
+    guides: tuple[Guide, ...] = ()
+    completions: Mapping[str, Completion] = field(default_factory=dict)
     happenings: Happenings | None = None
+    background: tuple[Callable[[], AbstractAsyncContextManager[None]], ...] = ()
+    archives: Archives | None = None
 
 
 EntryType = Literal["FILE", "DIRECTORY"]

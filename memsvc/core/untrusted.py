@@ -1,4 +1,4 @@
-"""Text that somebody else wrote, within JSON that a model reads."""
+"""Text that somebody else wrote, within what a model reads."""
 
 from typing import Final
 
@@ -10,3 +10,9 @@ def escaped(json: str) -> str:
     for plain, instead in _ESCAPES:
         json = json.replace(plain, instead)
     return json
+
+
+def within_lines(text: str) -> str:
+    """The text as one entry of a list of lines: whatever ends a line is followed by an indent, so that nothing in it
+    looks like an entry or a heading of its own."""
+    return "\n    ".join(text.splitlines())

@@ -1,5 +1,6 @@
-"""What a URL in the settings may be."""
+"""What a URL in the settings may be, and which hosts are this machine."""
 
+import ipaddress
 from urllib.parse import urlsplit
 
 
@@ -16,3 +17,11 @@ def absolute_url(value: str) -> str:
     ):
         raise ValueError("must be an absolute URL such as https://api.example.com/v1, without user, query or fragment")
     return value.rstrip("/")
+
+
+def is_loopback(host: str) -> bool:
+    """True when only this machine can connect to a server bound to this host."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

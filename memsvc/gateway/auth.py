@@ -1,27 +1,31 @@
 """Who is calling: the key that a request presents, the caller that it stands for, and 401 for everybody else."""
 
 import asyncio
-import ipaddress
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime
-from time import monotonic
 from typing import Literal
-from urllib.parse import parse_qsl
 from uuid import UUID
 
 import structlog
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from memsvc.core.background import in_background
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller
-from memsvc.gateway.rest import PUBLIC_PATHS, error_response
+from memsvc.core.urls import is_loopback
+from memsvc.gateway.challenges import Challenge
+from memsvc.gateway.credentials import Credentials, credentials
+from memsvc.gateway.guesses import Guesses, address_of
+from memsvc.gateway.known_keys import KnownKeys
+from memsvc.gateway.oauth import OAuthOptions, Tokens, is_token
+from memsvc.gateway.open_streams import OpenStreams, Stream
+from memsvc.gateway.rest import PUBLIC_PATHS
 from memsvc.store import keys
+from memsvc.store.changes import Changes
 from memsvc.store.database import Database
 
 log = structlog.get_logger("memsvc.auth")
@@ -29,13 +33,8 @@ log = structlog.get_logger("memsvc.auth")
 Mode = Literal["listed", "open"]
 OPEN_LABEL = "open"
 CALLER = "memsvc.caller"
-UNAUTHENTICATED_STATUS = 401
-QUERY_NAMES = ("APIKEY", "apikey", "api_key")
-
-_KEY_STARTS = ("sk-", "rk-", "pk-", "ak-", keys.KEY_PREFIX)
-_OTHER_SCHEMES = frozenset(
-    {"apikey", "aws4-hmac-sha256", "basic", "digest", "dpop", "hawk", "negotiate", "ntlm", "token"}
-)
+STANDING_S_MIN = 1.0
+"""How often the keys of open streams are looked up at the most, where nothing is told."""
 
 
 class AuthOptions(BaseModel):
@@ -50,15 +49,11 @@ class AuthOptions(BaseModel):
     key_chars_max: int = Field(512, ge=16, le=8192, description="longest key that is looked at")
     cache_s: float = Field(5.0, ge=0, le=300, description="how long a key is remembered, and so outlives being revoked")
     cache_keys_max: int = Field(4096, ge=1, description="how many looked-up keys are remembered")
+    failures_a_minute: int = Field(
+        60, ge=0, description="keys that open nothing that one address may try; known keys are let in; 0: any number"
+    )
     last_used_every_s: float = Field(30.0, gt=0, description="how often the last use of keys is written")
-
-
-def is_loopback(host: str) -> bool:
-    """True when only this machine can connect to a server bound to this host."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    oauth: OAuthOptions = Field(OAuthOptions(), description="OAuth 2.1: access tokens of an issuer, beside keys")
 
 
 def effective_mode(options: AuthOptions, host: str) -> Mode:
@@ -66,116 +61,138 @@ def effective_mode(options: AuthOptions, host: str) -> Mode:
     return options.mode or ("open" if is_loopback(host) else "listed")
 
 
-def key_of(text: str) -> str | None:
-    """The key in an Authorization value: after any number of `Bearer`, the first word, without a legacy identity.
-
-    None when there is none, or when the value belongs to another scheme: `Basic ...` must not make everybody who sends
-    it one tenant, named "Basic".
-    """
-    words = text.split()
-    while words and words[0].lower() == "bearer":
-        words = words[1:]
-    if not words or (len(words) > 1 and words[0].lower() in _OTHER_SCHEMES):
-        return None
-    return without_identity(words[0])
-
-
-def without_identity(token: str) -> str:
-    """`identity@key` without its identity; a token that merely looks like an email address stays whole."""
-    identity, at, key = token.partition("@")
-    if not at or not key or "@" in key:
-        return token
-    looks_like_key = key.startswith(_KEY_STARTS)
-    if looks_like_key or (":" in identity and "." not in key):
-        return key
-    return token
-
-
-def presented_key(headers: Iterable[tuple[bytes, bytes]], query_string: bytes, *, key_in_query: bool) -> str | None:
-    """The key of a request: from Authorization, else X-API-Key, else, where allowed, the query; None without one."""
-    found: dict[bytes, str] = {}
-    for name, value in headers:
-        if name in (b"authorization", b"x-api-key") and name not in found:
-            with suppress(UnicodeDecodeError):
-                found[name] = value.decode("utf-8")
-    for name in (b"authorization", b"x-api-key"):
-        if name in found and (key := key_of(found[name])):
-            return key
-    if key_in_query:
-        with suppress(UnicodeError):
-            for parameter, text in parse_qsl(query_string.decode("ascii"), errors="strict"):
-                if parameter in QUERY_NAMES and (key := key_of(text)):
-                    return key
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What the registry said about a key, and until when that is believed."""
-
-    key: keys.ApiKey | None
-    believed_until: float
-
-
 class Authenticator:
-    """Resolves keys to callers. Keys are looked up by their SHA-256, so no comparison sees a byte of a key."""
+    """Resolves keys to callers. Keys are looked up by their SHA-256, so no comparison sees a byte of a key. Where
+    tokens are taken, whatever looks like one is never taken for a key."""
 
-    def __init__(self, database: Database, options: AuthOptions, mode: Mode, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        options: AuthOptions,
+        mode: Mode,
+        clock: Clock,
+        changes: Changes | None = None,
+        tokens: Tokens | None = None,
+    ) -> None:
         self._database = database
         self.options = options
         self.mode = mode
         self._clock = clock
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._tokens = tokens
+        self._streams = OpenStreams(self._all_again, max(options.cache_s, STANDING_S_MIN))
+        self._known = KnownKeys(
+            database,
+            keep_s=options.cache_s,
+            keys_max=options.cache_keys_max,
+            changes=changes,
+            changed=self._streams.look,
+        )
+        self._guesses = Guesses(options.failures_a_minute)
+        self._tenants: OrderedDict[bytes, None] = OrderedDict()
+        self._remembering: set[bytes] = set()
         self._uses: dict[UUID, datetime] = {}
 
     async def resolve(self, text: str) -> Caller | None:
         """Whoever this key stands for; None when it stands for nobody. UNAVAILABLE when nobody could say."""
-        if not text or len(text) > self.options.key_chars_max or not text.isprintable():
+        if not self._can_be_key(text):
             return None
         key_hash = keys.hash_key(text)
-        key = await self._look_up(key_hash)
-        if key is not None:
-            return self._listed(key)
-        if self.mode == "open":
-            return Caller(tenant=key_hash, key_label=OPEN_LABEL)
-        return None
+        is_new = not self._known.is_absent(key_hash)
+        key = await self._known.find(key_hash)
+        if key is None and is_new and self.mode == "open" and key_hash not in self._remembering:
+            self._remembering.add(key_hash)
+            try:
+                await self._remember_tenant(key_hash)
+            finally:
+                self._remembering.discard(key_hash)
+        caller = self._caller(key_hash, key)
+        if caller is not None and caller.key_id is not None:
+            self._uses[caller.key_id] = self._clock.now()
+        return caller
+
+    async def caller_of_hash(self, key_hash: bytes) -> Caller | None:
+        """Whoever the key of this hash stands for: of one that was shown before. UNAVAILABLE when nobody could say."""
+        return self._caller(key_hash, await self._known.find(key_hash))
 
     async def caller(self, scope: Scope) -> Caller | None:
-        """Whoever the key of a request stands for, if it has one. UNAVAILABLE when nobody could say."""
-        text = presented_key(scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query)
-        return None if text is None else await self.resolve(text)
+        """Whoever the key or the token of a request stands for, if it has one. UNAVAILABLE when nobody could say,
+        PERMISSION_DENIED for a token that is good and too narrow."""
+        shown = credentials(scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query)
+        return None if shown is None else await self.caller_of(shown)
 
-    def _listed(self, key: keys.ApiKey) -> Caller | None:
-        now = self._clock.now()
-        if not key.opens(now):
+    async def caller_of(self, shown: Credentials) -> Caller | None:
+        """As `caller`, of what a request presents."""
+        if self._tokens is None or not is_token(shown.text):
+            return await self.resolve(shown.text)
+        caller = await self._tokens.caller(shown.text) if shown.as_bearer else None
+        if caller is not None and caller.tenant not in self._tenants:
+            await self._remember_tenant(caller.tenant)
+            self._tenants[caller.tenant] = None
+            while len(self._tenants) > self.options.cache_keys_max:
+                self._tenants.popitem(last=False)
+        return caller
+
+    async def let_in(self, scope: Scope, shown: Credentials) -> Caller | None:
+        """As `caller_of`, of a request that comes with it. RATE_LIMITED to an address that has come with too many keys
+        that open nothing, whichever door it came to."""
+        is_guess, address = self._is_guess(shown.text), address_of(scope)
+        if is_guess and (wait_s := self._guesses.wait_s(address)) > 0:
+            raise MemsvcError(Code.RATE_LIMITED, "too many wrong keys came from this address", retry_after_s=wait_s)
+        caller = await self.caller_of(shown)
+        if caller is None and is_guess:
+            self._guesses.note(address)
+        return caller
+
+    def _is_guess(self, text: str) -> bool:
+        """Whether this may be an attempt to find a key: what is not known to be listed. Nobody finds a token by trying,
+        and where every key opens a tenant there is nothing to find."""
+        if self.mode == "open" or (self._tokens is not None and is_token(text)):
+            return False
+        return not (self._can_be_key(text) and self._known.was_listed(keys.hash_key(text)))
+
+    @contextmanager
+    def standing(self, scope: Scope, end: Callable[[], None]) -> Iterator[None]:
+        """Call `end`, once, when the key or the token of this request stands for its caller no more: at once where it
+        is told that the key was changed, within `auth.cache_s` otherwise."""
+        shown = credentials(scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query)
+        if shown is None:
+            raise RuntimeError("a stream was opened by nobody")
+        with self._streams.held(Stream(shown.text, caller_of(scope), end)):
+            yield
+
+    async def _all_again(self, texts: Sequence[str]) -> dict[str, Caller | None]:
+        tokens = {text for text in texts if self._tokens is not None and is_token(text)}
+        hashes = {text: keys.hash_key(text) for text in texts if text not in tokens}
+        found = await self._known.look_again(hashes.values()) if hashes else {}
+        callers = {text: self._caller(key_hash, found.get(key_hash)) for text, key_hash in hashes.items()}
+        for text in tokens:
+            assert self._tokens is not None
+            callers[text] = await self._tokens.caller_or_none(text)
+        return callers
+
+    def _can_be_key(self, text: str) -> bool:
+        if self._tokens is not None and is_token(text):
+            return False
+        return bool(text) and len(text) <= self.options.key_chars_max and text.isprintable()
+
+    def _caller(self, key_hash: bytes, key: keys.ApiKey | None) -> Caller | None:
+        if key is None:
+            return Caller(tenant=key_hash, key_label=OPEN_LABEL) if self.mode == "open" else None
+        if not key.opens(self._clock.now()):
             return None
-        self._uses[key.key_id] = now
         return Caller(
             tenant=key.tenant,
             key_label=key.label,
             permissions=key.permissions,
             projects=key.projects,
             hidden_tools=key.hidden_tools,
+            key_id=key.key_id,
+            expires_at=key.expires_at,
         )
 
-    async def _look_up(self, key_hash: bytes) -> keys.ApiKey | None:
-        known = self._known.get(key_hash)
-        if known is not None and monotonic() < known.believed_until:
-            self._known.move_to_end(key_hash)
-            return known.key
-        key = await keys.find_key(self._database, key_hash)
-        if (
-            key is None
-            and known is None
-            and self.mode == "open"
-            and await keys.remember_tenant(self._database, key_hash, self._clock.now())
-        ):
-            log.warning("a key was seen for the first time and became a tenant", mode=self.mode)
-        self._known[key_hash] = _Known(key, monotonic() + self.options.cache_s)
-        self._known.move_to_end(key_hash)
-        while len(self._known) > self.options.cache_keys_max:
-            self._known.popitem(last=False)
-        return key
+    async def _remember_tenant(self, tenant: bytes) -> None:
+        if await keys.remember_tenant(self._database, tenant, self._clock.now()):
+            log.warning("somebody was seen for the first time and became a tenant", mode=self.mode)
 
     async def write_last_used(self) -> None:
         """Write the last uses seen since the last time; on an outage they wait for the next time."""
@@ -188,15 +205,14 @@ class Authenticator:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write last uses in the background, and once more at the end."""
-        task = asyncio.create_task(self._keep_writing())
-        try:
+        """Write last uses and end streams in the background; last uses are written once more at the end."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._streams.running())
+            if self._tokens is not None:
+                await stack.enter_async_context(self._tokens.running())
+            stack.push_async_callback(self.write_last_used)
+            await stack.enter_async_context(in_background(self._keep_writing()))
             yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-            await self.write_last_used()
 
     async def _keep_writing(self) -> None:
         while True:
@@ -210,33 +226,35 @@ def caller_of(scope: Scope) -> Caller:
     return caller
 
 
-def _refusal(scope: Scope, *, given: bool) -> Response:
-    message = "this API key is unknown, was revoked, or has expired" if given else "an API key is required"
-    error = MemsvcError(Code.PERMISSION_DENIED, message, recovery="send the header Authorization: Bearer KEY")
-    return error_response(error, scope, status=UNAUTHENTICATED_STATUS, headers={"WWW-Authenticate": "Bearer"})
-
-
 class RequireCaller:
-    """ASGI: puts the Caller into `scope["memsvc.caller"]`, or answers 401; 503 when the registry is out of reach."""
+    """ASGI: puts the Caller into `scope["memsvc.caller"]`, or answers 401; 403 for a token that is good and too narrow,
+    503 when nobody could say who it is, 429 to an address that has come with too many keys that open nothing."""
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator, public_paths: frozenset[str] = PUBLIC_PATHS) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        public_paths: frozenset[str] = PUBLIC_PATHS,
+        challenge: Challenge | None = None,
+    ) -> None:
         self.app = app
         self._authenticator = authenticator
         self._public_paths = public_paths
+        self._challenge = challenge or Challenge()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in self._public_paths:
             await self.app(scope, receive, send)
             return
         options = self._authenticator.options
-        text = presented_key(scope["headers"], scope["query_string"], key_in_query=options.key_in_query)
+        shown = credentials(scope["headers"], scope["query_string"], key_in_query=options.key_in_query)
         try:
-            caller = None if text is None else await self._authenticator.resolve(text)
+            caller = None if shown is None else await self._authenticator.let_in(scope, shown)
         except MemsvcError as error:
-            await error_response(error, scope)(scope, receive, send)
+            await self._challenge.error(error, scope)(scope, receive, send)
             return
         if caller is None:
-            await _refusal(scope, given=text is not None)(scope, receive, send)
+            await self._challenge.refusal(scope, given=shown is not None)(scope, receive, send)
             return
         scope[CALLER] = caller
-        await self.app(scope, receive, send)
+        await self.app(scope, receive, self._challenge.stepping_up(scope, send, caller))

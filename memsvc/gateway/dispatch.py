@@ -1,23 +1,24 @@
 """The one way into a tool, for every surface: find it, validate, permit, run, name the error, log, count."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from time import perf_counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import orjson
 import structlog
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, LacksPermissionError, MemsvcError
 from memsvc.core.ports import Clock, Meter
+from memsvc.core.progress import SILENT, Progress
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
-from memsvc.core.tools import DEFAULT_PROJECT, Arguments, Composed, Outcome, Tool
-from memsvc.gateway.audit import CallLog, printable, shape
+from memsvc.core.tools import Arguments, ByCaller, Calls, Composed, Outcome, Reporting, Tool
+from memsvc.core.underway import UNTRACED, Tracer, begun
+from memsvc.gateway.accounts import Accounts, Call, Raw
+from memsvc.gateway.admission import Admission
+from memsvc.gateway.audit import CallLog, printable
 from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.metrics import NO_CODE, UNKNOWN_TOOL
+from memsvc.gateway.metrics import UNKNOWN_TOOL
 from memsvc.gateway.validation import NAME_CHARS_MAX, named_project, validated
-from memsvc.store.calls import CallRecord
 
 log = structlog.get_logger("memsvc.calls")
 
@@ -25,53 +26,6 @@ STEP_SURFACE = "pipe"
 """The surface of calls that a tool makes for its caller."""
 
 _Done = TypeVar("_Done")
-
-
-@dataclass(slots=True)
-class Raw:
-    """Bytes that come beside the arguments of a call: which argument they stand for, and how many came so far."""
-
-    argument: str
-    size_bytes: int = 0
-
-
-@dataclass(slots=True)
-class _Call:
-    """One call under way: what is known of it so far, for the log."""
-
-    caller: Caller
-    surface: str
-    request_id: str
-    given: Any
-    raw: Raw | None = None
-    started: float = field(default_factory=perf_counter)
-    tool: Tool | None = None
-    project: str = DEFAULT_PROJECT
-    status: str = "cancelled"
-    code: str = NO_CODE
-
-    @property
-    def tool_name(self) -> str:
-        return UNKNOWN_TOOL if self.tool is None else self.tool.name
-
-    def failed(self, error: MemsvcError) -> MemsvcError:
-        """Note that the call ended with this error."""
-        self.status, self.code = "error", error.code.value
-        return error
-
-    def shape(self) -> dict[str, Any]:
-        """What the call log keeps of the arguments."""
-        if self.tool is None:
-            return {}
-        raw = {} if self.raw is None else {self.raw.argument: {"redacted": True, "bytes": self.raw.size_bytes}}
-        return shape(self.given, self.tool) | raw
-
-    def identifier(self, name: str) -> str | None:
-        """An identifier among the given arguments, if the tool says that it may be logged."""
-        if self.tool is None or name not in self.tool.logged or not isinstance(self.given, Mapping):
-            return None
-        value = self.given.get(name)
-        return printable(value, 128) if isinstance(value, str) else None
 
 
 class Dispatch:
@@ -84,33 +38,59 @@ class Dispatch:
         meter: Meter,
         clock: Clock,
         disabled: frozenset[str] = frozenset(),
+        *,
+        admission: Admission | None = None,
+        tracer: Tracer = UNTRACED,
+        slow_ms: int = 0,
     ) -> None:
+        """Without `admission` as many calls run as there are. Calls that take longer than `slow_ms` are told of, unless
+        that is 0."""
         self.catalogue = catalogue
-        self._call_log = call_log
-        self._meter = meter
-        self._clock = clock
         self.disabled = disabled
+        self.admission = admission
+        self._tracer = tracer
+        self._accounts = Accounts(call_log, meter, clock, slow_ms)
 
     def tools_for(self, caller: Caller) -> list[Tool]:
         """The tools that this caller may see."""
         return [tool for tool in self.catalogue if self.sees(caller, tool)]
 
+    def calls(self, caller: Caller, *, surface: str, request_id: str) -> Calls:
+        """The tools as a caller may use them, for whatever makes several calls on its behalf."""
+        return _Further(self, caller, request_id, surface=surface)
+
     def sees(self, caller: Caller, tool: Tool) -> bool:
         """True unless the tool is switched off or the caller's key hides it: then it is as if it were not there."""
         return tool.name not in self.disabled and tool.name not in caller.hidden_tools
 
-    async def call(self, caller: Caller, name: str, arguments: Any, *, surface: str, request_id: str) -> Outcome:
-        """Run a tool by name. Never raises but for cancellation: every other end is an outcome, logged and counted."""
+    async def call(
+        self,
+        caller: Caller,
+        name: str,
+        arguments: Any,
+        *,
+        surface: str,
+        request_id: str,
+        progress: Progress = SILENT,
+        traceparent: str = "",
+    ) -> Outcome:
+        """Run a tool by name. Never raises but for cancellation: every other end is an outcome, logged and counted.
+        A tool that takes long tells `progress` how far it has come. `traceparent` names the trace of the client."""
 
         async def run(tool: Tool, scope: Scope, asked: Arguments) -> Outcome:
             if isinstance(tool.run, Composed):
-                result = await tool.run.run(_Further(self, caller, request_id), asked)
+                result = await tool.run.run(_Further(self, caller, request_id, progress), asked)
+            elif isinstance(tool.run, Reporting):
+                result = await tool.run.run(scope, asked, progress)
+            elif isinstance(tool.run, ByCaller):
+                result = await tool.run.run(caller, asked)
             else:
                 result = await tool.run(scope, asked)
             body = result.model_dump(mode="json")
             return Outcome(body, orjson.dumps(body).decode())
 
-        ended = await self._run(_Call(caller, surface, request_id, arguments), name, run)
+        call = Call(caller, surface, request_id, arguments, traceparent=traceparent)
+        ended = await self._run(call, name, run)
         return _failure(ended) if isinstance(ended, MemsvcError) else ended
 
     async def perform(
@@ -132,17 +112,32 @@ class Dispatch:
         async def run(_: Tool, scope: Scope, asked: Arguments) -> _Done:
             return await operation(scope, asked)
 
-        ended = await self._run(_Call(caller, surface, request_id, arguments, raw), name, run)
+        ended = await self._run(Call(caller, surface, request_id, arguments, raw), name, run)
         if isinstance(ended, MemsvcError):
             raise ended
         return ended
 
     async def _run(
-        self, call: _Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]
+        self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]
     ) -> _Done | MemsvcError:
         """What a call comes to, or the error that it ends with."""
+        known = UNKNOWN_TOOL if self.catalogue.get(name) is None else name
+        told = {"surface": call.surface, "request_id": call.request_id}
+        with (
+            structlog.contextvars.bound_contextvars(request_id=call.request_id),
+            self._tracer.span("call", known, told, parent=call.traceparent) as span,
+            begun(call.request_id, self._tracer) as call.underway,
+        ):
+            try:
+                return await self._settled(call, name, run)
+            finally:
+                span.note(status=call.status, **self._accounts.close(call))
+
+    async def _settled(
+        self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]
+    ) -> _Done | MemsvcError:
         try:
-            done = await run(*self._admitted(call, name))
+            done = await self._ended(call, name, run)
             call.status = "success"
             return done
         except MemsvcError as error:
@@ -150,77 +145,50 @@ class Dispatch:
         except Exception as error:  # the one door: whatever else a tool raises is ours, and its text may be content
             log.error("a tool failed", tool=call.tool_name, request_id=call.request_id, exc_info=error)
             return call.failed(MemsvcError(Code.INTERNAL_ERROR, "internal error"))
-        finally:
-            self._account(call)
 
-    def _admitted(self, call: _Call, name: str) -> tuple[Tool, Scope, Arguments]:
-        """The tool of a call, the scope that it may touch, and its arguments."""
+    async def _ended(self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]) -> _Done:
+        """What a call comes to, once it may run and there is room for it."""
+        if self.admission is None:
+            return await run(*self._admitted(call, name))
+        with self.admission.under_way(call.caller):
+            tool, scope, asked = self._admitted(call, name)
+            async with self.admission.running(call.caller, tool, uploads=call.raw is not None):
+                return await run(tool, scope, asked)
+
+    def _admitted(self, call: Call, name: str) -> tuple[Tool, Scope, Arguments]:
+        """The tool of a call, the scope that it may touch, and its arguments. A call counts whatever it asks for."""
         tool = self.catalogue.get(name)
-        if tool is None or not self.sees(call.caller, tool):
+        if tool is not None and self.sees(call.caller, tool):
+            call.tool, call.project = tool, named_project(tool, call.given)
+        if self.admission is not None:
+            self.admission.count(call.caller, "calls")
+        if call.tool is None or tool is None:
             raise MemsvcError(Code.NOT_FOUND, f"Unknown tool: {printable(name, NAME_CHARS_MAX)}")
-        call.tool, call.project = tool, named_project(tool, call.given)
         arguments = validated(tool, call.given if call.raw is None else call.given | {call.raw.argument: ""})
         call.project = arguments.project
         if tool.permission not in call.caller.permissions:
-            raise MemsvcError(Code.PERMISSION_DENIED, f"this key lacks the {tool.permission.value} permission")
+            raise LacksPermissionError(tool.permission)
         spans = tool.spans_projects and arguments.project == ALL_PROJECTS
         if not spans and not call.caller.may_touch(arguments.project):
             raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch this project")
         return tool, Scope(call.caller.tenant, arguments.project, call.caller.projects), arguments
 
-    def _account(self, call: _Call) -> None:
-        """Log and count a call that has ended, whichever way."""
-        duration_ms = (perf_counter() - call.started) * 1000
-        tool = call.tool
-        self._meter.add("memsvc_calls_total", tool=call.tool_name, status=call.status, code=call.code)
-        self._meter.add("memsvc_call_duration_ms", duration_ms, tool=call.tool_name)
-        if tool is not None and tool.counter is not None:
-            self._meter.add(tool.counter, status=call.status)
-        if tool is not None and tool.duration_ms is not None:
-            self._meter.add(tool.duration_ms, duration_ms)
-        self._call_log.record(
-            CallRecord(
-                tenant=call.caller.tenant,
-                project=call.project,
-                call=uuid4(),
-                called_at=self._clock.now(),
-                surface=call.surface,
-                tool=call.tool_name,
-                key_label=call.caller.key_label,
-                status=call.status,
-                code=call.code or None,
-                duration_ms=duration_ms,
-                arguments=call.shape(),
-                request_id=call.request_id,
-            )
-        )
-        log.info(
-            "call",
-            request_id=call.request_id,
-            surface=call.surface,
-            tool=call.tool_name,
-            project=call.project,
-            session_id=call.identifier("session_id"),
-            turn_id=call.identifier("turn_id"),
-            latency_ms=round(duration_ms, 2),
-            status=call.status,
-            code=call.code or None,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class _Further:
-    """The `Calls` of one call under way."""
+    """The `Calls` of one caller: of a call under way, or of a page."""
 
     dispatch: Dispatch
     caller: Caller
     request_id: str
+    progress: Progress = SILENT
+    surface: str = STEP_SURFACE
 
     def tools(self) -> list[Tool]:
         return self.dispatch.tools_for(self.caller)
 
     async def call(self, name: str, arguments: Any) -> Outcome:
-        return await self.dispatch.call(self.caller, name, arguments, surface=STEP_SURFACE, request_id=self.request_id)
+        return await self.dispatch.call(self.caller, name, arguments, surface=self.surface, request_id=self.request_id)
 
 
 def _failure(error: MemsvcError) -> Outcome:

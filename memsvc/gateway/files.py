@@ -17,9 +17,11 @@ from memsvc.core.paths import check_project
 from memsvc.core.scope import ALL_PROJECTS
 from memsvc.core.scope import Scope as DataScope
 from memsvc.core.tools import FileContent, OpenFile
+from memsvc.gateway.accounts import Raw
 from memsvc.gateway.auth import caller_of
 from memsvc.gateway.conditions import write_condition
-from memsvc.gateway.dispatch import Dispatch, Raw
+from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.limits import LimitsOptions, TooSlowError
 from memsvc.gateway.operations import queried
 from memsvc.gateway.rest import REQUEST_ID, error_response
 from memsvc.gateway.streams import received, sent
@@ -90,8 +92,9 @@ class FileRoutes(BaseRoute):
 
     path = FILES_PATH
 
-    def __init__(self, dispatch: Dispatch, content: FileContent) -> None:
+    def __init__(self, dispatch: Dispatch, content: FileContent, limits: LimitsOptions) -> None:
         self._dispatch = dispatch
+        self._upload_s = limits.upload_s
         self._content = content
         listings: dict[str, dict[str, Handler]] = {noun: {"GET": self._list} for noun in _LISTINGS}
         self._handlers: dict[str, dict[str, Handler]] = listings | {
@@ -201,7 +204,7 @@ class FileRoutes(BaseRoute):
         raw = Raw("content")
 
         async def operation(scope: DataScope, asked: Any) -> Response:
-            content = await received(request, raw, self._content.bytes_max)
+            content = await received(request, raw, self._content.bytes_max, within_s=self._upload_s)
             stored = await self._content.put(scope, asked, content)
             return Response(
                 orjson.dumps({"bytes_written": stored.bytes_written, "version": stored.version}),
@@ -214,6 +217,8 @@ class FileRoutes(BaseRoute):
             return await self._perform(
                 request, "file_write", arguments | _file(target.project, target.path), operation, raw
             )
+        except TooSlowError as error:
+            return error.response(request.scope)
         except MemsvcError as error:
             return _refused_write(request, error)
 
@@ -231,9 +236,9 @@ class FileRoutes(BaseRoute):
         )
 
 
-def routes(dispatch: Dispatch, content: FileContent | None) -> list[BaseRoute]:
+def routes(dispatch: Dispatch, content: FileContent | None, limits: LimitsOptions) -> list[BaseRoute]:
     """The routes below /api/files; none where there is no content of files."""
-    return [] if content is None else [FileRoutes(dispatch, content)]
+    return [] if content is None else [FileRoutes(dispatch, content, limits)]
 
 
 def _file(project: str, path: str) -> dict[str, Any]:

@@ -65,7 +65,11 @@ class HappeningsEndpoint:
         data_scope = await self._dispatch.perform(
             caller, self._happenings.tool, asked, permitted, surface=SURFACE, request_id=scope[REQUEST_ID]
         )
-        with self._subscriptions.opened(caller.tenant) as watch, anyio.CancelScope() as reading:
+        with (
+            self._subscriptions.opened(caller.tenant) as watch,
+            self._authenticator.standing(scope, watch.close),
+            anyio.CancelScope() as reading,
+        ):
             watch.add(self._happenings.uri, change_key(data_scope, self._happenings.uri))
             number = await self._happenings.latest(data_scope) if known is None else known
 

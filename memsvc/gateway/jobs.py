@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import LacksPermissionError, invalid
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller, Permission
 from memsvc.gateway.auth import CALLER
@@ -68,7 +68,7 @@ def shown(job: QueuedJob) -> dict[str, Any]:
 def _caller(request: Request, permission: Permission) -> Caller:
     caller: Caller = request.scope[CALLER]
     if permission not in caller.permissions:
-        raise MemsvcError(Code.PERMISSION_DENIED, f"this key has no {permission} permission")
+        raise LacksPermissionError(permission)
     return caller
 
 

@@ -1,21 +1,29 @@
 """What a request must be before anything looks inside it: named, from an allowed host and origin, small and shallow."""
 
+import asyncio
 import re
 from array import array
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import accumulate
+from urllib.parse import unquote_to_bytes
 from uuid import uuid4
 
 import structlog
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.gateway.auth import is_loopback
-from memsvc.gateway.rest import PUBLIC_PATHS, REQUEST_ID, error_response
+from memsvc.core.urls import is_loopback
+from memsvc.gateway.admission import Admission, SlotOptions
+from memsvc.gateway.auth import CALLER, caller_of
+from memsvc.gateway.rates import RateOptions
+from memsvc.gateway.rest import CONSOLE_PATH, PUBLIC_PATHS, REQUEST_ID, error_response
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 WRONG_HOST_STATUS = 421
+TOO_SLOW_STATUS = 408
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
@@ -28,6 +36,14 @@ class LimitsOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     request_bytes_max: int = Field(4 * 1024 * 1024, ge=1024, description="largest request body, 413 above it")
+    body_s: float = Field(30.0, gt=0, description="how long a request body may take to come, but for uploads")
+    upload_s: float = Field(120.0, gt=0, description="how long an upload may take to come")
+    head_bytes_max: int = Field(
+        32 * 1024, ge=1024, description="request line and headers together, the URL among them; 431 above it"
+    )
+    headers_max: int = Field(100, ge=10, description="headers of one request; 431 above it")
+    head_s: float = Field(15.0, gt=0, description="how long request line and headers may take to come")
+    connections_max: int = Field(2000, ge=1, description="connections of clients at once; further ones are closed")
     json_depth_max: int = Field(64, ge=8, le=128, description="deepest nesting of a JSON body, 400 below it")
     allowed_hosts: tuple[str, ...] = Field(
         (), description="Host headers that are answered; empty: this machine's names on a loopback bind, else any"
@@ -41,6 +57,15 @@ class LimitsOptions(BaseModel):
     listen_s_max: float = Field(
         3600.0, gt=0, description="how long one subscriptions/listen goes on before the client has to ask again"
     )
+    model_calls_a_day: int = Field(
+        20_000,
+        ge=0,
+        le=2**31 - 1,
+        description="questions to a model a day for a tenant, whatever asks; what is over is done by rules or on the "
+        "next day; 0: no limit",
+    )
+    rates: RateOptions = Field(RateOptions(), description="how often a key and a tenant may call")
+    slots: SlotOptions = Field(SlotOptions(), description="how many calls run at once in one process")
 
 
 def deeper_than(body: bytes, depth_max: int) -> bool:
@@ -90,6 +115,29 @@ class RequestId:
             await self.app(scope, receive, send_named)
 
 
+class CheckPath:
+    """ASGI: refuses a path that is not UTF-8 once it is decoded. Read with a sign in the place of what is none, two
+    different paths would be one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and "\ufffd" in scope["path"] and not _is_text(scope.get("raw_path")):
+            error = MemsvcError(Code.INVALID_PATH, "the path is not UTF-8 once it is decoded")
+            await error_response(error, scope)(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+
+def _is_text(raw_path: bytes | None) -> bool:
+    try:
+        unquote_to_bytes(raw_path or b"").decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _matches(value: str, allowed: Sequence[str]) -> bool:
     for pattern in allowed:
         if value == pattern:
@@ -122,24 +170,64 @@ class CheckHost:
                 await error_response(error, scope, status=WRONG_HOST_STATUS)(scope, receive, send)
                 return
             origin = _header(scope, b"origin")
-            if origin and not _matches(origin.decode("latin-1").lower(), self._origins):
+            if origin and not self._may_call(scope["path"], origin.decode("latin-1").lower(), host):
                 recovery = "add it to limits.allowed_origins"
                 error = MemsvcError(Code.PERMISSION_DENIED, "pages of this Origin may not call", recovery=recovery)
                 await error_response(error, scope)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 
+    def _may_call(self, path: str, origin: str, host: str) -> bool:
+        """Pages of an allowed origin may call; those of the console may call the console that they came from."""
+        of_console = path.startswith(f"{CONSOLE_PATH}/") and origin in (f"https://{host}", f"http://{host}")
+        return of_console or _matches(origin, self._origins)
+
+
+class Beside:
+    """ASGI: hands what is at a path and below it to another app, and all else on."""
+
+    def __init__(self, app: ASGIApp, path: str, beside: ASGIApp) -> None:
+        self.app = app
+        self._path = path
+        self._beside = beside
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        there = scope["type"] == "http" and (path == self._path or path.startswith(f"{self._path}/"))
+        await (self._beside if there else self.app)(scope, receive, send)
+
+
+class CountRequest:
+    """ASGI: counts every request of a caller before its body is read; RATE_LIMITED when there are more than may be."""
+
+    def __init__(self, app: ASGIApp, admission: Admission | None) -> None:
+        self.app = app
+        self._admission = admission
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if CALLER in scope and self._admission is not None:
+            try:
+                self._admission.count(caller_of(scope), "requests")
+            except MemsvcError as error:
+                await error_response(error, scope)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
 
 class LimitBody:
-    """ASGI: hands on whole request bodies, none of them over the limit, and no JSON too deep for a parser.
+    """ASGI: hands on whole request bodies, none of them over the limit, and no JSON too deep for a parser. A body that
+    does not come at once holds one of a few places until it is there, and has only so long.
 
     Requests that `streams` picks pass untouched: their route reads the body piece by piece, to a limit of its own.
     """
 
-    def __init__(self, app: ASGIApp, options: LimitsOptions, streams: Callable[[Scope], bool]) -> None:
+    def __init__(
+        self, app: ASGIApp, options: LimitsOptions, streams: Callable[[Scope], bool], admission: Admission | None
+    ) -> None:
         self.app = app
         self._options = options
         self._streams = streams
+        self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or self._streams(scope):
@@ -152,7 +240,12 @@ class LimitBody:
         except MemsvcError as error:
             await error_response(error, scope)(scope, receive, send)
             return
-        messages = [{"type": "http.request", "body": body, "more_body": False}] if tail is None else [tail]
+        except TimeoutError:
+            await TooSlowError(self._options.body_s).response(scope)(scope, receive, send)
+            return
+        if tail is not None:  # the client has gone: there is nobody to answer, and half a body means nothing
+            return
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
             return messages.pop() if messages else await receive()
@@ -168,14 +261,33 @@ class LimitBody:
             raise too_large
         chunks: list[bytes] = []
         size = 0
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return b"", message
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > size_max:
-                raise too_large
-            chunks.append(chunk)
-            if not message.get("more_body", False):
-                return chunks[0] if len(chunks) == 1 else b"".join(chunks), None
+        async with self._place(scope), asyncio.timeout(self._options.body_s):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    return b"", message
+                chunk = message.get("body", b"")
+                size += len(chunk)
+                if size > size_max:
+                    raise too_large
+                chunks.append(chunk)
+                if not message.get("more_body", False):
+                    return chunks[0] if len(chunks) == 1 else b"".join(chunks), None
+
+    def _place(self, scope: Scope) -> AbstractAsyncContextManager[None]:
+        """A place for a body that may be long on its way; a request that announces none needs no place."""
+        bodiless = _header(scope, b"content-length") in (None, b"0") and _header(scope, b"transfer-encoding") is None
+        if self._admission is None or CALLER not in scope or bodiless:
+            return nullcontext()
+        return self._admission.body(caller_of(scope))
+
+
+class TooSlowError(MemsvcError):
+    """A body that does not come: nobody waits for the rest of it."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(Code.INVALID_CONTENT, f"the body did not come within {seconds:g} s")
+
+    def response(self, scope: Scope) -> Response:
+        """What ends the connection as well."""
+        return error_response(self, scope, status=TOO_SLOW_STATUS, headers={"Connection": "close"})

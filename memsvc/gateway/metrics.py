@@ -3,15 +3,19 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
+from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.metrics_core import Metric
+from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.core.errors import Code
 from memsvc.core.tools import Job, Tool
+from memsvc.gateway.admission import LANES, REFUSALS
 from memsvc.store.backlog import Backlog
+from memsvc.store.index_size import IndexSize
+from memsvc.store.locks import LockKind
 
 STATUSES = ("success", "error", "cancelled")
 JOB_STATUSES = ("success", "retried", "failed")
@@ -23,11 +27,24 @@ _KINDS = ("document", "question")
 _PURPOSES = ("memories", "summary", "extraction", "compaction", "judgement", "whiteboard")
 _PROPOSED = ("kept", "repeated", "unknown", "unfit", "secret", "stale")
 _ENDS = ("success", "error")
-_LOCKS = ("session", "book", "outline", "tree")
+_LOCKS: tuple[str, ...] = get_args(LockKind)
 _MS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 500, 1000, 2000, 5000, 10000, 30000)
 _COUNTS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50)
 _JOB_MS = (10, 50, 100, 500, 1000, 5000, 10000, 30000, 60000, 300000, 900000)
 _CANDIDATES = (0, 1, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 20000)
+
+
+class MetricsOptions(BaseModel):
+    """Who may read the metrics."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    token: str = Field(
+        "", repr=False, description="what /metrics wants as `Authorization: Bearer TOKEN`; empty: it is open to all"
+    )
+
+
+OPEN_METRICS = MetricsOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +73,7 @@ _PUBLISHED: dict[str, _Shape] = {
     "memsvc_calls_total": _Shape("counter", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}),
     "memsvc_call_duration_ms": _Shape("histogram", "How long a call took", {_TOOL: ()}, _MS),
     "memsvc_lock_wait_ms": _Shape("histogram", "Wait for an advisory lock", {"lock": _LOCKS}, _MS),
+    "memsvc_pool_wait_ms": _Shape("histogram", "Wait for a database connection of the pool", {}, _MS),
     "memsvc_round_trips": _Shape("histogram", "Round trips of a transaction", {}, _COUNTS),
     "memsvc_recall_candidates": _Shape("histogram", "Entries that a recall ranked", {}, _CANDIDATES),
     "memsvc_job_runs_total": _Shape("counter", "Attempts of jobs", {_JOB: (), "status": JOB_STATUSES}),
@@ -68,20 +86,62 @@ _PUBLISHED: dict[str, _Shape] = {
     "memsvc_model_calls_total": _Shape("counter", "Calls of the model", {"purpose": _PURPOSES, "status": _ENDS}),
     "memsvc_model_duration_ms": _Shape("histogram", "How long the model took", {"purpose": _PURPOSES}, _JOB_MS),
     "memsvc_model_tokens_total": _Shape("counter", "Tokens of the model", {"direction": ("input", "output")}),
+    "memsvc_model_refusals_total": _Shape("counter", "Refusals of the key or the model by an endpoint", {}),
     "memsvc_extracted_facts_total": _Shape("counter", "Changes of facts by a model's word", {"outcome": _PROPOSED}),
+    "memsvc_rerank_calls_total": _Shape("counter", "Calls of the reranker", {"status": _ENDS}),
+    "memsvc_rerank_duration_ms": _Shape("histogram", "How long the reranker took", {}, _MS),
+    "memsvc_slow_calls_total": _Shape("counter", "Calls that took longer than audit.slow_ms", {_TOOL: ()}),
+    "memsvc_trace_spans_total": _Shape("counter", "Ended spans of traces", {"outcome": ("sent", "lost")}),
+    "memsvc_refused_total": _Shape("counter", "Calls and requests refused for want of room", {"reason": REFUSALS}),
+    "memsvc_slot_wait_ms": _Shape("histogram", "Wait for a slot, of calls that waited", {"lane": LANES}, _MS),
+    "memsvc_rates_told_total": _Shape("counter", "Exchanges of rates with other replicas", {"status": _ENDS}),
     "memsvc_audit_dropped_total": _Shape("counter", "Call records lost because they could not be written", {}),
+    "memsvc_traces_dropped_total": _Shape("counter", "Recall traces lost because they could not be written", {}),
 }
 _WATCHED = {
     "memsvc_audit_backlog": "Call records that wait to be written",
     "memsvc_pool_open": "Database connections open",
     "memsvc_pool_idle": "Database connections open and idle",
+    "memsvc_calls_running": "Calls that hold a slot",
+    "memsvc_calls_waiting": "Calls that wait for a slot",
+    "memsvc_model_refused": "1 while the endpoint of a model refuses the key or the model",
     "memsvc_changes_heard": "1 while changes by other processes are heard",
     "memsvc_listeners_open": "Clients that wait for changes of resources",
     "memsvc_sse_open": "Clients on the deprecated transport at /sse",
     "memsvc_jobs_waiting": "Jobs that wait, as this process's worker counted last",
     "memsvc_jobs_failed": "Jobs that failed for good and are still there",
     "memsvc_job_oldest_s": "How long the oldest job has waited that could run",
+    "memsvc_index_bytes": "Size of the search index with its vectors on disk, as this process's worker measured last",
+    "memsvc_index_entries": "Entries in the search index, as the database estimates",
 }
+
+_UNITS = {"_total": "", "_ms": "milliseconds", "_s": "seconds", "_bytes": "bytes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A published metric, for whoever reads it: `labels` with all their values, empty where these are the tools or jobs
+    that there are; `unit` is "" where things are counted; `buckets` are upper bounds."""
+
+    name: str
+    kind: Literal["counter", "histogram", "gauge"]
+    help: str
+    unit: str
+    labels: Mapping[str, tuple[str, ...]]
+    buckets: tuple[float, ...] = ()
+
+
+def described() -> Iterator[Described]:
+    """Every metric that is published, in the order in which they are."""
+    for name, shape in _PUBLISHED.items():
+        yield Described(name, shape.kind, shape.help, _unit(name), shape.labels, shape.buckets)
+    for name, told in _WATCHED.items():
+        yield Described(name, "gauge", told, _unit(name), {})
+
+
+def _unit(name: str) -> str:
+    return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), "")
+
 
 _Series = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -155,6 +215,11 @@ class Metrics:
         self.watch("memsvc_jobs_waiting", lambda: sum(backlog().waiting.values()))
         self.watch("memsvc_jobs_failed", lambda: sum(backlog().failed.values()))
         self.watch("memsvc_job_oldest_s", lambda: max(backlog().oldest_s.values(), default=0.0))
+
+    def watch_index(self, size: Callable[[], IndexSize]) -> None:
+        """Read the gauges of the search index by what the worker measured last."""
+        self.watch("memsvc_index_bytes", lambda: size().size_bytes)
+        self.watch("memsvc_index_entries", lambda: size().entries)
 
     def add(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Count, or observe one value of a histogram; KeyError for a series outside the published set."""

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from memsvc.core.archives import ARCHIVE_PATH
 from memsvc.core.errors import Code
 from memsvc.core.tools import Tool
 from memsvc.gateway.auth import caller_of
@@ -64,8 +65,17 @@ _FILES: Final[Sequence[Operation]] = (
     ),
     Operation(method="POST", path=FILES_PATH + "/{project}/rename", tool="file_rename", takes_body=True),
 )
-_SENDS_BYTES: Final = frozenset({"file_read", "file_read_version"})
-_TAKES_BYTES: Final = frozenset({"file_write"})
+_ARCHIVES: Final[Sequence[Operation]] = (
+    Operation(method="GET", path=ARCHIVE_PATH, tool="archive_export", query=(PROJECT, "gzip", "calls")),
+    Operation(method="POST", path=ARCHIVE_PATH, tool="archive_import", query=(PROJECT, "check")),
+)
+_TEXT_OR_BYTES: Final = ("text/plain", _BYTES)
+_SENDS_BYTES: Final[Mapping[str, tuple[str, ...]]] = {
+    "file_read": _TEXT_OR_BYTES,
+    "file_read_version": _TEXT_OR_BYTES,
+    "archive_export": ("application/x-tar", "application/gzip"),
+}
+_TAKES_BYTES: Final = frozenset({"file_write", "archive_import"})
 
 
 def routes(dispatch: Dispatch, version: str) -> list[BaseRoute]:
@@ -85,7 +95,7 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
     for tool in by_name.values():
         own = Operation(method="POST", path=f"{TOOLS_PATH}/{tool.name}", tool=tool.name, takes_body=True)
         _add(paths, own, tool, "tools", every_argument=True)
-    for tag, operations in (("files", _FILES), ("memories", OPERATIONS)):
+    for tag, operations in (("files", _FILES), ("archives", _ARCHIVES), ("memories", OPERATIONS)):
         for operation in operations:
             if (called := by_name.get(operation.tool)) is not None:
                 _add(paths, operation, called, tag)
@@ -138,13 +148,14 @@ def _add(
         "tags": [tag],
         "parameters": parameters,
         "responses": {
-            "200": _answer("done", output_schema(tool), media_type=_BYTES if _sends_bytes(tag, tool) else _JSON),
+            "200": _bytes(tool) if _sends_bytes(tag, tool) else _answer("done", output_schema(tool)),
             "default": {"$ref": "#/components/responses/Error"},
         },
     }
-    if tag == "files" and tool.name in _TAKES_BYTES:
+    if tag in ("files", "archives") and tool.name in _TAKES_BYTES:
         told["requestBody"] = {"required": True, "content": {_BYTES: {}}}
-        told["responses"]["201"] = told["responses"]["200"]
+        if tag == "files":
+            told["responses"]["201"] = told["responses"]["200"]
     elif operation.takes_body:
         body = {name: one for name, one in arguments.items() if name not in beside}
         told["requestBody"] = {
@@ -154,8 +165,12 @@ def _add(
     paths.setdefault(operation.path, {})[operation.method.lower()] = told
 
 
+def _bytes(tool: Tool) -> dict[str, Any]:
+    return {"description": "done", "content": {one: {} for one in _SENDS_BYTES[tool.name]}}
+
+
 def _sends_bytes(tag: str, tool: Tool) -> bool:
-    return tag == "files" and tool.name in _SENDS_BYTES
+    return tag in ("files", "archives") and tool.name in _SENDS_BYTES
 
 
 def _default(name: str, operation: Operation) -> Schema:
@@ -178,9 +193,8 @@ def _object(properties: Mapping[str, Schema], required: Sequence[str]) -> Schema
     return whole | ({"required": list(required)} if required else {})
 
 
-def _answer(description: str, schema: Schema, *, media_type: str = _JSON) -> dict[str, Any]:
-    content: dict[str, Any] = {media_type: {"schema": schema} if media_type == _JSON else {}}
-    return {"description": description, "content": content}
+def _answer(description: str, schema: Schema) -> dict[str, Any]:
+    return {"description": description, "content": {_JSON: {"schema": schema}}}
 
 
 def _number(paths: Mapping[str, Mapping[str, Any]]) -> None:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from memsvc.core.errors import invalid
-from memsvc.gateway.auth import QUERY_NAMES
+from memsvc.gateway.credentials import QUERY_NAMES
 from memsvc.gateway.tools import json_body
 
 PROJECT: Final = "project"

@@ -88,10 +88,12 @@ class PipeRun:
         self._slots = asyncio.Semaphore(options.parallel_max)
         self._bytes_max = self._bytes_left = options.result_bytes_max
         self._wrote = False
+        self._ended = self._expected = 0
 
     async def answer(self, pipeline: Pipeline) -> PipeResult:
         """What the pipeline came to; if a step failed, the error of the first one, with all that was done beside it."""
         seen = Seen(pipeline.variables)
+        self._expected = _calls(pipeline.steps)
         error = await self._steps(pipeline, seen)
         result = self._returned(pipeline, seen)
         if error is None:
@@ -132,6 +134,9 @@ class PipeRun:
                 outcome = await self._called(step, seen)
             except MemsvcError as refused:
                 return timed.ended(refused)
+            finally:
+                self._ended += 1
+                self._calls.progress.report(self._ended, self._expected, "steps")
         tool = self._tools.get(step.tool)
         error, told = outcome.error, outcome.text if tool is None else tool.told(outcome)
         try:
@@ -195,6 +200,20 @@ class PipeRun:
             message = f"left out: the results of this pipeline would take more than {self._bytes_max} bytes"
             raise MemsvcError(Code.PAYLOAD_TOO_LARGE, message)
         self._bytes_left -= len(encoded) + beside_bytes
+
+
+def _calls(steps: Sequence[Step]) -> int:
+    """How many calls of tools these steps are."""
+    count = 0
+    for step in steps:
+        match step:
+            case ToolStep():
+                count += 1
+            case ParallelStep():
+                count += _calls(step.children)
+            case PipeStep():
+                count += _calls(step.pipe.steps)
+    return count
 
 
 def _json(value: Any) -> bytes:

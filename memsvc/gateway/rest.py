@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from hmac import compare_digest
+from math import ceil
+from typing import Any, Final
 
 import orjson
 import structlog
@@ -11,23 +13,27 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ExceptionHandler, Scope
+from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
 
-from memsvc.core.errors import Code, MemsvcError
-from memsvc.gateway.metrics import Metrics
+from memsvc.core.errors import Code, LacksPermissionError, MemsvcError
+from memsvc.gateway.metrics import Metrics, MetricsOptions
 from memsvc.store.database import Database
 
 log = structlog.get_logger("memsvc.rest")
 
 REQUEST_ID = "memsvc.request_id"
+LACKING = "memsvc.lacking"
+"""Where a request says for want of which permission its call was refused."""
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
+CONSOLE_PATH = "/console"
 MCP_PATHS = ("/mcp", "/mcp/")
 PUBLIC_PATHS = frozenset({HEALTH_PATH, READY_PATH, METRICS_PATH})
 CHECK_S_MAX = 1.0
 
 Check = Callable[[], Awaitable[bool]]
+NOTHING_TOLD: Final[Mapping[str, Callable[[], bool]]] = {}
 
 _JSON_RPC_INVALID_REQUEST = -32600
 _JSON_RPC_INTERNAL_ERROR = -32603
@@ -51,17 +57,35 @@ class Draining:
             self._then.pop()()
 
 
+class CloseWhileDraining:
+    """ASGI: while the process drains, each answer asks its client to connect anew, and so to reach another replica."""
+
+    def __init__(self, app: ASGIApp, draining: Draining) -> None:
+        self.app = app
+        self._draining = draining
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_closing(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._draining.begun:
+                message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+            await send(message)
+
+        await self.app(scope, receive, send_closing)
+
+
 def error_response(
     error: MemsvcError, scope: Scope, *, status: int | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
     """The error in the one shape. On the MCP path it is a JSON-RPC error as well, so that SDK clients can read it."""
     body: dict[str, Any] = error.body()
+    if isinstance(error, LacksPermissionError):
+        scope[LACKING] = error.permission
     if scope.get("path") in MCP_PATHS:
         code = _JSON_RPC_INTERNAL_ERROR if error.http_status >= 500 else _JSON_RPC_INVALID_REQUEST
         body |= {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": error.message, "data": error.body()}}
     extra = dict(headers or {})
     if error.retry_after_s is not None:
-        extra["Retry-After"] = str(max(1, round(error.retry_after_s)))
+        extra["Retry-After"] = str(max(1, ceil(error.retry_after_s)))
     return Response(orjson.dumps(body), status or error.http_status, extra, "application/json")
 
 
@@ -75,10 +99,16 @@ def _http_error(request: Request, error: Exception) -> Response:
         case 413:
             named = MemsvcError(Code.PAYLOAD_TOO_LARGE, "the request body is too large")
         case status if status >= 500:
-            named = MemsvcError(Code.INTERNAL_ERROR, "internal error")
+            named = _fault(request)
         case _:
             named = MemsvcError(Code.INVALID_ARGUMENT, "this request cannot be understood")
     return error_response(named, request.scope, status=error.status_code, headers=error.headers)
+
+
+def _fault(request: Request) -> MemsvcError:
+    """What a caller is told of a fault of ours: what finds it in the log."""
+    name = request.scope.get(REQUEST_ID, "")
+    return MemsvcError(Code.INTERNAL_ERROR, "internal error", details={"request_id": name} if name else None)
 
 
 def _memsvc_error(request: Request, error: Exception) -> Response:
@@ -89,8 +119,7 @@ def _memsvc_error(request: Request, error: Exception) -> Response:
 def _unexpected_error(request: Request, error: Exception) -> Response:
     name = request.scope.get(REQUEST_ID, "")
     log.error("a request failed", request_id=name, exc_info=error)
-    internal = MemsvcError(Code.INTERNAL_ERROR, "internal error")
-    return error_response(internal, request.scope, headers={"X-Request-ID": name} if name else None)
+    return error_response(_fault(request), request.scope, headers={"X-Request-ID": name} if name else None)
 
 
 EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {
@@ -109,7 +138,8 @@ def answers(database: Database) -> Check:
     return check
 
 
-async def _holds(check: Check) -> bool:
+async def holds(check: Check) -> bool:
+    """Whether a check holds, within a second."""
     try:
         async with asyncio.timeout(CHECK_S_MAX):
             return await check()
@@ -117,21 +147,35 @@ async def _holds(check: Check) -> bool:
         return False
 
 
-def routes(metrics: Metrics, checks: Mapping[str, Check], draining: Draining) -> list[BaseRoute]:
-    """The public routes. `/readyz` is 200 when every check holds within a second and the process is not draining."""
+def routes(
+    metrics: Metrics,
+    options: MetricsOptions,
+    checks: Mapping[str, Check],
+    draining: Draining,
+    told: Mapping[str, Callable[[], bool]] = NOTHING_TOLD,
+) -> list[BaseRoute]:
+    """The public routes. `/readyz` is 200 when every check holds within a second and the process is not draining;
+    what is `told` beside that changes nothing. `/metrics` may want a token."""
 
     async def health(_: Request) -> Response:
         return Response(b'{"status":"ok"}', media_type="application/json")
 
     async def ready(request: Request) -> Response:
-        held = await asyncio.gather(*map(_holds, checks.values()))
+        held = await asyncio.gather(*map(holds, checks.values()))
         state = dict(zip(checks, held, strict=True)) | {"draining": draining.begun}
+        state |= {name: holds() for name, holds in told.items()}
         if all(held) and not draining.begun:
             return Response(orjson.dumps({"status": "ready"} | state), media_type="application/json")
         error = MemsvcError(Code.UNAVAILABLE, "not ready", retry_after_s=1.0, details={"checks": state})
         return error_response(error, request.scope)
 
-    async def expose(_: Request) -> Response:
+    async def expose(request: Request) -> Response:
+        given = request.headers.get("Authorization", "").encode()
+        if options.token and not compare_digest(given, f"Bearer {options.token}".encode()):
+            error = MemsvcError(
+                Code.PERMISSION_DENIED, "metrics are read with a token", recovery="send that of metrics.token"
+            )
+            return error_response(error, request.scope, status=401, headers={"WWW-Authenticate": "Bearer"})
         return Response(metrics.text(), media_type=metrics.media_type)
 
     return [Route(HEALTH_PATH, health), Route(READY_PATH, ready), Route(METRICS_PATH, expose)]

@@ -2,24 +2,35 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Scope
 
-from memsvc.core.tools import Prompt
+from memsvc.core.resources import Completion, Guide, Prompt
+from memsvc.core.underway import UNTRACED, Tracer
 from memsvc.gateway import rest
+from memsvc.gateway.archives import is_archive
 from memsvc.gateway.audit import CallLog
 from memsvc.gateway.auth import Authenticator, RequireCaller
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.files import is_upload
-from memsvc.gateway.limits import CheckHost, LimitBody, LimitsOptions, RequestId
+from memsvc.gateway.limits import Beside, CheckHost, CheckPath, CountRequest, LimitBody, LimitsOptions, RequestId
 from memsvc.gateway.mcp.http import McpEndpoint
+from memsvc.gateway.mcp.protected import challenge
+from memsvc.gateway.mcp.protected import routes as protected_routes
 from memsvc.gateway.mcp.server import Offer
 from memsvc.gateway.mcp.sse import SseEndpoint, SseOptions
 from memsvc.gateway.mcp.subscriptions import Subscriptions
-from memsvc.gateway.metrics import Metrics
+from memsvc.gateway.metrics import OPEN_METRICS, Metrics, MetricsOptions
+from memsvc.gateway.traced import TraceRequests
 from memsvc.store.changes import Changes
+
+if TYPE_CHECKING:
+    from memsvc.gateway.mcp.conformance.endpoint import ConformanceEndpoint
 
 Background = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -37,64 +48,136 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     checks: Mapping[str, rest.Check],
     draining: rest.Draining,
     prompts: Sequence[Prompt] = (),
+    guides: Sequence[Guide] = (),
+    completions: Mapping[str, Completion] | None = None,
     changes: Changes | None = None,
     sse: SseOptions | None = None,
     administration: bool = False,
+    conformance: bool = False,
+    metrics_options: MetricsOptions = OPEN_METRICS,
+    tracer: Tracer = UNTRACED,
+    told: Mapping[str, Callable[[], bool]] = rest.NOTHING_TOLD,
     routes: Sequence[BaseRoute] = (),
     listening: Callable[[Subscriptions | None], Sequence[BaseRoute]] = lambda _: (),
     background: Sequence[Background] = (),
+    console: ASGIApp | None = None,
 ) -> Starlette:
     """The app of one process. `host` is the bind address, which decides whose Host and Origin are answered.
 
     `changes` is what is heard of changes of resources; it runs in the `background`, which is entered before the
     gateway's own tasks and left after them. The database must outlive the app. `listening` makes routes that tell of
-    changes, from whoever hears of them. `administration`: agents get the administrative tools too.
+    changes, from whoever hears of them. `administration`: agents get the administrative tools too. Requests are spans
+    of the `tracer`. What is `told` stands in `/readyz`, which does not hang on it. `conformance`: what the official
+    suite wants to find is there too. The `console` knows its visitors itself.
     """
     metrics.know_tools(dispatch.catalogue)
     metrics.watch("memsvc_audit_backlog", call_log.backlog)
-    subscriptions = None
-    if changes is not None:
-        subscriptions = Subscriptions(changes, limits)
-        metrics.watch("memsvc_changes_heard", lambda: float(changes.listening))
-        metrics.watch("memsvc_listeners_open", subscriptions.count)
-        draining.then(subscriptions.close)
+    subscriptions = None if changes is None else _subscriptions(changes, limits, metrics, draining)
+    protected = protected_routes(authenticator.options.oauth)
     offer = Offer(
         dispatch=dispatch,
         instructions=instructions,
         version=version,
         limits=limits,
         prompts=prompts,
+        guides=guides,
+        completions=completions or {},
         subscriptions=subscriptions,
         administration=administration,
     )
-    endpoint = McpEndpoint(offer, authenticator, limits)
+    endpoint = _mcp_endpoint(offer, authenticator, limits, conformance=conformance)
+    methods = ["POST", *(["GET", "DELETE"] if conformance else [])]
+    for_all = _for_all(draining, tracer, limits, host)
+    if console is not None:
+        for_all.append(Middleware(Beside, path=rest.CONSOLE_PATH, beside=console))
+    app = Starlette(
+        routes=[
+            *(Route(path, endpoint, methods=methods) for path in rest.MCP_PATHS),
+            *_sse_routes(offer, authenticator, sse, metrics, draining),
+            *protected,
+            *rest.routes(metrics, metrics_options, checks, draining, told),
+            *routes,
+            *listening(subscriptions),
+        ],
+        middleware=[*for_all, *_for_callers(authenticator, dispatch, limits, protected)],
+        exception_handlers=rest.EXCEPTION_HANDLERS,
+        lifespan=_with(*background, call_log.running, authenticator.running, endpoint.running),
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+def _with(*entered: Background) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+    """The life of an app: what is entered before it serves, in this order, and left after it."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for enter in (*background, call_log.running, authenticator.running, endpoint.running):
+            for enter in entered:
                 await stack.enter_async_context(enter())
             yield
 
-    app = Starlette(
-        routes=[
-            *(Route(path, endpoint, methods=["POST"]) for path in rest.MCP_PATHS),
-            *_sse_routes(offer, authenticator, sse, metrics, draining),
-            *rest.routes(metrics, checks, draining),
-            *routes,
-            *listening(subscriptions),
-        ],
-        middleware=[
-            Middleware(RequestId),
-            Middleware(CheckHost, options=limits, host=host),
-            Middleware(RequireCaller, authenticator=authenticator),
-            Middleware(LimitBody, options=limits, streams=is_upload),
-        ],
+    return lifespan
+
+
+def _subscriptions(changes: Changes, limits: LimitsOptions, metrics: Metrics, draining: rest.Draining) -> Subscriptions:
+    subscriptions = Subscriptions(changes, limits)
+    metrics.watch("memsvc_changes_heard", lambda: float(changes.listening))
+    metrics.watch("memsvc_listeners_open", subscriptions.count)
+    draining.then(subscriptions.close)
+    return subscriptions
+
+
+def _for_all(draining: rest.Draining, tracer: Tracer, limits: LimitsOptions, host: str) -> list[Middleware]:
+    """What every request meets, whoever it comes from."""
+    return [
+        Middleware(rest.CloseWhileDraining, draining=draining),
+        Middleware(RequestId),
+        *([Middleware(TraceRequests, tracer=tracer)] if tracer is not UNTRACED else []),
+        Middleware(CheckPath),
+        Middleware(CheckHost, options=limits, host=host),
+    ]
+
+
+def _for_callers(
+    authenticator: Authenticator, dispatch: Dispatch, limits: LimitsOptions, public: Sequence[Route]
+) -> list[Middleware]:
+    """What a request meets that needs a caller: who it is, whether it may ask now, and how large it may be."""
+    return [
+        Middleware(
+            RequireCaller,
+            authenticator=authenticator,
+            public_paths=rest.PUBLIC_PATHS | {route.path for route in public},
+            challenge=challenge(authenticator.options.oauth),
+        ),
+        Middleware(CountRequest, admission=dispatch.admission),
+        Middleware(LimitBody, options=limits, streams=_is_stream, admission=dispatch.admission),
+    ]
+
+
+def _is_stream(scope: Scope) -> bool:
+    return is_upload(scope) or is_archive(scope)
+
+
+def probes(
+    metrics: Metrics, options: MetricsOptions, checks: Mapping[str, rest.Check], draining: rest.Draining
+) -> Starlette:
+    """The app of a process that serves nothing but how it is: health, readiness and metrics."""
+    return Starlette(
+        routes=rest.routes(metrics, options, checks, draining),
+        middleware=[Middleware(RequestId)],
         exception_handlers=rest.EXCEPTION_HANDLERS,
-        lifespan=lifespan,
     )
-    app.router.redirect_slashes = False
-    return app
+
+
+def _mcp_endpoint(
+    offer: Offer, authenticator: Authenticator, limits: LimitsOptions, *, conformance: bool
+) -> "McpEndpoint | ConformanceEndpoint":
+    if not conformance:
+        return McpEndpoint(offer, authenticator, limits)
+    from memsvc.gateway.mcp.conformance import endpoint, serving  # noqa: PLC0415 - for this mode alone
+
+    return endpoint.ConformanceEndpoint(replace(offer, beside=serving.install), authenticator, limits)
 
 
 def _sse_routes(

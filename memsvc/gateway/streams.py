@@ -1,5 +1,6 @@
 """The content of files as the body of a request or of an answer."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC
 from email.utils import format_datetime
@@ -11,23 +12,33 @@ from starlette.responses import Response, StreamingResponse
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import name_of
 from memsvc.core.tools import OpenFile
+from memsvc.gateway.accounts import Raw
 from memsvc.gateway.conditions import byte_range, check_match, is_held
-from memsvc.gateway.dispatch import Raw
+from memsvc.gateway.limits import TooSlowError
 
 
-async def received(request: Request, raw: Raw, size_max: int) -> bytes:
-    """The whole body. PAYLOAD_TOO_LARGE as soon as it is known to be over the limit, INVALID_CONTENT if it is cut."""
-    too_large = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"a file may hold {size_max} bytes at the most")
+def declares_more(request: Request, size_max: int) -> bool:
+    """Whether a request says of its body that it is larger than this; it need not say, nor be believed if it is not."""
     declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:20]) > size_max:
+    return declared.isdecimal() and int(declared[:20]) > size_max
+
+
+async def received(request: Request, raw: Raw, size_max: int, *, within_s: float) -> bytes:
+    """The whole body. PAYLOAD_TOO_LARGE as soon as it is known to be over the limit, INVALID_CONTENT if it is cut or
+    does not come in time."""
+    too_large = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"a file may hold {size_max} bytes at the most")
+    if declares_more(request, size_max):
         raise too_large
     chunks: list[bytes] = []
     try:
-        async for chunk in request.stream():
-            raw.size_bytes += len(chunk)
-            if raw.size_bytes > size_max:
-                raise too_large
-            chunks.append(chunk)
+        async with asyncio.timeout(within_s):
+            async for chunk in request.stream():
+                raw.size_bytes += len(chunk)
+                if raw.size_bytes > size_max:
+                    raise too_large
+                chunks.append(chunk)
+    except TimeoutError:
+        raise TooSlowError(within_s) from None
     except ClientDisconnect:
         raise MemsvcError(Code.INVALID_CONTENT, "the body ended before it was whole") from None
     return b"".join(chunks)

@@ -5,27 +5,30 @@ from datetime import date
 from memsvc.store.database import Tx
 
 
-async def take(tx: Tx, purpose: str, day: date, *, most: int) -> bool:
-    """Count one more for a day; False, and nothing counted, when that would be more than `most`. Counts of days before
-    are forgotten. Takes a transaction of the whole tenant (`Database.begin_tenant`)."""
+async def take(tx: Tx, purpose: str, day: date, *, most: int, times: int = 1) -> bool:
+    """Count so many more for a day; False, and nothing counted, when that would be more than `most`. Counts of days
+    before are forgotten. Takes a transaction of the whole tenant (`Database.begin_tenant`)."""
     taken = await tx.fetchval(
         """
         WITH past AS (DELETE FROM allowances WHERE tenant = $1 AND purpose = $2 AND day < $3)
-        INSERT INTO allowances AS a (tenant, purpose, day, times) SELECT $1, $2, $3, 1 WHERE $4::int > 0
-        ON CONFLICT (tenant, purpose, day) DO UPDATE SET times = a.times + 1 WHERE a.times < $4
+        INSERT INTO allowances AS a (tenant, purpose, day, times) SELECT $1, $2, $3, $5::int WHERE $4::int >= $5::int
+        ON CONFLICT (tenant, purpose, day) DO UPDATE SET times = a.times + excluded.times
+        WHERE a.times + excluded.times <= $4
         RETURNING true
         """,
         purpose,
         day,
         most,
+        times,
     )
     return bool(taken)
 
 
-async def give_back(tx: Tx, purpose: str, day: date) -> None:
-    """Count one less for a day: what `take` counted was not to be had."""
+async def give_back(tx: Tx, purpose: str, day: date, *, times: int = 1) -> None:
+    """Count so many less for a day: what `take` counted was not to be had."""
     await tx.execute(
-        "UPDATE allowances SET times = times - 1 WHERE tenant = $1 AND purpose = $2 AND day = $3 AND times > 0",
+        "UPDATE allowances SET times = times - $4 WHERE tenant = $1 AND purpose = $2 AND day = $3 AND times >= $4",
         purpose,
         day,
+        times,
     )

@@ -1,6 +1,6 @@
 """The jobs that are in the queue, for those who look after them: which there are, how many, once more, and away."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -86,6 +86,22 @@ async def list_jobs(
         f"{_SELECT} WHERE {where} ORDER BY q.id DESC LIMIT $2", list(Code), limit, *(value for _, value in given)
     )
     return [_queued(row) for row in rows]
+
+
+async def count_jobs(
+    database: Database, tenant: bytes, *, projects: Collection[str] | None = None
+) -> dict[JobState, int]:
+    """How many jobs of a tenant, of some of its projects where these are given, are in each state."""
+    rows = await database.registry(
+        f"""
+        SELECT status::text AS status, count(*) AS jobs FROM {QUEUE}
+        WHERE headers ->> 'tenant' = $1 AND ($2::text[] IS NULL OR headers ->> 'project' = ANY ($2)) GROUP BY status
+        """,
+        tenant.hex(),
+        None if projects is None else list(projects),
+    )
+    counted = {row["status"]: row["jobs"] for row in rows}
+    return {state: counted.get(status, 0) for state, status in _STATUS.items()}
 
 
 async def _find(database: Database, job: int, tenant: bytes | None, projects: Collection[str] | None) -> Ref:
@@ -189,6 +205,41 @@ async def forget_tenant(tx: Tx) -> int:
     await tx.execute("DELETE FROM job_refs WHERE tenant = $1")
     rows = await tx.unbound(f"DELETE FROM {QUEUE} WHERE headers ->> 'tenant' = $1 RETURNING id", tx.scope.tenant.hex())
     return len(rows)
+
+
+async def queued(tx: Tx, project: str | None) -> int:
+    """How many jobs of the tenant, or of one of its projects, are in the queue."""
+    (row,) = await tx.unbound(
+        f"SELECT count(*) AS jobs FROM {QUEUE} WHERE headers ->> 'tenant' = $1"
+        " AND ($2::text IS NULL OR headers ->> 'project' = $2)",
+        tx.scope.tenant.hex(),
+        project,
+    )
+    jobs: int = row["jobs"]
+    return jobs
+
+
+async def forget_jobs(tx: Tx, jobs: Sequence[tuple[str, str]], *, dry_run: bool = False) -> tuple[int, int]:
+    """Remove the jobs of a project with these names and subjects: how many rows that note them, how many jobs. With
+    `dry_run` nothing is removed. One that runs is not stopped."""
+    names, subjects = [name for name, _ in jobs], [subject for _, subject in jobs]
+    kept = "SELECT count(*) AS rows" if dry_run else "DELETE"
+    meant = "(SELECT * FROM unnest({0}::text[], {1}::text[]))"
+    noted = await tx.fetch(
+        f"{kept} FROM job_refs WHERE tenant = $1 AND project = $2 AND (name, subject) IN {meant.format('$3', '$4')}"
+        + ("" if dry_run else " RETURNING 1"),
+        names,
+        subjects,
+    )
+    gone = await tx.unbound(
+        f"{kept} FROM {QUEUE} WHERE headers ->> 'tenant' = $1 AND headers ->> 'project' = $2"
+        f" AND (entrypoint, headers ->> 'subject') IN {meant.format('$3', '$4')}" + ("" if dry_run else " RETURNING 1"),
+        tx.scope.tenant.hex(),
+        tx.scope.project,
+        names,
+        subjects,
+    )
+    return (noted[0]["rows"], gone[0]["rows"]) if dry_run else (len(noted), len(gone))
 
 
 async def read_backlog(database: Database, now: datetime) -> Backlog:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 from uuid import UUID
 
+from memsvc.core.scope import Scope
 from memsvc.store.database import Row, Tx
 
 
@@ -26,15 +27,58 @@ class CallRecord:
     arguments: dict[str, Any]
     request_id: str
 
+    @property
+    def scope(self) -> Scope:
+        """The tenant and the project that the call was logged under."""
+        return Scope(self.tenant, self.project)
+
+    @property
+    def at(self) -> datetime:
+        """When it was called."""
+        return self.called_at
+
+
+EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
+FIRST: Final = UUID(int=0)
+SCANNED_MAX: Final = 5000
+"""How many calls one page looks at, be they what is looked for or not: a page may be short, and the next go on."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFilter:
     """Which calls to list; None does not narrow. `since` is inclusive, `until` exclusive."""
 
+    projects: frozenset[str] | None = None
     tool: str | None = None
     status: str | None = None
+    code: str | None = None
+    surface: str | None = None
+    key_label: str | None = None
+    session_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether no call that succeeded can be meant."""
+        return self.code is not None or self.status not in (None, "success")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page ended: the last call that it looked at."""
+
+    called_at: datetime
+    call: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class CallPage:
+    """Calls, newest first, and where to go on, if there may be more."""
+
+    calls: list[CallRecord]
+    next: Place | None
 
 
 async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> int:
@@ -62,33 +106,60 @@ async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> int:
     )
 
 
-_FILTER = """
-    FROM calls
-    WHERE tenant = $1 AND project = $2
-      AND ($3::text IS NULL OR tool = $3)
-      AND ($4::text IS NULL OR status = $4)
-      AND ($5::timestamptz IS NULL OR called_at >= $5)
-      AND ($6::timestamptz IS NULL OR called_at < $6)
-"""
-
-
-async def list_calls(tx: Tx, filters: CallFilter, page: int, page_size: int) -> tuple[list[CallRecord], int]:
-    """One page of the scope's calls, newest first and counted from page 1, and how many there are in all."""
-    narrowed = (filters.tool, filters.status, filters.since, filters.until)
-    total: int = await tx.fetchval(f"SELECT count(*) {_FILTER}", *narrowed)
+async def list_calls(tx: Tx, filters: CallFilter, *, after: Place | None, most: int) -> CallPage:
+    """A page of the tenant's calls, newest first, in a transaction over all projects. It reads some thousand rows of an
+    index at the most, whatever the filter; so a page may be short, or empty, and not be the last."""
     rows = await tx.fetch(
         f"""
-        SELECT tenant, project, called_at, call, surface, tool, key_label, status, code, duration_ms, arguments,
-               request_id
-        {_FILTER}
-        ORDER BY called_at DESC, call DESC LIMIT $7 OFFSET $8
+        WITH looked_at AS MATERIALIZED (
+            SELECT tenant, project, called_at, call, surface, tool, key_label, status, code, duration_ms, arguments,
+                   request_id
+            FROM calls
+            WHERE tenant = $1 AND called_at >= $2 AND called_at <= $3 AND (called_at, call) < ($3, $4)
+                {"AND status <> 'success'" if filters.failed else ""}
+            ORDER BY called_at DESC, call DESC LIMIT {SCANNED_MAX}
+        ), found AS (
+            SELECT * FROM looked_at
+            WHERE ($5::text[] IS NULL OR project = ANY ($5))
+              AND ($6::text IS NULL OR tool = $6)
+              AND ($7::text IS NULL OR status = $7)
+              AND ($8::text IS NULL OR code = $8)
+              AND ($9::text IS NULL OR surface = $9)
+              AND ($10::text IS NULL OR key_label = $10)
+              AND ($11::text IS NULL OR arguments ->> 'session_id' = $11)
+            ORDER BY called_at DESC, call DESC LIMIT $12
+        )
+        SELECT found.*, edge.looked, edge.last_at, edge.last_call
+        FROM (SELECT count(*) AS looked, min(called_at) AS last_at,
+                     (array_agg(call ORDER BY called_at, call))[1] AS last_call FROM looked_at) AS edge
+        LEFT JOIN found ON true ORDER BY found.called_at DESC, found.call DESC
         """,
-        *narrowed,
-        page_size,
-        (page - 1) * page_size,
+        filters.since or EARLIEST,
+        *_before(filters.until, after),
+        None if filters.projects is None else sorted(filters.projects),
+        filters.tool,
+        filters.status,
+        filters.code,
+        filters.surface,
+        filters.key_label,
+        filters.session_id,
+        most + 1,
     )
-    return [_record(row) for row in rows], total
+    edge = rows[0]
+    calls = [_record(row) for row in rows if row["call"] is not None]
+    if len(calls) > most:
+        last = calls[most - 1]
+        return CallPage(calls[:most], Place(last.called_at, last.call))
+    more = Place(edge["last_at"], edge["last_call"]) if edge["looked"] == SCANNED_MAX else None
+    return CallPage(calls, more)
+
+
+def _before(until: datetime | None, after: Place | None) -> tuple[datetime, UUID]:
+    """The place before which all calls to be listed are."""
+    if after is not None and (until is None or after.called_at < until):
+        return after.called_at, after.call
+    return until or LATEST, FIRST
 
 
 def _record(row: Row) -> CallRecord:
-    return CallRecord(**dict(row.items()))
+    return CallRecord(**{name: row[name] for name in CallRecord.__slots__})

@@ -11,6 +11,7 @@ from typing import Final
 import asyncpg
 import structlog
 
+from memsvc.core.background import in_background, told_or_after
 from memsvc.core.scope import Scope
 from memsvc.store.database import Tx
 
@@ -77,13 +78,8 @@ class Changes:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Listen in the background; the connection is closed at the end."""
-        task = asyncio.create_task(self._keep_listening())
-        try:
+        async with in_background(self._keep_listening()):
             yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
     async def _keep_listening(self) -> None:
         pause_s = AGAIN_S_MIN
@@ -118,9 +114,7 @@ class Changes:
             for key in list(self._waiting):
                 self._tell(key)
             while True:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(ECHO_EVERY_S):
-                        await lost.wait()
+                await told_or_after(lost, ECHO_EVERY_S)
                 await self._hear_echo(connection)
         finally:
             self.listening = False

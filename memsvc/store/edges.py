@@ -214,6 +214,22 @@ async def contradictions(tx: Tx, book: int, notions: Sequence[str]) -> list[tupl
     return [(row["low"], row["high"]) for row in rows]
 
 
+async def conflicts_of(tx: Tx, book: int, notion: str, *, most: int) -> list[tuple[Conflict, datetime]]:
+    """What a notion does not go together with, and when that was found, the surest first."""
+    rows = await tx.fetch(
+        f"""
+        SELECT * FROM (
+            SELECT high AS other, kind, score, found_at FROM contradictions WHERE {_WITHIN} AND low = $4
+            UNION ALL SELECT low, kind, score, found_at FROM contradictions WHERE {_WITHIN} AND high = $4
+        ) AS own ORDER BY score DESC, other LIMIT $5
+        """,
+        book,
+        notion,
+        most,
+    )
+    return [(Conflict(notion, row["other"], row["kind"], row["score"]), row["found_at"]) for row in rows]
+
+
 async def forget_contradictions(tx: Tx, book: int, notion: str) -> None:
     """Forget what a notion did not go together with: it says something else now."""
     for end in ("low", "high"):

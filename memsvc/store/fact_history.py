@@ -22,11 +22,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which facts a listing shows: of a tier, or any; those that hold at `now`, those that no longer do, or all."""
+    """Which facts a listing shows: of a tier, or any; those that hold at `now`, those that no longer do, or all; the
+    values of one fact, or of any."""
 
     tier: Tier | None
     holding: bool | None
     now: datetime
+    fact_id: str | None
 
 
 async def listed(tx: Tx, books: Sequence[int], wanted: Wanted, *, behind: Place | None, most: int) -> list[Fact]:
@@ -37,6 +39,7 @@ async def listed(tx: Tx, books: Sequence[int], wanted: Wanted, *, behind: Place 
         WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND NOT forgotten
           AND ($4::text IS NULL OR tier = $4)
           AND ($5::bool IS NULL OR $5 = (state = 'active' AND (expires_at IS NULL OR expires_at > $6)))
+          AND ($11::text IS NULL OR fact_id = $11)
           AND ($7::timestamptz IS NULL OR (valid_from, book, entry) < ($7, $8::int8, $9::int4))
         ORDER BY valid_from DESC, book DESC, entry DESC LIMIT $10
         """,
@@ -48,6 +51,7 @@ async def listed(tx: Tx, books: Sequence[int], wanted: Wanted, *, behind: Place 
         behind.book if behind else NOWHERE,
         behind.entry if behind else 0,
         most,
+        wanted.fact_id,
     )
     return [fact_of(row) for row in rows]
 

@@ -1,5 +1,6 @@
 """The turn guard: a turn is stored once, and work that spans transactions is fenced by a token."""
 
+import hashlib
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -88,6 +89,35 @@ async def release(tx: Tx, session: str, turn: str, token: uuid.UUID) -> None:
         turn,
         token,
     )
+
+
+async def bury(tx: Tx, session: str, *, now: datetime, most: int) -> int:
+    """Forget some turns of a session but for that there were such: how many. Nothing is kept of them but a hash of
+    their names, by which whoever sends one again is answered that nothing was stored."""
+    return await tx.execute(
+        """
+        WITH gone AS (
+            DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = ANY(ARRAY(
+                SELECT turn FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND done
+                ORDER BY turn LIMIT $4))
+            RETURNING turn
+        )
+        INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry, result, claimed_at)
+        SELECT $1, $2, '', encode(sha256(convert_to($3 || E'\n' || turn, 'UTF8')), 'hex'), true,
+               '00000000-0000-0000-0000-000000000000', $5, 0, $6, $7 FROM gone
+        ON CONFLICT (tenant, project, session, turn) DO NOTHING
+        """,
+        session,
+        most,
+        ANY_CONTENT,
+        {"stored_items": 0, "fact_ids": []},
+        now,
+    )
+
+
+def buried(session: str, turn: str) -> str:
+    """What a turn is called among those that were purged (in the session "", which nobody has)."""
+    return hashlib.sha256(f"{session}\n{turn}".encode()).hexdigest()
 
 
 async def _ours(tx: Tx, session: str, turn: str, token: uuid.UUID, change: str, value: Any) -> None:

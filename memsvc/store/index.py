@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from memsvc.core.analysis import ANALYSER_VERSION, asks, terms
 from memsvc.store.database import Tx
@@ -158,6 +158,11 @@ def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
+async def hold(tx: Tx, book: int) -> None:
+    """Keep others from changing a book until the transaction ends: what follows sees all that they did."""
+    await tx.execute("SELECT FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE", book)
+
+
 async def hide(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
     """Make entries unfindable (their length is -1 from now on); their text stays for whoever reads them by number.
 
@@ -173,46 +178,68 @@ async def remove(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
     await _take_out(tx, book, indexed, "DELETE FROM entries AS e USING shelf, entries AS was", "")
 
 
+# The postings of some entries ($4), by the terms and entries that they were added under ($5, $6), taken out.
+_FROM_POSTINGS: Final = """
+    place AS (
+        SELECT DISTINCT shelf.book, p.term, p.entry >> shelf.segment_bits AS segment
+        FROM shelf, unnest($5::text[], $6::int4[]) AS p (term, entry) WHERE p.entry < shelf.folded_entry
+    ), emptied AS (
+        DELETE FROM postings AS p USING place WHERE p.tenant = $1 AND p.project = $2 AND p.book = place.book
+            AND p.term = place.term COLLATE "C" AND p.segment = place.segment
+            AND NOT EXISTS (SELECT FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL($4::int8[]))
+    ), shortened AS (
+        UPDATE postings AS p
+        SET hits = ARRAY(SELECT hit FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL($4::int8[]))
+        FROM place WHERE p.tenant = $1 AND p.project = $2 AND p.book = place.book
+            AND p.term = place.term COLLATE "C" AND p.segment = place.segment
+            AND EXISTS (SELECT FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL($4::int8[]))
+    )
+"""
+
+
 async def _take_out(tx: Tx, book: int, indexed: Mapping[int, str], change: str, condition: str) -> None:
     if not indexed:
         return
     places = [(term, entry) for entry, text in indexed.items() for term in set(terms(text))]
-    await tx.execute(
+    given = [book, list(indexed), [term for term, _ in places], [entry for _, entry in places]]
+    # Whoever waits here for a fold sees the book as it left it, but none of the postings that it made: see `_again`.
+    folded_meanwhile = await tx.fetchval(
         f"""
         WITH shelf AS MATERIALIZED (
             SELECT book, segment_bits, folded_entry FROM books
             WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE
-        ), place AS (
-            SELECT DISTINCT shelf.book, p.term, p.entry >> shelf.segment_bits AS segment
-            FROM shelf, unnest($5::text[], $6::int4[]) AS p (term, entry) WHERE p.entry < shelf.folded_entry
-        ), unnoted AS (
+        ), {_FROM_POSTINGS}, unnoted AS (
             DELETE FROM fresh_terms AS f USING shelf
             WHERE f.tenant = $1 AND f.project = $2 AND f.book = shelf.book AND f.entry = ANY($4::int8[])
-        ), emptied AS (
-            DELETE FROM postings AS p USING place WHERE p.tenant = $1 AND p.project = $2 AND p.book = place.book
-                AND p.term = place.term COLLATE "C" AND p.segment = place.segment
-                AND NOT EXISTS (SELECT FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL($4::int8[]))
-        ), shortened AS (
-            UPDATE postings AS p
-            SET hits = ARRAY(SELECT hit FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL($4::int8[]))
-            FROM place WHERE p.tenant = $1 AND p.project = $2 AND p.book = place.book
-                AND p.term = place.term COLLATE "C" AND p.segment = place.segment
-                AND EXISTS (SELECT FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL($4::int8[]))
         ), gone AS (
             {change}
             WHERE e.tenant = $1 AND e.project = $2 AND e.book = shelf.book AND e.entry = ANY($4::int8[]) {condition}
                 AND was.tenant = $1 AND was.project = $2 AND was.book = shelf.book AND was.entry = e.entry
             RETURNING was.length
+        ), counted AS (
+            UPDATE books SET entries = books.entries - sizes.entries, length = books.length - sizes.length
+            FROM (SELECT count(*) FILTER (WHERE length > 0) AS entries, coalesce(sum(greatest(length, 0)), 0) AS length
+                  FROM gone) AS sizes
+            WHERE tenant = $1 AND project = $2 AND book = $3
         )
-        UPDATE books SET entries = books.entries - sizes.entries, length = books.length - sizes.length
-        FROM (SELECT count(*) FILTER (WHERE length > 0) AS entries, coalesce(sum(greatest(length, 0)), 0) AS length
-              FROM gone) AS sizes
-        WHERE tenant = $1 AND project = $2 AND book = $3
+        SELECT shelf.folded_entry <> (
+            SELECT folded_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3) FROM shelf
         """,
-        book,
-        list(indexed),
-        [term for term, _ in places],
-        [entry for _, entry in places],
+        *given,
+    )
+    if folded_meanwhile:
+        await _again(tx, given)
+
+
+async def _again(tx: Tx, given: Sequence[Any]) -> None:
+    """Take entries out of the postings that were made while `_take_out` waited for their book, which it holds now."""
+    await tx.execute(
+        f"""
+        WITH shelf AS MATERIALIZED (
+            SELECT book, segment_bits, folded_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3
+        ), {_FROM_POSTINGS} SELECT
+        """,
+        *given,
     )
 
 

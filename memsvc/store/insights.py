@@ -69,10 +69,10 @@ _STANDS = f"""
 """
 # Whether a newer fact of the same identity, in any of the books $5, has made one that it rests on stale.
 _OUTDATED = f"""
-    EXISTS (SELECT FROM {_places("holds")}
-        JOIN facts AS f ON f.tenant = $1 AND f.project = $2 AND f.book = p.book AND f.entry = p.entry
-        JOIN facts AS n ON n.tenant = $1 AND n.project = $2 AND n.book = ANY($5::int8[]) AND n.fact_id = f.fact_id
-            AND n.key = f.key AND n.slot = f.slot AND n.state = 'active'
+    EXISTS (SELECT FROM {_places("holds")} CROSS JOIN LATERAL (
+            SELECT * FROM facts WHERE tenant = $1 AND project = $2 AND book = p.book AND entry = p.entry OFFSET 0
+        ) AS f JOIN facts AS n ON n.tenant = $1 AND n.project = $2 AND n.book = ANY($5::int8[])
+            AND n.fact_id = f.fact_id AND n.key = f.key AND n.slot = f.slot AND n.state = 'active'
         WHERE (n.expires_at IS NULL OR n.expires_at > $4)
             AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5, f.book)))
 """

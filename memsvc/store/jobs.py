@@ -15,6 +15,7 @@ import asyncpg
 
 from memsvc.core.errors import Code
 from memsvc.core.scope import Scope
+from memsvc.core.underway import underway
 from memsvc.store.database import Database, Tx
 from memsvc.store.queue import LOG, QUEUE, statements
 
@@ -26,19 +27,23 @@ _OF_SUBJECT = "tenant = $1 AND project = $2 AND name = $3 AND subject = $4"
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A job of the queue: its number there, and what it does about what, for whom."""
+    """A job of the queue: its number there, and what it does about what, for whom. `request` and `traceparent` say by
+    which request it was queued, and in which trace; "" where that is not known."""
 
     job: int
     name: str
     scope: Scope
     subject: str
+    request: str = ""
+    traceparent: str = ""
 
     @classmethod
     def read(cls, job: int, name: str, headers: Mapping[str, object] | None) -> "Ref":
         """From what the queue keeps of it."""
         about = headers or {}
         scope = Scope(bytes.fromhex(str(about["tenant"])), str(about["project"]))
-        return cls(job, name, scope, str(about["subject"]))
+        origin = [str(about.get(key, "")) for key in ("request", "traceparent")]
+        return cls(job, name, scope, str(about["subject"]), *origin)
 
 
 class Claim(Enum):
@@ -70,9 +75,16 @@ async def enqueue(tx: Tx, name: str, subject: str, *, now: datetime, delay_s: fl
         now,
     )
     if waiting == ticket:
-        about = {"tenant": tx.scope.tenant.hex(), "project": tx.scope.project, "subject": subject}
+        about = {"tenant": tx.scope.tenant.hex(), "project": tx.scope.project, "subject": subject} | _origin()
         delay = timedelta(seconds=delay_s)
         await tx.unbound(statements().build_enqueue_query(), [0], [name], [None], [delay], [None], [about])
+
+
+def _origin() -> dict[str, str]:
+    """The request that queues a job, and its trace, as far as they are known."""
+    here = underway()
+    known = {"request": here.request_id, "traceparent": here.tracer.traceparent()}
+    return {key: value for key, value in known.items() if value}
 
 
 async def claim(database: Database, ref: Ref) -> Claim:
@@ -145,8 +157,17 @@ async def failures(database: Database, ref: Ref) -> Counter[Code]:
     return Counter({Code(row["code"]): row["times"] for row in rows})
 
 
-async def due_sweeps(tx: Tx, every_s: Mapping[str, int], now: datetime) -> Sequence[tuple[str, str]]:
-    """Which jobs, of those to be run regularly, are due in which projects of a tenant: (project, name).
+@dataclass(frozen=True, slots=True)
+class Sweeps:
+    """Which regular jobs of a tenant are due, each as (project, name), and in how many seconds the next one will be;
+    None where none is to come of those that ran before."""
+
+    due: Sequence[tuple[str, str]]
+    next_s: float | None
+
+
+async def due_sweeps(tx: Tx, every_s: Mapping[str, int], now: datetime) -> Sweeps:
+    """Which jobs, of those to be run regularly, are due in which projects of a tenant.
 
     Takes a transaction of the whole tenant. A project is there as soon as it has a file.
     """
@@ -157,19 +178,23 @@ async def due_sweeps(tx: Tx, every_s: Mapping[str, int], now: datetime) -> Seque
             UNION ALL
             SELECT (SELECT project FROM files WHERE tenant = $1 AND project > found.project ORDER BY project LIMIT 1)
             FROM found WHERE found.project IS NOT NULL
+        ), swept AS (
+            SELECT found.project, sweep.name, extract(epoch FROM r.queued_at - sweep.before)::float8 AS left_s
+            FROM found CROSS JOIN unnest($2::text[], $3::timestamptz[]) AS sweep (name, before)
+            LEFT JOIN job_refs AS r ON r.tenant = $1 AND r.project = found.project AND r.name = $4 || sweep.name
+                AND r.subject = '' AND NOT r.started
+            WHERE found.project IS NOT NULL
         )
-        SELECT found.project, sweep.name FROM found
-        CROSS JOIN unnest($2::text[], $3::timestamptz[]) AS sweep (name, before)
-        LEFT JOIN job_refs AS r ON r.tenant = $1 AND r.project = found.project AND r.name = $4 || sweep.name
-            AND r.subject = '' AND NOT r.started
-        WHERE found.project IS NOT NULL AND (r.queued_at IS NULL OR r.queued_at <= sweep.before)
-        ORDER BY found.project, sweep.name
+        SELECT project, name, NULL AS left_s FROM swept WHERE left_s IS NULL OR left_s <= 0
+        UNION ALL SELECT NULL, NULL, min(left_s) FROM swept WHERE left_s > 0
+        ORDER BY project, name
         """,
         list(every_s),
         [now - timedelta(seconds=seconds) for seconds in every_s.values()],
         SWEEP,
     )
-    return [(row["project"], row["name"]) for row in rows]
+    due = [(row["project"], row["name"]) for row in rows if row["project"] is not None]
+    return Sweeps(due, next(row["left_s"] for row in rows if row["project"] is None))
 
 
 async def enqueue_sweep(tx: Tx, name: str, *, every_s: int, now: datetime) -> bool:

@@ -34,6 +34,18 @@ class Belief:
     decay_per_h: float
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How it went once when a notion was used, and how sure it was before and after."""
+
+    signal: float
+    weight: float
+    source: str
+    before: float
+    after: float
+    told_at: datetime
+
+
 async def promote(tx: Tx, book: int, one: Promotion, now_h: float) -> None:
     """Let a notion of the inbox be active."""
     await tx.execute(
@@ -89,6 +101,20 @@ async def believe(
         source,
         now,
     )
+
+
+async def told_of(tx: Tx, book: int, notion: str, *, most: int) -> list[Told]:
+    """How it went when a notion was used, the latest first."""
+    rows = await tx.fetch(
+        """
+        SELECT signal, weight, source, before, after, told_at FROM outcomes
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4 ORDER BY number DESC LIMIT $5
+        """,
+        book,
+        notion,
+        most,
+    )
+    return [Told(**row) for row in rows]
 
 
 async def retier(tx: Tx, book: int, notion: str, tier: Tier, decay_per_h: float) -> None:

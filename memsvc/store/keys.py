@@ -9,9 +9,11 @@ from uuid import UUID, uuid4
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import ALL_PERMISSIONS, TENANT_BYTES, Permission
+from memsvc.store.changes import CHANNEL
 from memsvc.store.database import Database, Row
 
 KEY_PREFIX = "msk_"
+_TOLD_AS = b"memsvc key "
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +44,32 @@ class NewKey:
     key: ApiKey
 
 
+def new_text() -> str:
+    """The text of a key that nobody has."""
+    return KEY_PREFIX + secrets.token_urlsafe(32)
+
+
 def hash_key(text: str) -> bytes:
     """What a key is known by; in open mode this is its tenant too."""
     return hashlib.sha256(text.encode("utf-8")).digest()
 
 
-_COLUMNS = (
-    "key_id, tenant, label, permissions, projects, hidden_tools, created_at, expires_at, revoked_at, last_used_at"
-)
+def change_of(key_hash: bytes) -> str:
+    """What is announced (`store/changes`) when what is known of a key is no longer so."""
+    return hashlib.sha256(_TOLD_AS + key_hash).hexdigest()
 
 
-def _key(row: Row) -> ApiKey:
+COLUMNS = "key_id, tenant, label, permissions, projects, hidden_tools, created_at, expires_at, revoked_at, last_used_at"
+_TELL = f"pg_notify('{CHANNEL}', encode(sha256('\\x{_TOLD_AS.hex()}'::bytea || key_hash), 'hex'))"
+
+
+def telling(change: str) -> str:
+    """A statement that changes keys and returns their hash and all columns, made to tell every process of each."""
+    return f"WITH changed AS ({change} RETURNING key_hash, {COLUMNS}) SELECT {COLUMNS}, {_TELL} FROM changed"
+
+
+def key_of_row(row: Row) -> ApiKey:
+    """The key that a row of all columns is."""
     return ApiKey(
         key_id=row["key_id"],
         tenant=row["tenant"],
@@ -79,7 +96,7 @@ async def create_key(
     expires_at: datetime | None = None,
 ) -> NewKey:
     """A new key for a tenant; without one, for a new tenant of 32 random bytes."""
-    text = KEY_PREFIX + secrets.token_urlsafe(32)
+    text = new_text()
     tenant = secrets.token_bytes(TENANT_BYTES) if tenant is None else tenant
     await remember_tenant(database, tenant, now)
     rows = await database.registry(
@@ -87,7 +104,7 @@ async def create_key(
         INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools, created_at,
                               expires_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-        RETURNING {_COLUMNS}
+        RETURNING {COLUMNS}
         """,
         hash_key(text),
         uuid4(),
@@ -99,24 +116,32 @@ async def create_key(
         now,
         expires_at,
     )
-    return NewKey(text, _key(rows[0]))
+    return NewKey(text, key_of_row(rows[0]))
 
 
 async def find_key(database: Database, key_hash: bytes) -> ApiKey | None:
     """The listed key with this hash, revoked and expired ones included; None when no such key was ever listed."""
-    rows = await database.registry(f"SELECT {_COLUMNS} FROM api_keys WHERE key_hash = $1", key_hash)
-    return _key(rows[0]) if rows else None
+    rows = await database.registry(f"SELECT {COLUMNS} FROM api_keys WHERE key_hash = $1", key_hash)
+    return key_of_row(rows[0]) if rows else None
+
+
+async def find_keys(database: Database, key_hashes: Iterable[bytes]) -> dict[bytes, ApiKey]:
+    """Those of these keys that were ever listed, by their hashes."""
+    rows = await database.registry(
+        f"SELECT key_hash, {COLUMNS} FROM api_keys WHERE key_hash = ANY ($1::bytea[])", list(key_hashes)
+    )
+    return {row["key_hash"]: key_of_row(row) for row in rows}
 
 
 async def list_keys(database: Database, tenant: bytes | None = None) -> list[ApiKey]:
     """The keys of a tenant, or of all, oldest first."""
     rows = await database.registry(
         f"""
-        SELECT {_COLUMNS} FROM api_keys WHERE $1::bytea IS NULL OR tenant = $1 ORDER BY created_at, key_id
+        SELECT {COLUMNS} FROM api_keys WHERE $1::bytea IS NULL OR tenant = $1 ORDER BY created_at, key_id
         """,
         tenant,
     )
-    return [_key(row) for row in rows]
+    return [key_of_row(row) for row in rows]
 
 
 async def list_tenants(database: Database) -> list[bytes]:
@@ -128,11 +153,11 @@ async def list_tenants(database: Database) -> list[bytes]:
 async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
     """The key, which opens nothing from now on; revoking it again changes nothing. NOT_FOUND without such a key."""
     rows = await database.registry(
-        f"UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE key_id = $1 RETURNING {_COLUMNS}", key_id, now
+        telling("UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE key_id = $1"), key_id, now
     )
     if not rows:
         raise MemsvcError(Code.NOT_FOUND, "there is no such key")
-    return _key(rows[0])
+    return key_of_row(rows[0])
 
 
 async def rotate_key(database: Database, key_id: UUID, now: datetime, *, old_until: datetime) -> NewKey:
@@ -141,16 +166,18 @@ async def rotate_key(database: Database, key_id: UUID, now: datetime, *, old_unt
     One statement, so that there is never neither or, after the overlap, both. NOT_FOUND without such a key, CONFLICT
     where it opens nothing any more.
     """
-    text = KEY_PREFIX + secrets.token_urlsafe(32)
+    text = new_text()
     rows = await database.registry(
         f"""
         WITH old AS (
             UPDATE api_keys SET expires_at = least(expires_at, $2)
             WHERE key_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)
-            RETURNING tenant, label, permissions, projects, hidden_tools
+            RETURNING key_hash, tenant, label, permissions, projects, hidden_tools
+        ), made AS (
+            INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools, created_at)
+            SELECT $4, $5, tenant, label, permissions, projects, hidden_tools, $3 FROM old RETURNING {COLUMNS}
         )
-        INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools, created_at)
-        SELECT $4, $5, tenant, label, permissions, projects, hidden_tools, $3 FROM old RETURNING {_COLUMNS}
+        SELECT made.*, told.* FROM made CROSS JOIN (SELECT {_TELL} FROM old) AS told
         """,
         key_id,
         old_until,
@@ -159,7 +186,7 @@ async def rotate_key(database: Database, key_id: UUID, now: datetime, *, old_unt
         uuid4(),
     )
     if rows:
-        return NewKey(text, _key(rows[0]))
+        return NewKey(text, key_of_row(rows[0]))
     if not await database.registry("SELECT 1 FROM api_keys WHERE key_id = $1", key_id):
         raise MemsvcError(Code.NOT_FOUND, "there is no such key")
     raise MemsvcError(
@@ -171,12 +198,10 @@ async def adopt(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
     """The key, bound to an existing tenant's data from now on. NOT_FOUND when either was never seen."""
     if not await database.registry("SELECT tenant FROM tenants WHERE tenant = $1", tenant):
         raise MemsvcError(Code.NOT_FOUND, "no such tenant has ever been seen here")
-    rows = await database.registry(
-        f"UPDATE api_keys SET tenant = $2 WHERE key_id = $1 RETURNING {_COLUMNS}", key_id, tenant
-    )
+    rows = await database.registry(telling("UPDATE api_keys SET tenant = $2 WHERE key_id = $1"), key_id, tenant)
     if not rows:
         raise MemsvcError(Code.NOT_FOUND, "there is no such key")
-    return _key(rows[0])
+    return key_of_row(rows[0])
 
 
 async def touch_last_used(database: Database, uses: Mapping[UUID, datetime]) -> None:
@@ -201,3 +226,22 @@ async def remember_tenant(database: Database, tenant: bytes, now: datetime) -> b
         "INSERT INTO tenants (tenant, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING tenant", tenant, now
     )
     return bool(rows)
+
+
+async def count_keys(database: Database, tenant: bytes) -> dict[str, int]:
+    """How many rows of the registry are a tenant's, by table."""
+    (row,) = await database.registry(
+        """
+        SELECT (SELECT count(*) FROM api_keys WHERE tenant = $1) AS api_keys,
+               (SELECT count(*) FROM tenants WHERE tenant = $1) AS tenants
+        """,
+        tenant,
+    )
+    return dict(row)
+
+
+async def forget_tenant(database: Database, tenant: bytes) -> dict[str, int]:
+    """Remove every key of a tenant, and that there ever was one; how many rows, by table."""
+    keys = await database.registry(telling("DELETE FROM api_keys WHERE tenant = $1"), tenant)
+    gone = await database.registry("DELETE FROM tenants WHERE tenant = $1 RETURNING tenant", tenant)
+    return {"api_keys": len(keys), "tenants": len(gone)}

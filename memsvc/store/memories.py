@@ -144,6 +144,32 @@ async def holding(tx: Tx, book: int) -> int:
     return held
 
 
+async def any_of(tx: Tx, book: int) -> bool:
+    """Whether a book ever had a memory."""
+    there: bool = await tx.fetchval(
+        "SELECT EXISTS (SELECT FROM memories WHERE tenant = $1 AND project = $2 AND book = $3)", book
+    )
+    return there
+
+
+async def users(tx: Tx, *, most: int) -> int:
+    """How many books of the project ever had a memory, and no more than `most`: a step of the index each."""
+    found: int = await tx.fetchval(
+        """
+        WITH RECURSIVE walk AS (
+            (SELECT book FROM memories WHERE tenant = $1 AND project = $2 ORDER BY book LIMIT 1)
+            UNION ALL
+            SELECT following.book FROM walk CROSS JOIN LATERAL (
+                SELECT book FROM memories WHERE tenant = $1 AND project = $2 AND book > walk.book
+                ORDER BY book LIMIT 1) AS following
+        )
+        SELECT count(*) FROM (SELECT FROM walk LIMIT $3) AS counted
+        """,
+        most,
+    )
+    return found
+
+
 async def trail(tx: Tx, book: int, memory: str) -> list[Fact]:
     """The facts that a memory was, oldest first, also when it has ended; none where there never was such a memory."""
     rows = await tx.fetch(
@@ -163,14 +189,14 @@ async def trail(tx: Tx, book: int, memory: str) -> list[Fact]:
 
 async def _read(tx: Tx, book: int, which: str, order: str, *arguments: Any, limited: bool = False) -> list[Memory]:
     """The memories whose facts hold and are such as a condition says; where `limited`, at most $5."""
+    # OFFSET 0: the id is a value when memories are looked up; row level security keeps an expression from their key
     limit = "LIMIT $5" if limited else ""
     rows = await tx.fetch(
         f"""
         SELECT f.*, m.memory, m.metadata, m.created_at FROM (
-            SELECT book, {COLUMNS} FROM facts
-            WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active' AND {which}) AS f
-        JOIN memories AS m ON m.tenant = $1 AND m.project = $2 AND m.book = f.book
-          AND m.memory = split_part(f.record, '{MARK}', 1)
+            SELECT book, {COLUMNS}, split_part(record, '{MARK}', 1) COLLATE "C" AS id FROM facts
+            WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active' AND {which} OFFSET 0) AS f
+        JOIN memories AS m ON m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = f.id
         ORDER BY {order} {limit}
         """,
         book,
@@ -181,3 +207,17 @@ async def _read(tx: Tx, book: int, which: str, order: str, *arguments: Any, limi
 
 def _memory(row: Row) -> Memory:
     return Memory(row["memory"], fact_of(row), row["metadata"], row["created_at"])
+
+
+async def forget_untold(tx: Tx, book: int, records: Iterable[str]) -> int:
+    """Forget the memories of these records of which no fact is left, past ones included; how many."""
+    named = sorted({record.partition(MARK)[0] for record in records})
+    return await tx.execute(
+        f"""
+        DELETE FROM memories AS m WHERE m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = ANY($4::text[])
+            AND NOT EXISTS (SELECT FROM facts AS f WHERE f.tenant = $1 AND f.project = $2 AND f.book = $3
+                AND split_part(f.record, '{MARK}', 1) = m.memory)
+        """,
+        book,
+        named,
+    )

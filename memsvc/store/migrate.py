@@ -8,6 +8,7 @@ from typing import Any
 import asyncpg
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
@@ -17,7 +18,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.resources import migrations_dir
 from memsvc.store import policies, queue, vector_table
 from memsvc.store.policies import AppRole
-from memsvc.store.revisions import fingerprint
+from memsvc.store.revisions import Revisions, fingerprint
 
 LOCK_KEY = 0x6D656D737663  # "memsvc"
 CONNECT_TIMEOUT_S = 10.0
@@ -38,7 +39,8 @@ async def migrate(
     PostgreSQL has pgvector.
     The application role is made when it is absent, a password is given and the owner may make roles. Of several callers
     at once the first migrates and the others wait for it: RESOURCE_BUSY after `lock_timeout_s`. UNAVAILABLE when the
-    database is out of reach.
+    database is out of reach. What a newer memsvc has migrated is left alone, so that a server of the version before can
+    start again while its replicas are replaced.
     """
     role = AppRole(app_role, app_password, statement_timeout_ms) if app_role else None
     mark = fingerprint(app_role, statement_timeout_ms) if revision == "head" else None
@@ -49,16 +51,26 @@ async def migrate(
             connection.execute(text(f"COMMENT ON TABLE alembic_version IS {_literal(mark)}"))
 
     beside = _Beside(queue.converge, finish)
-    return await _run(admin_url, role, lambda config: command.upgrade(config, revision), beside, lock_timeout_s)
+    return await _run(admin_url, role, lambda config: command.upgrade(config, revision), beside, lock_timeout_s, tuple)
 
 
 async def downgrade(admin_url: str, revision: str, *, lock_timeout_s: float = 60.0) -> tuple[str, ...]:
     """Go back to an older revision, or to `base`, where the job queue goes too; the revisions that were undone.
 
-    Errors as `migrate`.
+    Errors as `migrate`; CONFLICT where a newer memsvc has been.
     """
     beside = _Beside(queue.remove, vector_table.drop) if revision == "base" else None
-    return await _run(admin_url, None, lambda config: command.downgrade(config, revision), beside, lock_timeout_s)
+
+    def refused() -> tuple[str, ...]:
+        raise MemsvcError(
+            Code.CONFLICT,
+            "a newer memsvc has migrated this database",
+            recovery="go back with that one: this version does not know how",
+        )
+
+    return await _run(
+        admin_url, None, lambda config: command.downgrade(config, revision), beside, lock_timeout_s, refused
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,10 @@ async def current_revision(url: str) -> str | None:
         await connection.close()
 
 
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
 def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(migrations_dir()).replace("%", "%%"))
@@ -97,7 +113,9 @@ async def _run(
     work: Callable[[Config], None],
     beside: _Beside | None,
     lock_timeout_s: float,
+    refused: Callable[[], tuple[str, ...]],
 ) -> tuple[str, ...]:
+    """What `work` applied, or what `refused` says where a newer memsvc has been."""
     applied: list[str] = []
 
     def run(connection: Connection) -> None:
@@ -108,6 +126,10 @@ async def _run(
         policies.secure(connection)
 
     async with _alone(admin_url, lock_timeout_s) as connection:
+        async with connection.begin():
+            newer = not Revisions.shipped().knows(await connection.run_sync(_revision))
+        if newer:
+            return refused()
         async with connection.begin():
             await connection.run_sync(run)
         if beside is not None:  # in no transaction: a new label of an enum can be used only when it is committed

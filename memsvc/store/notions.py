@@ -189,8 +189,9 @@ async def superseded_by(tx: Tx, book: int, notion: str) -> list[str]:
         """
         WITH RECURSIVE older (notion) AS (
             SELECT $4::text COLLATE "C"
-            UNION SELECT n.notion FROM notions AS n JOIN older ON n.superseded_by = older.notion
-            WHERE n.tenant = $1 AND n.project = $2 AND n.book = $3 AND n.status = 'archived'
+            UNION SELECT n.notion FROM older CROSS JOIN LATERAL (
+                SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3
+                    AND superseded_by = older.notion AND status = 'archived' OFFSET 0) AS n
         )
         SELECT notion FROM older WHERE notion <> $4
         """,

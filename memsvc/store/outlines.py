@@ -7,6 +7,7 @@ functions do not check.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from memsvc.core.paths import span
 from memsvc.store.database import Row, Tx
 from memsvc.store.index import book_of
 
@@ -115,6 +116,22 @@ async def change(tx: Tx, book: str, put: Mapping[str, Node], gone: Collection[st
         grown,
     )
     return nodes
+
+
+async def names(tx: Tx, book: str, *, beginning: str = "", after: str = "", most: int) -> list[str]:
+    """The next nodes behind `after`, in byte order, whose names begin like this."""
+    rows = await tx.fetch(
+        """
+        SELECT node FROM outline_nodes
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND node >= $4 AND node < $5 AND node > $6
+        ORDER BY node LIMIT $7
+        """,
+        book_of(book),
+        *span(beginning),
+        after,
+        most,
+    )
+    return [row["node"] for row in rows]
 
 
 async def count(tx: Tx, book: str) -> int:

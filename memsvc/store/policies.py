@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from memsvc.store import queue
+from memsvc.store import call_parts, queue
 from memsvc.store.schema import TENANT_TABLES, metadata
 
 POLICY = "tenant_only"
@@ -110,6 +110,8 @@ def grant(connection: Connection, role: AppRole) -> None:
             connection.execute(text(f"GRANT {privileges} ON {table} TO {name}"))
     if _exists(connection, queue.SEQUENCE):
         connection.execute(text(f"GRANT USAGE ON SEQUENCE {queue.SEQUENCE} TO {name}"))
+    if connection.scalar(text("SELECT to_regprocedure(:roll) IS NOT NULL"), {"roll": call_parts.ROLL}):
+        connection.execute(text(f"GRANT EXECUTE ON FUNCTION {call_parts.ROLL} TO {name}"))
     if _exists(connection, "alembic_version"):
         connection.execute(text(f"GRANT SELECT ON alembic_version TO {name}"))
     for setting, value in (

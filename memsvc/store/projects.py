@@ -1,7 +1,9 @@
 """The projects of a tenant: they exist because files are in them."""
 
 from collections.abc import Collection
+from typing import Final
 
+from memsvc.core.paths import span
 from memsvc.store.database import Tx
 
 
@@ -28,6 +30,44 @@ async def names(tx: Tx, *, like: str, after: str, only: Collection[str] | None, 
         """,
         after,
         _subsequence(like),
+        sorted(only) if only is not None else None,
+        most,
+    )
+    return [row["project"] for row in rows]
+
+
+_TABLES: Final = ("files", "books", "sessions", "projects", "memory_settings", "activity", "job_refs")
+"""The tables in which a project has rows as soon as anything is kept in it."""
+_NEXT: Final = " UNION ALL ".join(
+    f"SELECT (SELECT project FROM {table} WHERE tenant = $1 AND project > $2 ORDER BY project LIMIT 1) AS project"
+    for table in _TABLES
+)
+
+
+async def next_known(tx: Tx, after: str) -> str | None:
+    """The next project behind `after`, in byte order, in which anything is kept: files, deleted ones too, or anything
+    else. For a transaction over the whole tenant; a few steps of indexes, whatever is kept."""
+    found: str | None = await tx.fetchval(f'SELECT min(project COLLATE "C") FROM ({_NEXT}) AS found', after)
+    return found
+
+
+async def beginning(tx: Tx, text: str, *, only: Collection[str] | None, most: int) -> list[str]:
+    """The first projects that have live files and whose names begin like this; only some, if these are given. As
+    `names`, it takes a transaction over the whole tenant and costs a step a project that it finds."""
+    rows = await tx.fetch(
+        """
+        WITH RECURSIVE walk AS (
+            (SELECT project FROM files WHERE tenant = $1 AND deleted_at IS NULL AND project >= $2 AND project < $3
+             ORDER BY project LIMIT 1)
+            UNION ALL
+            SELECT following.project FROM walk CROSS JOIN LATERAL (
+                SELECT project FROM files
+                WHERE tenant = $1 AND deleted_at IS NULL AND project > walk.project AND project < $3
+                ORDER BY project LIMIT 1) AS following
+        )
+        SELECT project FROM walk WHERE $4::text[] IS NULL OR project = ANY($4) LIMIT $5
+        """,
+        *span(text),
         sorted(only) if only is not None else None,
         most,
     )

@@ -44,6 +44,10 @@ class Revisions:
         (head,) = before.keys() - before.values()
         return cls(head, frozenset(before) - {head})
 
+    def knows(self, revision: str | None) -> bool:
+        """False for a revision that only a newer memsvc can have brought."""
+        return revision is None or revision == self.head or revision in self.older
+
     def suffices(self, revision: str | None) -> bool:
         """True for the newest one, and for one that is unknown here: a newer memsvc migrated before this one went."""
         return revision is not None and revision not in self.older
@@ -62,6 +66,7 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
                 "schema_turns.py",
                 "schema_outlines.py",
                 "schema_memories.py",
+                "schema_archives.py",
                 "policies.py",
                 "queue.py",
                 "vector_table.py",

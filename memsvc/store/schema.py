@@ -1,7 +1,8 @@
 """The tables: the one truth that alembic migrates to. Every tenant table leads with the tenant in each of its keys.
 
 Those of turn memory stand in `schema_turns`, trees of documents in `schema_outlines`, memories in `schema_memories`,
-notions in `schema_notions`.
+notions in `schema_notions`, what is being purged in `schema_purges`,
+what came from archives in `schema_archives`.
 """
 
 from sqlalchemy import (
@@ -20,12 +21,21 @@ from sqlalchemy import (
     Text,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB, REAL, UUID
+from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION, JSONB, REAL, UUID
 
-from memsvc.store import schema_memories, schema_notions, schema_outlines, schema_turns
+from memsvc.store import schema_archives, schema_memories, schema_notions, schema_outlines, schema_purges, schema_turns
 from memsvc.store.schema_columns import Name, metadata, moment, tenant_table, words
 
-__all__ = ["TENANT_TABLES", "metadata", "schema_memories", "schema_notions", "schema_outlines", "schema_turns"]
+__all__ = [
+    "TENANT_TABLES",
+    "metadata",
+    "schema_archives",
+    "schema_memories",
+    "schema_notions",
+    "schema_outlines",
+    "schema_purges",
+    "schema_turns",
+]
 
 # The registry of tenants and keys: no content, no tenant policy; only hashes of keys.
 tenants = Table(
@@ -52,7 +62,8 @@ api_keys = Table(
     Index("api_keys_tenant", "tenant"),
 )
 
-# One row a call, from every surface; arguments are shapes, never content.
+# One row a call, from every surface; arguments are shapes, never content. In parts, a week each, which the function
+# memsvc_roll_calls makes and drops (`store/call_parts`); what no part is for goes into `calls_rest`.
 calls = Table(
     "calls",
     metadata,
@@ -69,7 +80,9 @@ calls = Table(
     Column("arguments", JSONB, nullable=False),
     Column("request_id", Text, nullable=False),
     PrimaryKeyConstraint("tenant", "called_at", "call"),
+    Index(*("calls_failed", "tenant", "called_at", "call"), postgresql_where=text("status <> 'success'")),
     info={"tenant": True},
+    postgresql_partition_by="RANGE (called_at)",
 )
 
 # What a tenant's project holds in files that its callers wrote: the row that a quota is kept on.
@@ -247,6 +260,19 @@ allowances = Table(
     Column("day", Date, nullable=False),
     Column("times", Integer, nullable=False),
     PrimaryKeyConstraint("tenant", "purpose", "day"),
+    info={"tenant": True},
+)
+
+# How far ahead of now what a tenant uses is, for buckets that are busy: shared by the replicas of the service. Seconds
+# since 1970 by the database's clock; `used_s` is what was told last.
+rates = Table(
+    "rates",
+    metadata,
+    Column("tenant", LargeBinary, nullable=False),
+    Column("bucket", Name, nullable=False),
+    Column("empty_at", DOUBLE_PRECISION, nullable=False),
+    Column("used_s", DOUBLE_PRECISION, nullable=False),
+    PrimaryKeyConstraint("tenant", "bucket"),
     info={"tenant": True},
 )
 

@@ -45,6 +45,10 @@ notions = tenant_table(
     Index("notions_recent", "tenant", "project", "book", "tier", "reinforced_h", postgresql_where=_LIVE),
     Index("notions_used", "tenant", "project", "book", "reinforcements", postgresql_where=_LIVE),
     Index("notions_sure", "tenant", "project", "book", "confidence", postgresql_where=_LIVE),
+    Index(
+        *("notions_superseded", "tenant", "project", "book", "superseded_by"),
+        postgresql_where=text("superseded_by IS NOT NULL"),
+    ),
     key=("book", "notion"),
 )
 

@@ -79,7 +79,23 @@ sessions = tenant_table(
     Column("extracted_entry", Integer, nullable=False, server_default=text("0")),
     Column("shared", Boolean, nullable=False, server_default=text("false")),
     Index(*("sessions_user", "tenant", "project", "user_id", "updated_at"), postgresql_where=text("user_id <> ''")),
+    Index("sessions_latest", "tenant", "project", "updated_at", "session"),
     key=("session",),
+)
+
+# What before_turn recalled and why: references and scores, and nothing that was said. `told` is the candidates, how
+# sure recall was, and the limits, as `explain` tells them, with the place of each entry.
+recalls = tenant_table(
+    "recalls",
+    Column("session", Name, nullable=False),
+    moment("recalled_at"),
+    Column("recall", UUID(as_uuid=True), nullable=False),
+    Column("turn", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("tokens", Integer, nullable=False),
+    Column("told", JSONB, nullable=False),
+    Index("recalls_past", "tenant", "project", "recalled_at"),
+    key=("session", "recalled_at", "recall"),
 )
 
 # What several facts come to: each is an entry of its book too. `insight` is a hash of what it says of which facts, so

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import span
 from memsvc.store.database import Row, Tx
-from memsvc.store.guard import Guard
+from memsvc.store.guard import Guard, buried
 
 ENTRY_MAX = 2**31 - 1
 
@@ -52,21 +53,26 @@ class Standing:
 
 
 async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> Standing:
-    """What a turn meets, in one round trip; the digests are those of at most so many items, oldest first."""
+    """What a turn meets, in one round trip: its guard, also where it was purged since; the digests are those of at most
+    so many items, oldest first."""
     row = await tx.fetchrow(
         """
         SELECT g.done, g.token, g.fingerprint, g.first_entry, g.result, g.claimed_at,
             (SELECT policy FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3) AS policy,
             ARRAY(SELECT e.digest FROM entries AS e WHERE e.tenant = $1 AND e.project = $2 AND e.book = $5
                   AND e.entry < coalesce(g.first_entry, $7) ORDER BY e.entry DESC LIMIT $6) AS digests
-        FROM (SELECT) AS one LEFT JOIN guards AS g
-            ON g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = $4
+        FROM (SELECT) AS one LEFT JOIN LATERAL (
+            SELECT found.* FROM (VALUES ($3, $4), ('', $8)) AS named (session, turn) CROSS JOIN LATERAL (
+                SELECT done, token, fingerprint, first_entry, result, claimed_at FROM guards
+                WHERE tenant = $1 AND project = $2 AND session = named.session COLLATE "C"
+                    AND turn = named.turn COLLATE "C" OFFSET 0) AS found LIMIT 1) AS g ON true
         """,
         session,
         turn,
         book,
         most,
         ENTRY_MAX,
+        buried(session, turn),
     )
     assert row is not None
     fields = dict(row)
@@ -130,6 +136,21 @@ async def unmaintained(tx: Tx, *, after: str, settled_after: timedelta, most: in
         most,
     )
     return [row["session"] for row in rows]
+
+
+async def names(tx: Tx, *, beginning: str = "", after: str = "", most: int) -> list[Row]:
+    """The next sessions of the project behind `after`, in byte order, whose names begin like this: `session` and
+    `updated_at` of each."""
+    return await tx.fetch(
+        """
+        SELECT session, updated_at FROM sessions
+        WHERE tenant = $1 AND project = $2 AND session >= $3 AND session < $4 AND session > $5
+        ORDER BY session LIMIT $6
+        """,
+        *span(beginning),
+        after,
+        most,
+    )
 
 
 async def find(tx: Tx, session: str) -> Session | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memsvc.core.paths import below
+from memsvc.core.paths import below, span
 from memsvc.store.database import Row, Tx
 
 
@@ -75,6 +75,57 @@ async def files_at(tx: Tx, path: str, *, after: str, most: int) -> list[str]:
         most,
     )
     return [row["path"] for row in rows]
+
+
+async def beginning(tx: Tx, text: str, *, most: int) -> list[str]:
+    """The first files whose paths begin like this, in byte order."""
+    rows = await tx.fetch(
+        """
+        SELECT path FROM files
+        WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3 AND path < $4 ORDER BY path LIMIT $5
+        """,
+        *span(text),
+        most,
+    )
+    return [row["path"] for row in rows]
+
+
+async def outside(tx: Tx, directories: Sequence[str], *, after: str, most: int) -> list[Row]:
+    """The next files behind `after` that lie in none of these directories, in byte order: `path`, `size_bytes` and
+    `updated_at` of each. It costs what it returns, however many files lie in the directories."""
+    inside = sorted(below(directory) for directory in directories)
+    lows = [after, *(max(after, high) for _, high in inside)]
+    highs = [*(low for low, _ in inside), "\U0010ffff"]
+    return await tx.fetch(
+        """
+        SELECT f.path, f.size_bytes, f.updated_at
+        FROM unnest($3::text[], $4::text[]) AS gap (low, high) CROSS JOIN LATERAL (
+            SELECT path, size_bytes, updated_at FROM files
+            WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL
+                AND path >= gap.low COLLATE "C" AND path < gap.high COLLATE "C" AND path > $5
+            ORDER BY path LIMIT $6
+        ) AS f
+        ORDER BY f.path LIMIT $6
+        """,
+        lows,
+        highs,
+        after,
+        most,
+    )
+
+
+async def count(tx: Tx, directory: str, *, most: int) -> int:
+    """How many files are inside a directory, and no more than `most`, which is as far as is counted."""
+    found: int = await tx.fetchval(
+        """
+        SELECT count(*) FROM (
+            SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4 AND deleted_at IS NULL
+            LIMIT $5) AS f
+        """,
+        *below(directory),
+        most,
+    )
+    return found
 
 
 @dataclass(frozen=True, slots=True)

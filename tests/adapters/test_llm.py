@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from memsvc.adapters.llm import KEYS, ModelOptions, llm
+from memsvc.adapters.model_client import ModelClient
 from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
-from memsvc.core.ports import Llm
 from tests.endpoints import Fault, Provider, provider
 from tests.fakes import RecordingMeter
 
@@ -22,9 +22,9 @@ KEY = "sk-very-secret"
 TEXT = "the secret text of somebody"
 MODELS = ("openai:m", "openai-chat:m", "anthropic:m")
 PATHS = {"openai:m": "/v1/responses", "openai-chat:m": "/v1/chat/completions", "anthropic:m": "/v1/messages"}
-PASSING: tuple[Fault, ...] = ("hang up", "busy", "busy for 0 s", "broken", "truncated")
+PASSING: tuple[Fault, ...] = ("hang up", "busy", "busy for 0 s", "broken", "truncated", "refuses the key")
 WRONG: tuple[Fault, ...] = (
-    "garbage", "a list", "half", "nothing", "huge", "compressed", "redirect", "refuses", "refuses the key",
+    "garbage", "a list", "half", "nothing", "huge", "compressed", "redirect", "refuses",
 )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ async def there(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Provider]:
 
 
 @asynccontextmanager
-async def asking(there: Provider, meter: RecordingMeter, **options: Any) -> AsyncIterator[Llm]:
+async def asking(there: Provider, meter: RecordingMeter, **options: Any) -> AsyncIterator[ModelClient]:
     chosen = {"model": "openai:m", "base_url": there.url, "api_key": KEY, "retries": 0, "timeout_ms": 20_000} | options
     async with llm(ModelOptions(**chosen), meter) as made:
         assert made is not None
@@ -132,13 +132,20 @@ async def test_a_fault_is_named_and_tells_nothing(
     assert len(there.calls) == 1
 
 
-async def test_a_refused_key_says_where_it_is_set(there: Provider, meter: RecordingMeter) -> None:
-    there.always = "refuses the key"
-    async with asking(there, meter) as made:
+@pytest.mark.parametrize("model", MODELS)
+async def test_a_refused_key_is_told_to_operators_and_passes_once_it_is_mended(
+    there: Provider, meter: RecordingMeter, model: str
+) -> None:
+    there.plan.append("refuses the key")
+    async with asking(there, meter, model=model) as made:
         with pytest.raises(MemsvcError) as refused:
             await made.complete("x", TEXT, output_tokens_max=9)
-    assert refused.value.recovery == "check model.api_key"
-    assert not isinstance(refused.value, UnusableAnswerError)
+        assert made.refused
+        assert (refused.value.code, refused.value.retry_after_s) == (Code.UNAVAILABLE, 60.0)
+        assert refused.value.recovery == "check model.api_key and the model's name"
+        assert meter.total("memsvc_model_refusals_total") == 1
+        await made.complete("x", TEXT, output_tokens_max=9)
+        assert not made.refused
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -172,6 +172,29 @@ def test_a_killed_server_recovers_at_the_next_start(data_dir: Path) -> None:
     assert not answers(urls.app_url)
 
 
+def test_a_killed_server_is_revived_and_a_living_one_left_alone(data_dir: Path) -> None:
+    embedded = EmbeddedPostgres(data_dir)
+    urls = embedded.start()
+    pid = server_pid(data_dir)
+    assert not embedded.revive()
+    os.kill(pid, signal.SIGKILL)
+    while not embedded.revive():
+        pass
+    assert server_pid(data_dir) != pid
+    assert answers(urls.app_url)
+    embedded.stop()
+    assert not embedded.revive()
+    assert not answers(urls.app_url)
+
+
+def test_a_statement_of_a_request_ends_after_the_time_that_was_set(data_dir: Path) -> None:
+    embedded = EmbeddedPostgres(data_dir, statement_timeout_ms=1234)
+    urls = embedded.start()
+    assert run(urls.app_url, "show statement_timeout") == "1234ms"
+    assert run(urls.admin_url, "show statement_timeout") == "0"
+    embedded.stop()
+
+
 def test_a_killed_process_no_longer_counts_as_holding(data_dir: Path) -> None:
     embedded = EmbeddedPostgres(data_dir)
     url = embedded.start().app_url

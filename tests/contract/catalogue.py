@@ -34,6 +34,9 @@ def block_id(content: str) -> str:
     return sha256(content.lower().encode()).hexdigest()[:16]
 
 
+NO_KEY = "00000000-0000-4000-8000-000000000000"
+"""The id of a key that is not there; `as_sent` puts one that is in its place."""
+
 EXAMPLES: dict[str, dict[str, Any]] = {
     "memory_after_turn": {
         "project": "default",
@@ -64,6 +67,9 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "output_items": [message(f"The coast of {MARK}.", "assistant")],
     },
     "memory_list_facts": {"project": "default", "session_id": f"{MARK}-s", "user_id": f"{MARK}-u", "state": "all"},
+    "memory_list_sessions": {"project": "default", "q": MARK, "user_id": f"{MARK}-u"},
+    "memory_list_turns": {"project": "default", "session_id": f"{MARK}-s"},
+    "memory_list_recalls": {"project": "default", "session_id": f"{MARK}-s", "turn_id": f"{MARK}-t2"},
     "memory_run_maintenance": {"project": "default", "session_id": f"{MARK}-s"},
     "memory_list_dir_with_abstract": {"project": "default", "session_id": f"{MARK}-s", "path": "/memory"},
     "memory_import_session": {
@@ -160,6 +166,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "elfmem_curate": {"project": "default"},
     "elfmem_status": {"project": "default"},
+    "elfmem_show": {"project": "default", "block_id": block_id(CLOVES)},
     "elfmem_guide": {"project": "default", "method": "remember"},
     "elfmem_forget": {"project": "default", "block_id": block_id(CLOVES)},
     "context_update": {
@@ -216,9 +223,21 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         ],
         "return": {"$ref": "last.children.list.structured"},
     },
+    "keys_list": {},
+    "keys_create": {"label": MARK, "permissions": ["read"], "projects": ["default"], "hidden_tools": [MARK]},
+    "keys_update": {"key_id": NO_KEY, "label": f"{MARK}-2", "hidden_tools": [MARK]},
+    "keys_rotate": {"key_id": NO_KEY, "overlap_hours": 1},
+    "keys_revoke": {"key_id": NO_KEY},
+    "calls_list": {"tool": "file_read", "status": "error", "code": MARK, "surface": MARK, "key_label": MARK},
+    "calls_summary": {"project": "*", "hours": 24},
+    "tenant_jobs": {"project": "*", "state": "waiting", "limit": 10},
     "find_tool": {"query": f"what reads the files of {MARK}"},
     "file_rename": {"project": "default", "from_path": f"/{MARK}/f.txt", "to_path": f"/{MARK}/g.txt"},
     "file_delete": {"project": "default", "path": f"/{MARK}", "recursive": True},
+    "archive_export": {"project": "*", "gzip": True, "calls": True},
+    "archive_import": {"project": "*", "check": True},
+    "tenant_usage": {"project": "*"},
+    "tenant_purge": {"project": "default", "level": "session", "name": f"{MARK}-s", "confirm": f"{MARK}-s"},
 }
 """In an order in which each finds what the ones before it made; the first file of a test has the incarnation 1, the
 board 3, the fourth document that is written 10**6 + 3. The first memory of a test is mem_1."""
@@ -233,6 +252,8 @@ async def as_sent(door: Door, tool: str) -> dict[str, Any]:
     if tool == "memories_update":
         mine = await door("memories_list", project=example["project"], user_id=example["user_id"])
         return example | {"memory_id": mine["results"][-1]["id"]}
+    if example.get("key_id") == NO_KEY:
+        return example | {"key_id": (await door("keys_create"))["key"]["key_id"]}
     if tool == "elfmem_connect":
         await door("elfmem_remember", project="default", content=BEACHES)
     return example

@@ -1,36 +1,18 @@
 """Every tool behind the real dispatch, with eyes on all tables, the log and the metrics."""
 
-import io
-import logging
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from itertools import count
 from types import SimpleNamespace
 
 import asyncpg
 import pytest
-import structlog
 
-from memsvc.gateway.logs import configure_logging
 from memsvc.store import files, kept_files
 from memsvc.store.schema import TENANT_TABLES
 from memsvc.styles.memories import adding
 
 Digest = Callable[[], Awaitable[str]]
-
-
-@pytest.fixture
-def log_lines() -> Iterator[io.BytesIO]:
-    """Everything that the process logs, as it would reach stderr."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    file = io.BytesIO()
-    configure_logging("debug", file)
-    structlog.configure(cache_logger_on_first_use=False)
-    yield file
-    root.handlers[:], root.level = handlers, level
-    logging.captureWarnings(False)
-    structlog.reset_defaults()
 
 
 @pytest.fixture(autouse=True)

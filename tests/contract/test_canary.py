@@ -1,16 +1,19 @@
-"""A secret in any argument reaches no log line, no row of the call log, no metric and no error."""
+"""A secret in any argument reaches no log line, no row of the call log, no metric, no trace and no error."""
 
 import io
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import asyncpg
 import pytest
 
 from memsvc.adapters.tokens import O200kCounter
+from memsvc.adapters.tracing import TracingOptions, opened_tracer
 from memsvc.core.scope import Scope
 from memsvc.gateway.metrics import Metrics
 from memsvc.store.database import Database
+from tests.collector import collecting
 from tests.contract.catalogue import EXAMPLES, TOOLS, message
 from tests.door import Door, open_door
 from tests.fakes import FakeClock
@@ -74,8 +77,28 @@ async def test_what_a_call_holds_is_told_nowhere(
     tool: str,
 ) -> None:
     metrics = Metrics()
-    door = open_door(database, clock, tokens, metrics, scope)
-    metrics.know_tools(door.dispatch.catalogue)
+    async with AsyncExitStack() as stack:
+        collector = await stack.enter_async_context(collecting())
+        options = TracingOptions(endpoint=collector.url, queue_max=1_000_000)
+        tracer = await stack.enter_async_context(opened_tracer(options, metrics, "0"))
+        door = open_door(database, clock, tokens, metrics, scope, tracer=tracer)
+        metrics.know_tools(door.dispatch.catalogue)
+        await tell(door, tool)
+    traced = b"".join(collector.bodies)
+    assert SECRET.encode() not in traced
+    assert scope.tenant not in traced
+    assert scope.tenant.hex().encode() not in traced
+    assert {f"call {tool}", "call unknown"} <= {span.name for span in collector.spans}
+    rows = [row[0] for row in await admin.fetch("SELECT c::text FROM calls AS c")]
+    assert len(rows) > 20
+    told = {"log": log_lines.getvalue().decode(), "calls": "\n".join(rows), "metrics": metrics.text().decode()}
+    for place, text in told.items():
+        assert tool in text, place
+        assert SECRET not in text, (place, next(line for line in text.splitlines() if SECRET in line)[:300])
+
+
+async def tell(door: Door, tool: str) -> None:
+    """Call a tool with the secret in every place that an argument has, and one that is named by the secret."""
     codes = set()
     for name in ("memory_after_turn", "file_write"):
         await door(name, **EXAMPLES[name])
@@ -89,12 +112,6 @@ async def test_what_a_call_holds_is_told_nowhere(
     await door.dispatch._call_log.flush()
     assert "INTERNAL_ERROR" not in codes
     assert "INVALID_ARGUMENT" in codes
-    rows = [row[0] for row in await admin.fetch("SELECT c::text FROM calls AS c")]
-    assert len(rows) > 20
-    told = {"log": log_lines.getvalue().decode(), "calls": "\n".join(rows), "metrics": metrics.text().decode()}
-    for place, text in told.items():
-        assert tool in text, place
-        assert SECRET not in text, (place, next(line for line in text.splitlines() if SECRET in line)[:300])
 
 
 async def test_a_refused_call_leaves_no_error_in_the_log(call: Door, log_lines: io.BytesIO) -> None:

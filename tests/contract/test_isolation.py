@@ -13,10 +13,13 @@ from tests.contract.catalogue import EXAMPLES, MARK, TOOLS, as_sent
 from tests.door import Door
 
 pytestmark = pytest.mark.anyio
-RANDOM = re.compile(r'[0-9a-f]{32}(:\d+)?|mem_\d+|(?<="operation_token":")[^"]+|(?<="duration_ms":)[\d.]+')
+RANDOM = re.compile(
+    r"msk_[\w-]{43}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}(:\d+)?|mem_\d+|"
+    r'(?<="operation_token":")[^"]+|(?<="duration_ms":)[\d.]+'
+)
 
 
-async def answer(door: Door, tool: str, **changes: Any) -> str:
+async def answer(door: Door, tool: str, /, **changes: Any) -> str:
     """What a call came to, an error or not, without what is random in it."""
     outcome = await door.dispatch.call(door.caller, tool, EXAMPLES[tool] | changes, surface="test", request_id="r")
     assert outcome.body.get("code") != "INTERNAL_ERROR"
@@ -55,12 +58,13 @@ def walls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
 
 def without_the_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every statement forget whose rows it wants."""
-    checked = Tx._checked
+    for name in ("fetch", "fetchrow", "fetchval", "execute"):
+        run = getattr(Tx, name)
 
-    def forgetful(tx: Tx, sql: str) -> str:
-        return re.sub(r"(\b\w+\.)?tenant = \$1", "$1::bytea IS NOT NULL", checked(tx, sql))
+        async def forgetful(tx: Tx, sql: str, *arguments: Any, run: Any = run) -> Any:
+            return await run(tx, re.sub(r"(\b\w+\.)?tenant = \$1", "$1::bytea IS NOT NULL", sql), *arguments)
 
-    monkeypatch.setattr(Tx, "_checked", forgetful)
+        monkeypatch.setattr(Tx, name, forgetful)
 
 
 @pytest.mark.parametrize("tool", TOOLS)

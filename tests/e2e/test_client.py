@@ -92,3 +92,29 @@ async def test_two_tenants_see_nothing_of_each_other(served: Served, key: str, d
         assert stored["stored_items"] == 1
         again = await used(one, "memory_before_turn", **where, current_input="What is my name?")
         assert "Grace Hopper" in again["input_items"][1]["content"][0]["text"]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_client_goes_through_all_of_a_turn(served: Served, key: str, wire: str) -> None:
+    told: list[tuple[float, float | None]] = []
+
+    async def hear(done: float, total: float | None, _: str | None) -> None:
+        told.append((done, total))
+
+    async with connected(served.url, key, wire) as client:
+        where = {"session_id": f"whole on {wire}", "user_id": f"whole of {wire}"}
+        run_turn = await used(client, "memory_run_turn", **where, current_input="My name is Ada Lovelace.")
+        said = [{"role": "assistant", "content": "Nice to meet you."}]
+        committed = await used(
+            client, "memory_commit_turn", operation_token=run_turn["operation_token"], output_items=said
+        )
+        assert committed["stored_items"] == 2
+        session = {"session_id": where["session_id"]}
+        done = await client.call_tool("memory_run_maintenance", session, progress_callback=hear)
+        assert done.structured_content is not None
+        assert done.structured_content["ok"] is True
+        assert told[-1] == (6, 6)
+        listed = await used(client, "memory_list_dir_with_abstract", **session)
+        assert listed["summaries"]
+        uris = {one.uri for one in (await client.list_resources()).resources}
+        assert f"memsvc://default/sessions/whole%20on%20{wire}" in uris

@@ -1,11 +1,14 @@
 """The server is killed again and again under writers that try again: every turn is there once, and none in part."""
 
 import asyncio
+import os
+import signal
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 
 from tests.e2e.process import Served, free_port
@@ -124,3 +127,25 @@ async def check(url: str, key: str) -> None:
         if fact["key"] == "name"
     ]
     assert shown["turn"] == last
+
+
+async def test_the_embedded_database_is_started_again_under_a_server_that_goes_on(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with Served(data_dir) as server:
+        headers = {"X-API-Key": (data_dir / "api-key").read_text().strip()}
+        async with httpx.AsyncClient(base_url=f"{server.url}/api/tools", headers=headers, timeout=60) as http:
+            stored = await http.post("/memory_after_turn", json=spoken(0, 0))
+            before = postmaster(data_dir)
+            os.kill(before, signal.SIGKILL)
+            async with asyncio.timeout(120):
+                while (
+                    postmaster(data_dir) == before
+                    or not (again := await http.post("/memory_after_turn", json=spoken(0, 0))).is_success
+                ):
+                    pass
+            assert again.json() == stored.json()
+        assert server.process.poll() is None
+
+
+def postmaster(data_dir: Path) -> int:
+    return int((data_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])

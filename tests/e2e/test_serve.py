@@ -296,3 +296,16 @@ def test_migrate_goes_down_and_up(tmp_path: Path) -> None:
     assert run("migrate", *folder).stdout.startswith("applied: nothing")
     assert run("migrate", "--down-to", "base", *folder).stdout.startswith("undone: ")
     assert run("version").stdout.startswith("memsvc ")
+
+
+async def test_a_server_that_was_told_to_stop_answers_on_while_it_gives_notice(tmp_path: Path) -> None:
+    with Served(tmp_path / "data", MEMSVC_SHUTDOWN_NOTICE_S="600") as served:
+        assert served.get("/readyz").headers.get("connection") != "close"
+        served.process.send_signal(signal.SIGTERM)
+        while (answer := served.get("/readyz")).status_code == 200:
+            pass
+        assert (answer.status_code, answer.json()["checks"]["draining"]) == (503, True)
+        assert answer.headers["connection"] == "close"
+        stored = await call(served.url, _key(tmp_path / "data"), "memory_after_turn", **TURN)
+        assert not stored["isError"]
+        assert served.stop() == 0

@@ -18,7 +18,7 @@ from memsvc.adapters.clock import SystemClock
 from memsvc.core.scope import Scope
 from memsvc.store import backlog, jobs
 from memsvc.store.database import Database, DatabaseOptions
-from tests.e2e.process import CHECKOUT, Served, environment, run
+from tests.e2e.process import CHECKOUT, Served, environment, free_port, run
 from tests.fakes import RecordingMeter
 from tests.servers import DatabaseUrls
 
@@ -171,3 +171,26 @@ async def test_a_worker_whose_connections_the_database_ends_goes_on(
         await again.close()
         steady.send_signal(signal.SIGTERM)
         assert steady.wait(PATIENCE_S) == 0
+
+
+async def test_a_worker_can_be_probed_and_scraped_while_it_works(database_urls: DatabaseUrls, folder: Path) -> None:
+    port = free_port()
+    given = {"MEMSVC_DATABASE__URL": database_urls.app, "MEMSVC_WORKER__PORT": str(port)}
+    with worker(folder, **given, MEMSVC_METRICS__TOKEN="of-the-scraper") as process:
+
+        def get(path: str, **headers: str) -> httpx.Response:
+            return httpx.get(f"http://127.0.0.1:{port}{path}", headers=headers, timeout=10)
+
+        assert get("/healthz").json() == {"status": "ok"}
+        wait(lambda: get("/readyz").status_code == 200)
+        assert get("/readyz").json()["worker"] is True
+        assert get("/metrics").status_code == 401
+        assert get("/metrics", Authorization="Bearer of-somebody").status_code == 401
+        wait(lambda: "memsvc_index_bytes 0.0" not in get("/metrics", Authorization="Bearer of-the-scraper").text)
+        assert (
+            'memsvc_job_runs_total{job="note",status="success"} 0.0'
+            in get("/metrics", Authorization="Bearer of-the-scraper").text
+        )
+        assert get("/mcp").status_code == 404
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0

@@ -6,8 +6,9 @@ from pydantic import AfterValidator
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import check_identifier
+from memsvc.core.resources import Prompt, Resource
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Arguments, Prompt, Resource, Result, Tool
+from memsvc.core.tools import Arguments, Result, Tool
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.store.changes import announce
 from memsvc.store.database import Database
@@ -20,6 +21,7 @@ BOARD = Resource(
     title="Board",
     description="What is on the board of a conversation.",
     text="text",
+    announced=True,
 )
 PROMPT = Prompt(
     name="board:show",

@@ -13,14 +13,16 @@ from starlette.types import ASGIApp
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.gateway import jobs
-from memsvc.gateway.audit import AuditOptions, CallLog
+from memsvc.gateway.admission import Admission
+from memsvc.gateway.audit import AuditOptions, CallLog, call_log
 from memsvc.gateway.auth import Authenticator, AuthOptions, effective_mode
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.metrics import Metrics
+from memsvc.gateway.rates import Rates
 from memsvc.gateway.rest import Draining, answers
 from memsvc.gateway.server import build
-from memsvc.store.calls import CallRecord
+from memsvc.store.calls import CallRecord, insert_calls
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
 from tests.fakes import FakeClock, RecordingMeter
@@ -49,7 +51,8 @@ class Recorded(CallLog):
     """A call log that keeps what it is given."""
 
     def __init__(self, meter: RecordingMeter, clock: FakeClock) -> None:
-        super().__init__(cast(Database, OutOfReach()), meter, clock, AuditOptions())
+        nowhere = cast(Database, OutOfReach())
+        super().__init__(nowhere, clock, AuditOptions(), what="calls", write=insert_calls, dropped=lambda _: None)
         self.records: list[CallRecord] = []
 
     def record(self, record: CallRecord) -> None:
@@ -94,16 +97,19 @@ def running(database: Database, clock: FakeClock) -> Running:
         auth = auth or AuthOptions()
         where = changes.get("database", database)
         metrics = Metrics()
-        call_log = CallLog(where, metrics, clock, AuditOptions())
+        calls = call_log(where, metrics, clock, AuditOptions())
         tools = changes.get("tools") or catalogue()
-        dispatch = Dispatch(tools, call_log, metrics, clock, disabled=changes.get("disabled", frozenset({"disabled"})))
+        limits = limits or LimitsOptions()
+        admission = Admission(limits.slots, Rates(where, limits.rates, metrics), metrics, connections_max=10)
+        disabled = changes.get("disabled", frozenset({"disabled"}))
+        dispatch = Dispatch(tools, calls, metrics, clock, disabled=disabled, admission=admission)
         draining = Draining()
         app = build(
             dispatch=dispatch,
-            call_log=call_log,
+            call_log=calls,
             metrics=metrics,
-            authenticator=Authenticator(where, auth, effective_mode(auth, host), clock),
-            limits=limits or LimitsOptions(),
+            authenticator=Authenticator(where, auth, effective_mode(auth, host), clock, changes.get("heard")),
+            limits=limits,
             host=host,
             instructions="remember",
             version="1.2.3",
@@ -116,7 +122,7 @@ def running(database: Database, clock: FakeClock) -> Running:
             background=changes.get("background", ()),
         )
         async with app.router.lifespan_context(app):
-            yield Gateway(app, metrics, call_log, dispatch, draining)
+            yield Gateway(app, metrics, calls, dispatch, draining)
 
     return run
 

@@ -1,15 +1,18 @@
 """What the call log keeps of a call, and how it behaves while the database is away."""
 
 import json
+from dataclasses import replace
 from typing import Any, cast
 from uuid import uuid4
 
+import asyncpg
 import orjson
 import pytest
 
-from memsvc.gateway.audit import AuditOptions, CallLog, shape
+from memsvc.gateway.audit import AuditOptions, CallLog, call_log, shape
 from memsvc.store.calls import CallRecord
 from memsvc.store.database import Database
+from memsvc.store.locks import Lock
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import CANARY, echo, tool
 from tests.gateway.conftest import OutOfReach
@@ -63,13 +66,13 @@ def test_numbers_and_named_strings_are_kept_and_all_else_leaves_its_size(argumen
     orjson.dumps(told)
 
 
-def call_log(clock: FakeClock, meter: RecordingMeter, **options: Any) -> CallLog:
-    return CallLog(cast(Database, OutOfReach()), meter, clock, AuditOptions(**options))
+def log_of(clock: FakeClock, meter: RecordingMeter, **options: Any) -> CallLog:
+    return call_log(cast(Database, OutOfReach()), meter, clock, AuditOptions(**options))
 
 
 @pytest.mark.anyio
 async def test_records_wait_while_the_database_is_away(clock: FakeClock, meter: RecordingMeter) -> None:
-    log = call_log(clock, meter)
+    log = log_of(clock, meter)
     for _ in range(3):
         log.record(record(clock))
     await log.flush()
@@ -79,7 +82,7 @@ async def test_records_wait_while_the_database_is_away(clock: FakeClock, meter: 
 
 @pytest.mark.anyio
 async def test_the_oldest_record_goes_when_too_many_wait(clock: FakeClock, meter: RecordingMeter) -> None:
-    log = call_log(clock, meter, backlog_max=10)
+    log = log_of(clock, meter, backlog_max=10)
     for _ in range(15):
         log.record(record(clock))
     assert log.backlog() == 10
@@ -88,10 +91,29 @@ async def test_the_oldest_record_goes_when_too_many_wait(clock: FakeClock, meter
 
 @pytest.mark.anyio
 async def test_a_record_goes_when_the_database_was_away_for_long(clock: FakeClock, meter: RecordingMeter) -> None:
-    log = call_log(clock, meter, keep_s=300)
+    log = log_of(clock, meter, keep_s=300)
     log.record(record(clock))
     clock.advance(seconds=301)
     log.record(record(clock))
     await log.flush()
     assert log.backlog() == 1
     assert meter.total("memsvc_audit_dropped_total") == 1
+
+
+@pytest.mark.anyio
+async def test_a_tenant_that_is_being_purged_or_restored_keeps_no_other_from_being_logged(
+    database: Database, clock: FakeClock, meter: RecordingMeter, admin: asyncpg.Connection
+) -> None:
+    purged, restored, other = (replace(record(clock), tenant=bytes([number]) * 32) for number in (1, 2, 3))
+    await admin.execute("INSERT INTO purges VALUES ($1, '*', 0, gen_random_uuid(), now())", purged.tenant)
+    log = call_log(database, meter, clock, AuditOptions(batch_records=2))
+    async with database.begin(restored.scope) as tx:
+        await tx.lock(Lock("project", ""))
+        for one in (other, purged, restored, replace(other, call=uuid4())):
+            log.record(one)
+        await log.flush()
+        assert [row["tenant"] for row in await admin.fetch("SELECT tenant FROM calls")] == [other.tenant] * 2
+        assert log.backlog() == 2
+    await admin.execute("DELETE FROM purges")
+    await log.flush()
+    assert (await admin.fetchval("SELECT count(*) FROM calls"), log.backlog()) == (4, 0)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from memsvc.gateway.auth import AuthOptions, effective_mode, key_of, presented_key
+from memsvc.gateway.auth import AuthOptions, effective_mode
+from memsvc.gateway.credentials import credentials, key_of
 from tests.gateway.conftest import OutOfReach, Running
 
 
@@ -34,6 +35,11 @@ from tests.gateway.conftest import OutOfReach, Running
 )
 def test_the_key_is_what_follows_bearer_without_a_legacy_identity(value: str, key: str | None) -> None:
     assert key_of(value) == key
+
+
+def presented_key(headers: list[tuple[bytes, bytes]], query_string: bytes, *, key_in_query: bool) -> str | None:
+    shown = credentials(headers, query_string, key_in_query=key_in_query)
+    return None if shown is None else shown.text
 
 
 def test_authorization_wins_over_x_api_key_and_both_over_the_query() -> None:

@@ -142,7 +142,8 @@ async def test_a_named_error_goes_out_as_it_is(dispatch: Dispatch, meter: Record
 @pytest.mark.parametrize("name", ["crash", "garble"])
 async def test_any_other_error_is_internal_and_says_nothing(dispatch: Dispatch, call_log: Recorded, name: str) -> None:
     outcome = await call(dispatch, name, {"text": CANARY})
-    assert outcome.body == {"code": "INTERNAL_ERROR", "message": "internal error", "retryable": False}
+    told = {"code": "INTERNAL_ERROR", "message": "internal error", "retryable": False}
+    assert outcome.body == told | {"request_id": call_log.records[-1].request_id}
     assert CANARY not in repr(call_log.records)
 
 

@@ -13,11 +13,9 @@ from memsvc.core.scope import Permission
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.settings import Settings
 from memsvc.styles.files.options import FilesOptions
-from tests.contract.conftest import log_lines
 from tests.gateway.served import Service, served
 from tests.servers import DatabaseUrls
 
-__all__ = ["log_lines"]
 pytestmark = pytest.mark.anyio
 
 FILE = "/api/files/p/content/a/f.txt"

@@ -4,9 +4,10 @@ import json
 from time import process_time
 
 import pytest
+from starlette.types import Message
 
 from memsvc.core.errors import MemsvcError
-from memsvc.gateway.limits import LimitsOptions, check_json, deeper_than
+from memsvc.gateway.limits import LimitBody, LimitsOptions, check_json, deeper_than
 from tests.gateway.conftest import Gateway, Running
 
 pytestmark = pytest.mark.anyio
@@ -124,3 +125,16 @@ async def test_elsewhere_hosts_are_checked_once_they_are_listed_and_pages_must_b
     async with running(host="0.0.0.0", limits=limits) as gateway, gateway.http(key=None) as http:
         assert (await http.post("/mcp", json={}, headers=any_host)).status_code == 421
         assert (await http.post("/mcp", json={}, headers=page | {"Host": "other.example:443"})).status_code == 401
+
+
+async def test_a_client_that_goes_away_in_the_middle_of_a_body_reaches_nobody_and_is_no_error() -> None:
+    messages = [{"type": "http.request", "body": b'{"half', "more_body": True}, {"type": "http.disconnect"}]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    async def never(*_: object) -> None:
+        pytest.fail("half a body was handed on, or answered")
+
+    limit = LimitBody(never, LimitsOptions(), streams=lambda _: False, admission=None)
+    await limit({"type": "http", "path": "/mcp", "headers": []}, receive, never)

@@ -81,7 +81,7 @@ async def test_a_request_that_fails_outside_a_tool_is_500_in_the_one_shape(runni
         "message": "internal error",
         "retryable": False,
     }
-    assert answer.headers["x-request-id"] == "abc"
+    assert (answer.headers["x-request-id"], answer.json()["request_id"]) == ("abc", "abc")
     failed = next(line for line in told(lines) if line["event"] == "a request failed")
     assert (failed["request_id"], failed["error"]) == ("abc", "RuntimeError")
     assert CANARY not in lines.getvalue().decode() + answer.text

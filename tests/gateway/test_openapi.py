@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 
 from memsvc.core.scope import Permission
 from memsvc.gateway.files import FileRoutes
+from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.memories import OPERATIONS
 from memsvc.gateway.openapi import OPENAPI_PATH, document
 from tests.contract.catalogue import TOOLS
@@ -94,7 +95,7 @@ def test_it_tells_of_every_tool_every_noun_of_files_and_every_operation_of_memor
     for one in OPERATIONS:
         assert one.method.lower() in paths[one.path], one
     nouns = {path.split("/")[4] for path in paths if path.startswith("/api/files/")}
-    routes = FileRoutes(None, None)
+    routes = FileRoutes(None, None, LimitsOptions())
     assert nouns == {noun for noun in routes._handlers if noun}
 
 
@@ -137,6 +138,8 @@ async def test_everything_that_it_tells_of_is_served(service: Service) -> None:
                 continue  # it goes on until the client leaves
             filled = PLACEHOLDER.sub("1", path)
             answer = await http.request(method.upper(), filled, json={})
+            if answer.headers["content-type"] == "application/x-tar":
+                continue
             if answer.status_code == 405 or answer.json().get("message") == "there is nothing at this path":
                 missing.append((method, path))
     assert missing == []

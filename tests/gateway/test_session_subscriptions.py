@@ -83,6 +83,6 @@ async def test_a_session_of_a_revoked_key_is_told_no_more(
         await client.subscribe_resource("memory://alice/1")
         await revoke_key(database, made.key.key_id, clock.now())
         await server.write()
-        await until(lambda: server.changes.watched() == 0)
+        await until(lambda: server.streams() == 0)
         with pytest.raises(anyio.WouldBlock):
             updates.receive_nowait()

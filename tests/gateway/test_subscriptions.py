@@ -77,8 +77,10 @@ async def test_only_what_the_caller_may_read_is_honoured(replica: Opened, databa
         async with other.listen(resource_subscriptions=uris) as subscription:
             assert subscription.honored.resource_subscriptions is None
         await server.gateway.call_log.flush()
-    async with database.begin(Scope(hash_key("key-one"), "default"), read_only=True) as tx:
-        [record], _ = await list_calls(tx, CallFilter(tool="board_read"), 1, 10)
+    async with database.begin_tenant(Scope(hash_key("key-one"), "*"), read_only=True) as tx:
+        [record] = (
+            await list_calls(tx, CallFilter(tool="board_read", projects=frozenset({"default"})), after=None, most=10)
+        ).calls
     assert (record.surface, record.status, record.key_label) == ("subscription", "success", "narrow")
 
 

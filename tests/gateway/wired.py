@@ -13,6 +13,8 @@ from mcp import Client
 from mcp.client.subscriptions import ResourceUpdated, Subscription
 from starlette.types import ASGIApp
 
+from memsvc.gateway.connections import bounded
+from memsvc.gateway.limits import LimitsOptions
 from memsvc.store.changes import Changes
 from tests.e2e.sdk import connected
 
@@ -50,12 +52,13 @@ Opened = Callable[..., AbstractAsyncContextManager[Replica]]
 
 
 @asynccontextmanager
-async def wired(app: ASGIApp) -> AsyncIterator[str]:
+async def wired(app: ASGIApp, limits: LimitsOptions | None = None) -> AsyncIterator[str]:
     """Where the app is served; its lifespan is the caller's business. At the end no request may be under way."""
+    http = bounded(limits or LimitsOptions())
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        config = uvicorn.Config(app, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)
+        config = uvicorn.Config(app, http=http, ws="none", lifespan="off", log_config=None, access_log=False)
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve([listener]))
         await until(lambda: server.started)

@@ -243,3 +243,34 @@ async def test_terms_wait_beside_the_postings_and_are_found_and_taken_back_on_ei
     await add(database, scope, new(*(f"walrus {number}" for number in range(3 * FRESH_MAX))))
     assert await admin.fetchval(waiting) == 0
     assert len(await found(database, scope, "walrus")) == 3 * FRESH_MAX
+
+
+async def until_somebody_waits(admin: asyncpg.Connection) -> None:
+    while True:
+        if await admin.fetchval(WAITING):
+            return
+        await asyncio.sleep(0.01)
+
+
+async def test_an_entry_that_is_taken_out_while_its_terms_become_postings_leaves_none(
+    database: Database, scope: Scope, new, admin: asyncpg.Connection
+) -> None:
+    await add(database, scope, new("kumquat walrus"))
+    folded = asyncio.Event()
+
+    async def fold() -> None:
+        async with database.begin(scope) as tx:
+            await index.add(tx, {BOOK: new(*["zeppelin"] * FRESH_MAX)})
+            folded.set()
+            await until_somebody_waits(admin)
+
+    async def take_out() -> None:
+        await folded.wait()
+        async with database.begin(scope) as tx:
+            await index.hide(tx, book_of(BOOK), {0: "kumquat walrus"})
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(fold(), take_out())
+    assert await found(database, scope, "kumquat") == []
+    assert await found(database, scope, "zeppelin") == list(range(1, FRESH_MAX + 1))
+    assert await admin.fetchval("SELECT count(*) FROM postings WHERE term LIKE 'kumquat%' OR term LIKE 'walrus%'") == 0

@@ -239,7 +239,7 @@ async def test_a_sweep_is_due_in_each_project_with_files_and_again_when_its_time
     async def due(hours: float) -> list[tuple[str, str]]:
         async with database.begin_tenant(scope, read_only=True) as tx:
             at = NOW + timedelta(hours=hours)
-            return list(await jobs.due_sweeps(tx, {"hourly": 3600, "daily": 86400}, at))
+            return list((await jobs.due_sweeps(tx, {"hourly": 3600, "daily": 86400}, at)).due)
 
     async def sweep(project: str, name: str, hours: float) -> bool:
         async with database.begin(Scope(scope.tenant, project)) as tx:

@@ -1,12 +1,14 @@
 """Who asks: what each transport has to tell of a request."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
-from memsvc.core.scope import Caller
+from memsvc.core.scope import Caller, Permission
 
 Context = ServerRequestContext[Any, Any]
 
@@ -21,17 +23,35 @@ class Asking:
     surface: str
     request_id: str
     again: Callable[[], Awaitable[Caller | None]]
+    standing: Callable[[Callable[[], None]], AbstractContextManager[None]] = lambda _: nullcontext()
+    """Within it, what it is given is called once, as soon as the key stands for this caller no more; for what goes on
+    after the answer. Where one key is the whole process's, nothing is called."""
+    lacking: Callable[[Permission], None] = lambda _: None
+    """Told of a permission for want of which the call was refused."""
 
 
 Who = Callable[[Context], Asking]
 """How a transport tells who sent a request."""
 
 
+def traceparent_of(context: Context) -> str:
+    """The span of its client that a request belongs to, as its `_meta` has it; "" where there is none."""
+    given = (context.meta or {}).get("traceparent")
+    return given if isinstance(given, str) else ""
+
+
 def without(who: Who, tools: frozenset[str]) -> Who:
     """Tells the same, of callers from whom these tools are hidden whatever their key may see."""
 
+    def hiding(caller: Caller) -> Caller:
+        return replace(caller, hidden_tools=caller.hidden_tools | tools)
+
+    async def again(asked: Asking) -> Caller | None:
+        caller = await asked.again()
+        return None if caller is None else hiding(caller)
+
     def asking(context: Context) -> Asking:
         asked = who(context)
-        return replace(asked, caller=replace(asked.caller, hidden_tools=asked.caller.hidden_tools | tools))
+        return replace(asked, caller=hiding(asked.caller), again=partial(again, asked))
 
     return asking if tools else who

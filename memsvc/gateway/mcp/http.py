@@ -1,62 +1,94 @@
 """MCP over streamable HTTP, stateless, on both wires."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Final
 
 import anyio
 import structlog
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from memsvc.gateway.auth import Authenticator, caller_of
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.asking import Asking, Context, Who
+from memsvc.gateway.mcp.cancelling import ended_when_gone, names_session
 from memsvc.gateway.mcp.listening import WRITE_S_MAX
 from memsvc.gateway.mcp.server import McpServer, Offer
-from memsvc.gateway.rest import REQUEST_ID
+from memsvc.gateway.rest import LACKING, REQUEST_ID
 
 log = structlog.get_logger("memsvc.mcp")
 
 SURFACE = "mcp"
-LISTEN = (b"mcp-method", b"subscriptions/listen")
-"""The header of a request whose response goes on: the SDK refuses one whose body says otherwise."""
+LISTEN: Final = b"subscriptions/listen"
+"""The method whose response goes on, as a header says: the SDK refuses a request whose body says otherwise."""
+PROGRESS_TOKEN: Final = b'"progressToken"'
+"""What the body of a request has somewhere that wants to be told of progress, within its response."""
+_OLDER = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 
 
 class McpEndpoint:
-    """The ASGI app at /mcp. It serves while `running` is entered; callers come with the request's ASGI scope."""
+    """The ASGI app at /mcp. It serves while `running` is entered; callers come with the request's ASGI scope.
+
+    A response is one JSON body, which is the fastest that there is, unless more than the answer is to be told: then it
+    is a stream of events.
+    """
+
+    methods = ("POST",)
 
     def __init__(self, offer: Offer, authenticator: Authenticator, limits: LimitsOptions) -> None:
         server = McpServer(offer, asking_by(authenticator, SURFACE))
-        self._manager = StreamableHTTPSessionManager(
-            server.sdk, stateless=True, json_response=True, max_request_body_size=limits.request_bytes_max
+        made = partial(
+            StreamableHTTPSessionManager, server.sdk, stateless=True, max_request_body_size=limits.request_bytes_max
         )
+        self._answering, self._streaming = made(json_response=True), made(json_response=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if LISTEN in scope["headers"]:
-            await self._stream(scope, receive, send)
+        headers = dict(scope["headers"])
+        if headers.get(b"mcp-method") == LISTEN:
+            await _streamed(self._answering, scope, receive, send)
+            return
+        named = headers.get(b"mcp-name")
+        if named is not None and named != named.strip():  # white space around a value is no part of it, by RFC 9110
+            scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
+        first = await receive()
+        body: bytes = first.get("body", b"")
+        sent = [first]
+
+        async def again() -> Message:
+            return sent.pop() if sent else await receive()
+
+        if PROGRESS_TOKEN in body and b"text/event-stream" in headers.get(b"accept", b""):
+            await _streamed(self._streaming, scope, again, send)
+        elif headers.get(b"mcp-protocol-version", b"2025-03-26") in _OLDER:
+            await self._answering.handle_request(scope, again, names_session(body, send))
         else:
-            await self._manager.handle_request(scope, receive, send)
-
-    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request whose response goes on, as long as the client reads it."""
-        with anyio.CancelScope() as reading:
-
-            async def send_in_time(message: Message) -> None:
-                with anyio.move_on_after(2 * WRITE_S_MAX):
-                    await send(message)
-                    return
-                log.warning("a stream that nobody reads is cut off")
-                reading.cancel()
-
-            await self._manager.handle_request(scope, receive, send_in_time)
+            await ended_when_gone(receive, self._answering.handle_request(scope, again, send))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve; once in the life of the endpoint."""
-        async with self._manager.run():
+        async with AsyncExitStack() as stack:
+            for manager in (self._answering, self._streaming):
+                await stack.enter_async_context(manager.run())
             yield
+
+
+async def _streamed(manager: StreamableHTTPSessionManager, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request whose response goes on, as long as the client reads it."""
+    with anyio.CancelScope() as reading:
+
+        async def send_in_time(message: Message) -> None:
+            with anyio.move_on_after(2 * WRITE_S_MAX):
+                await send(message)
+                return
+            log.warning("a stream that nobody reads is cut off")
+            reading.cancel()
+
+        await manager.handle_request(scope, receive, send_in_time)
 
 
 def asking_by(authenticator: Authenticator, surface: str) -> Who:
@@ -66,6 +98,13 @@ def asking_by(authenticator: Authenticator, surface: str) -> Who:
         if not isinstance(context.request, Request):
             raise RuntimeError("a call came without its HTTP request")
         scope = context.request.scope
-        return Asking(caller_of(scope), surface, scope[REQUEST_ID], partial(authenticator.caller, scope))
+        return Asking(
+            caller_of(scope),
+            surface,
+            scope[REQUEST_ID],
+            partial(authenticator.caller, scope),
+            partial(authenticator.standing, scope),
+            partial(scope.__setitem__, LACKING),
+        )
 
     return asking

@@ -65,7 +65,8 @@ class Listening:
         self._limits = limits
 
     async def listen(self, context: Context, asked: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-        """Tell of changes, in the response, until the client goes, this process stops, or the stream is of age.
+        """Tell of changes, in the response, until the client or its key goes, this process stops, or the stream is of
+        age.
 
         The first notification says which of the URIs are heard of: those that the caller may read, as it wrote them.
         """
@@ -74,7 +75,7 @@ class Listening:
         asking = self._who(context)
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: context.request_id}
         try:
-            with self._subscriptions.opened(asking.caller.tenant) as watch:
+            with self._subscriptions.opened(asking.caller.tenant) as watch, asking.standing(watch.close):
                 heard = await self._add(watch, asking, asked.notifications.resource_subscriptions or [])
                 with anyio.move_on_after(self._limits.listen_s_max):
                     await self._stream(context, asking, watch, heard, meta)
@@ -110,6 +111,8 @@ class Listening:
     async def _key(self, asking: Asking, uri: str) -> str:
         """What changes of a resource are known by, for this caller; the errors are those of reading it."""
         one, arguments = self._resources.find(asking.caller, uri)
+        if not one.resource.announced:
+            raise invalid("changes of this resource are not told", recovery="read it again when you need it")
 
         async def key(scope: Scope, asked: Any) -> str:
             return change_key(scope, one.canonical(asked))

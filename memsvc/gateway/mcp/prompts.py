@@ -1,6 +1,8 @@
-"""Prompts: messages that show what tools answer. Getting one is a call of its tool, with all that a call means."""
+"""Prompts: messages that show what tools answer, or say how they are used. What shows an answer is a call of its tool,
+with all that a call means."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from mcp_types import (
     GetPromptRequestParams,
@@ -14,54 +16,84 @@ from mcp_types import (
 from mcp_types import Prompt as Listed
 
 from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.resources import Guide, Prompt
 from memsvc.core.scope import Caller
-from memsvc.core.tools import Prompt, Tool
+from memsvc.core.tools import Tool
 from memsvc.gateway.audit import printable
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.mcp.asking import Context, Who
 from memsvc.gateway.mcp.errors import protocol_error
 from memsvc.gateway.validation import NAME_CHARS_MAX
 
+ARGUMENT_CHARS_MAX: Final = 512
+
 
 class Prompts:
     """The prompts that were published, as each caller may see them: with the tool that they show."""
 
-    def __init__(self, dispatch: Dispatch, who: Who, prompts: Sequence[Prompt]) -> None:
+    def __init__(self, dispatch: Dispatch, who: Who, prompts: Sequence[Prompt], guides: Sequence[Guide]) -> None:
         self._dispatch = dispatch
         self._who = who
         shown = ((prompt, _tool(dispatch, prompt)) for prompt in prompts)
         self.offered = {prompt.name: (prompt, tool) for prompt, tool in shown if tool.name not in dispatch.disabled}
+        self.guides = {guide.name: guide for guide in guides if not dispatch.disabled & {*guide.tools}}
+        for guide in guides:
+            if not {*guide.tools} <= {*dispatch.catalogue.names()}:
+                raise ValueError(f"the guide {guide.name} names a tool that is not there")
 
     async def list_prompts(self, context: Context, _: PaginatedRequestParams | None) -> ListPromptsResult:
         """The prompts of the tools that the caller may see."""
         caller = self._who(context).caller
+        guides = [_guide(guide) for guide in self.guides.values() if self._reads(caller, guide)]
         seen = [_listed(prompt, tool) for prompt, tool in self.offered.values() if self._dispatch.sees(caller, tool)]
-        return ListPromptsResult(prompts=seen)
+        return ListPromptsResult(prompts=[*guides, *seen])
+
+    def arguments(self, caller: Caller, name: str) -> Sequence[str]:
+        """The arguments of a prompt; NOT_FOUND where the caller sees none of this name."""
+        guide = self.guides.get(name)
+        if guide is not None and self._reads(caller, guide):
+            return tuple(guide.arguments)
+        prompt, tool = self.offered.get(name, (None, None))
+        if prompt is None or tool is None or not self._dispatch.sees(caller, tool):
+            raise MemsvcError(Code.NOT_FOUND, f"Unknown prompt: {printable(name, NAME_CHARS_MAX)}")
+        return prompt.arguments
+
+    def _reads(self, caller: Caller, guide: Guide) -> bool:
+        """Whether the caller sees all that a guide is about."""
+        tools = (self._dispatch.catalogue.get(name) for name in guide.tools)
+        return all(tool is not None and self._dispatch.sees(caller, tool) for tool in tools)
 
     async def get(self, context: Context, asked: GetPromptRequestParams) -> GetPromptResult:
-        """One message of the user, made from what the tool answers to these arguments."""
+        """One message of the user: a guide, or made from what the tool answers to these arguments."""
         asking = self._who(context)
+        arguments = asked.arguments or {}
         try:
-            prompt, arguments = self._find(asking.caller, asked)
+            self._check(asking.caller, asked.name, arguments)
         except MemsvcError as error:
             raise protocol_error(error) from None
+        if asked.name in self.guides:
+            guide = self.guides[asked.name]
+            return _message(guide.description, guide.message(arguments))
+        prompt = self.offered[asked.name][0]
         outcome = await self._dispatch.call(
             asking.caller, prompt.tool, arguments, surface=asking.surface, request_id=asking.request_id
         )
         if outcome.error is not None:
             raise protocol_error(outcome.error)
-        message = PromptMessage(role="user", content=TextContent(text=prompt.text(outcome.body)))
-        return GetPromptResult(description=prompt.description, messages=[message])
+        return _message(prompt.description, prompt.text(outcome.body))
 
-    def _find(self, caller: Caller, asked: GetPromptRequestParams) -> tuple[Prompt, dict[str, str]]:
-        prompt, tool = self.offered.get(asked.name, (None, None))
-        if prompt is None or tool is None or not self._dispatch.sees(caller, tool):
-            raise MemsvcError(Code.NOT_FOUND, f"Unknown prompt: {printable(asked.name, NAME_CHARS_MAX)}")
-        given = asked.arguments or {}
-        for name in given:
-            if name not in prompt.arguments:
-                raise invalid(f"{printable(name, NAME_CHARS_MAX)}: there is no such argument")
-        return prompt, given
+    def _check(self, caller: Caller, name: str, given: Mapping[str, str]) -> None:
+        known = self.arguments(caller, name)
+        for argument, value in given.items():
+            if argument not in known:
+                raise invalid(f"{printable(argument, NAME_CHARS_MAX)}: there is no such argument")
+            if name in self.guides and len(value) > ARGUMENT_CHARS_MAX:
+                raise invalid(f"{argument}: it is longer than {ARGUMENT_CHARS_MAX} characters")
+
+
+def _message(description: str, text: str) -> GetPromptResult:
+    said = PromptMessage(role="user", content=TextContent(text=text))
+    return GetPromptResult(description=description, messages=[said])
 
 
 def _tool(dispatch: Dispatch, prompt: Prompt) -> Tool:
@@ -69,6 +101,17 @@ def _tool(dispatch: Dispatch, prompt: Prompt) -> Tool:
     if tool is None or not {*prompt.arguments} <= {*tool.arguments.model_fields}:
         raise ValueError(f"the prompt {prompt.name} shows a tool, or names an argument of it, that is not there")
     return tool
+
+
+def _guide(guide: Guide) -> Listed:
+    return Listed(
+        name=guide.name,
+        title=guide.title,
+        description=guide.description,
+        arguments=[
+            PromptArgument(name=name, description=meaning, required=False) for name, meaning in guide.arguments.items()
+        ],
+    )
 
 
 def _listed(prompt: Prompt, tool: Tool) -> Listed:

@@ -1,9 +1,11 @@
 """Resources: what tools answer, read under a URI. Reading one is a call of its tool, with all that a call means."""
 
 from dataclasses import dataclass
-from typing import Any
+from mimetypes import MimeTypes
+from typing import Any, Final
 
 from mcp_types import (
+    BlobResourceContents,
     ListResourcesResult,
     ListResourceTemplatesResult,
     PaginatedRequestParams,
@@ -14,14 +16,20 @@ from mcp_types import (
 from mcp_types import ResourceTemplate as Listed
 
 from memsvc.core.errors import MemsvcError
+from memsvc.core.resources import Resource
 from memsvc.core.scope import Caller
-from memsvc.core.tools import DEFAULT_PROJECT, Resource, Tool
+from memsvc.core.tools import DEFAULT_PROJECT, Outcome, Tool
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.mcp.asking import Context, Who
-from memsvc.gateway.mcp.errors import resource_error, unknown_resource
+from memsvc.gateway.mcp.errors import protocol_error, resource_error, unknown_resource
+from memsvc.gateway.mcp.listing import Listings
 from memsvc.gateway.mcp.uris import Address, Template, address
 
 ANOTHER_PROJECT = f"`?project=NAME` at its end names another project than `{DEFAULT_PROJECT}`."
+TEXT, BYTES = "text/plain", "application/octet-stream"
+_TYPES: Final = MimeTypes()
+_TYPES.add_type("text/markdown", ".md")
+_TYPES.add_type("application/jsonl", ".jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,7 @@ class Offered:
         values = self.template.match(asked)
         if values is None or asked.project is None:
             return values
-        return values | {"project": asked.project}
+        return None if "project" in values else values | {"project": asked.project}
 
     def canonical(self, arguments: Any) -> str:
         """The URI of validated arguments, by which changes are announced."""
@@ -55,6 +63,7 @@ class Resources:
             for tool in dispatch.catalogue
             if tool.resource is not None and tool.name not in dispatch.disabled
         ]
+        self._listings = Listings(dispatch, [one.resource for one in self.offered])
 
     def find(self, caller: Caller, uri: str) -> tuple[Offered, dict[str, str]]:
         """What answers under a URI, and the arguments that it stands for. NOT_FOUND where nothing does that this caller
@@ -71,15 +80,18 @@ class Resources:
         """The templates of the tools that the caller may see."""
         caller = self._who(context).caller
         return ListResourceTemplatesResult(
-            resource_templates=[_listed(one.resource) for one in self.offered if self._dispatch.sees(caller, one.tool)]
+            resource_templates=[_listed(one) for one in self.offered if self._dispatch.sees(caller, one.tool)]
         )
 
-    async def list_resources(self, _: Context, __: PaginatedRequestParams | None) -> ListResourcesResult:
-        """None: which ones there are is asked of the tools, which have limits and pages for it."""
-        return ListResourcesResult(resources=[])
+    async def list_resources(self, context: Context, asked: PaginatedRequestParams | None) -> ListResourcesResult:
+        """A page of what there is for the caller to read."""
+        try:
+            return await self._listings.page(self._who(context), None if asked is None else asked.cursor)
+        except MemsvcError as error:
+            raise protocol_error(error) from None
 
     async def read(self, context: Context, asked: ReadResourceRequestParams) -> ReadResourceResult:
-        """The text under a URI, which is answered as the client wrote it."""
+        """What stands under a URI, which is answered as the client wrote it."""
         asking = self._who(context)
         try:
             one, arguments = self.find(asking.caller, asked.uri)
@@ -90,16 +102,36 @@ class Resources:
         )
         if outcome.error is not None:
             raise resource_error(outcome.error, context.protocol_version)
-        text = outcome.member(one.resource.text)
-        contents = TextResourceContents(uri=asked.uri, mime_type=one.resource.mime_type, text=text)
-        return ReadResourceResult(contents=[contents])
+        return ReadResourceResult(contents=[_contents(asked.uri, one, arguments, outcome)])
 
 
-def _listed(resource: Resource) -> Listed:
+def _contents(
+    uri: str, one: Offered, arguments: dict[str, str], outcome: Outcome
+) -> TextResourceContents | BlobResourceContents:
+    resource = one.resource
+    if not resource.text:
+        return TextResourceContents(uri=uri, mime_type=resource.mime_type, text=outcome.text)
+    text = outcome.member(resource.text)
+    name = "" if one.template.rest is None else arguments[one.template.rest]
+    if resource.encoding is not None and outcome.body[resource.encoding] == "base64":
+        return BlobResourceContents(uri=uri, mime_type=resource.mime_type or type_of(name) or BYTES, blob=text)
+    return TextResourceContents(uri=uri, mime_type=resource.mime_type or type_of(name) or TEXT, text=text)
+
+
+def type_of(name: str) -> str | None:
+    """The type that the end of a name stands for, where it stands for one."""
+    return _TYPES.guess_type(name.rpartition("/")[2], strict=True)[0]
+
+
+def _listed(one: Offered) -> Listed:
+    resource = one.resource
+    described = resource.description
+    if "project" not in one.template.variables:
+        described = f"{described} {ANOTHER_PROJECT}"
     return Listed(
         name=resource.name,
         title=resource.title,
-        description=f"{resource.description} {ANOTHER_PROJECT}",
+        description=described,
         uri_template=resource.template,
         mime_type=resource.mime_type,
     )

@@ -1,12 +1,17 @@
 """The MCP server that every transport serves: requests of the SDK become calls of dispatch, outcomes its results."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel.server import NotificationOptions, Server, lifespan
+from mcp.server.streamable_http import REQUEST_CANCELLED
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CallToolRequestParams,
+    CancelledNotificationParams,
+    CompleteRequestParams,
     GetPromptRequestParams,
     ListToolsResult,
     PaginatedRequestParams,
@@ -20,24 +25,34 @@ from mcp_types import (
 from mcp_types import Tool as Listed
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from memsvc.core.tools import Outcome, Prompt, Tool
+from memsvc.core.errors import LacksPermissionError
+from memsvc.core.progress import SILENT, Progress
+from memsvc.core.resources import Completion, Guide, Prompt
+from memsvc.core.tools import Outcome, Tool
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.asking import Context, Who, without
+from memsvc.gateway.mcp.asking import Asking, Context, Who, traceparent_of, without
+from memsvc.gateway.mcp.cancelling import Cancelling, has_session
+from memsvc.gateway.mcp.completing import Completing
 from memsvc.gateway.mcp.errors import protocol_error
 from memsvc.gateway.mcp.listening import Listening, refuse
+from memsvc.gateway.mcp.progress import telling, wants_progress
 from memsvc.gateway.mcp.prompts import Prompts
 from memsvc.gateway.mcp.resources import Resources
 from memsvc.gateway.mcp.schemas import input_schema, output_schema
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 
 SERVER_NAME = "memsvc"
+UNCHANGING: Final[tuple[CacheableMethod, ...]] = ("tools/list", "prompts/list", "resources/templates/list")
+"""Lists that are the same as long as the server runs and the key stands for the same rights."""
+LISTS_KEPT_MS: Final = 60_000
+"""How long a client may go on with such a list, if it likes: as long as a key that was narrowed still sees it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """What is offered, over whichever transport. Without `subscriptions` nobody is told of changes; without
-    `administration` the administrative tools are not there."""
+    `administration` the administrative tools are not there. `beside` puts answers of its own beside the server's."""
 
     dispatch: Dispatch
     name: str = SERVER_NAME
@@ -45,8 +60,11 @@ class Offer:
     version: str
     limits: LimitsOptions
     prompts: Sequence[Prompt] = ()
+    guides: Sequence[Guide] = ()
+    completions: Mapping[str, Completion] = field(default_factory=dict)
     subscriptions: Subscriptions | None = None
     administration: bool = False
+    beside: Callable[[Server[Any], Dispatch, Who], None] | None = None
 
     @property
     def withheld(self) -> frozenset[str]:
@@ -98,8 +116,10 @@ class McpServer:
         who = without(who, offer.withheld)
         self._dispatch = offer.dispatch
         self._who = who
+        self._cancelling = Cancelling(who)
         self._listed = {tool.name: listed(tool) for tool in offer.dispatch.catalogue}
-        resources, prompts = Resources(offer.dispatch, who), Prompts(offer.dispatch, who, offer.prompts)
+        resources = Resources(offer.dispatch, who)
+        prompts = Prompts(offer.dispatch, who, offer.prompts, offer.guides)
         listening = None
         if resources.offered and offer.subscriptions is not None:
             listening = Listening(offer.dispatch, who, resources, offer.subscriptions, offer.limits)
@@ -107,6 +127,7 @@ class McpServer:
             offer.name,
             version=offer.version,
             instructions=offer.instructions,
+            cache_hints=dict.fromkeys(UNCHANGING, CacheHint(ttl_ms=LISTS_KEPT_MS)),
             on_list_tools=self._list_tools,
             # No tool mirrors an argument into a header, so there is no schema to check headers by. Left out, the SDK
             # would list all tools on each call to find that out.
@@ -115,6 +136,11 @@ class McpServer:
         )
         self.sdk.subscribable = listening is not None and sessions
         self._answer(resources, prompts, listening)
+        if offer.completions and (resources.offered or prompts.offered):
+            completing = Completing(offer.dispatch, who, resources, prompts, offer.completions)
+            self.sdk.add_request_handler("completion/complete", CompleteRequestParams, completing.complete)
+        if offer.beside is not None:
+            offer.beside(self.sdk, offer.dispatch, who)
         # The SDK's tracing puts names that callers made up into span names.
         self.sdk.middleware.clear()
 
@@ -123,11 +149,14 @@ class McpServer:
         answer = self.sdk.add_request_handler
         # A result that is already in its wire form is not dumped again, so this is not `on_call_tool`.
         answer("tools/call", CallToolRequestParams, self._call_tool)
+        self.sdk.add_notification_handler(
+            "notifications/cancelled", CancelledNotificationParams, self._cancelling.cancel
+        )
         if resources.offered:
             answer("resources/list", PaginatedRequestParams, resources.list_resources)
             answer("resources/templates/list", PaginatedRequestParams, resources.list_templates)
             answer("resources/read", ReadResourceRequestParams, resources.read)
-        if prompts.offered:
+        if prompts.offered or prompts.guides:
             answer("prompts/list", PaginatedRequestParams, prompts.list_prompts)
             answer("prompts/get", GetPromptRequestParams, prompts.get)
         if listening is not None:
@@ -142,15 +171,40 @@ class McpServer:
 
     async def _call_tool(self, context: Context, call: CallToolRequestParams) -> dict[str, Any]:
         asking = self._who(context)
-        outcome = await self._dispatch.call(
-            asking.caller, call.name, call.arguments, surface=asking.surface, request_id=asking.request_id
-        )
+        if wants_progress(context) or has_session(context):
+            outcome = await self._attended(context, asking, call)
+        else:
+            outcome = await self._outcome(context, asking, call, SILENT)
+        if isinstance(outcome.error, LacksPermissionError):
+            asking.lacking(outcome.error.permission)
         tool = self._dispatch.catalogue.get(call.name)
         if tool is None or (outcome.error is not None and not self._dispatch.sees(asking.caller, tool)):
             return result_of(outcome)
         if outcome.error is not None and tool.protocol_errors:
             raise protocol_error(outcome.error)
         return result_of(outcome, tool.told(outcome))
+
+    async def _attended(self, context: Context, asking: Asking, call: CallToolRequestParams) -> Outcome:
+        """What a call comes to whose client may hear of it, or end it, before its answer."""
+        with self._cancelling.cancellable(context, asking.caller) as scope:
+            async with telling(context) as progress:
+                outcome = await self._outcome(context, asking, call, progress)
+        if scope is not None and scope.cancelled_caught:
+            raise MCPError(REQUEST_CANCELLED, "Request cancelled")
+        return outcome
+
+    async def _outcome(
+        self, context: Context, asking: Asking, call: CallToolRequestParams, progress: Progress
+    ) -> Outcome:
+        return await self._dispatch.call(
+            asking.caller,
+            call.name,
+            call.arguments,
+            surface=asking.surface,
+            request_id=asking.request_id,
+            progress=progress,
+            traceparent=traceparent_of(context),
+        )
 
 
 class _Sdk(Server[Any]):

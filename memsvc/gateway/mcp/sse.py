@@ -43,6 +43,7 @@ class SseEndpoint:
     gets the answers on the stream. Both requests come with their callers, who have to be the same."""
 
     def __init__(self, offer: Offer, authenticator: Authenticator, options: SseOptions) -> None:
+        self._authenticator = authenticator
         self._server = McpServer(offer, asking_by(authenticator, SURFACE), sessions=True)
         self._options = options
         self._transport = SseServerTransport(MESSAGE_PATHS[0], max_request_body_size=offer.limits.request_bytes_max)
@@ -51,7 +52,7 @@ class SseEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = caller_of(scope)
-        scope["user"] = _known_as(caller)
+        scope["user"] = known_as(caller)
         if scope["path"] in STREAM_PATHS:
             await self._stream(caller, scope, receive, send)
         else:
@@ -84,7 +85,7 @@ class SseEndpoint:
         mine = self._open.setdefault(caller, [])
         mine.append(connection)
         try:
-            with anyio.CancelScope() as stream:
+            with anyio.CancelScope() as stream, self._authenticator.standing(scope, connection.end):
                 async with self._transport.connect_sse(scope, receive, send) as (reads, writes):
                     await connection.serve(self._server.sdk, reads, writes)
                     if connection.stuck:
@@ -115,7 +116,7 @@ class SseEndpoint:
         return None
 
 
-def _known_as(caller: Caller) -> AuthenticatedUser:
+def known_as(caller: Caller) -> AuthenticatedUser:
     """The caller as the SDK tells one from another: by tenant, key and rights. Never the key itself."""
     rights = (sorted(caller.permissions), sorted(caller.projects or ()), sorted(caller.hidden_tools))
     told = repr((caller.tenant, caller.key_label, caller.projects is None, *rights))

@@ -13,7 +13,7 @@ URI_CHARS_MAX: Final = 2048
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^?#]*)(?:\?([^#]*))?\Z")
 _BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_VARIABLE = re.compile(r"\{([a-z_]+)\}\Z")
+_VARIABLE = re.compile(r"\{(\+?)([a-z_]+)\}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,38 +28,50 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A URI template whose variables are whole segments."""
+    """A URI template whose variables are whole segments, or, at its end, all the segments that are left: a path, which
+    begins with a slash."""
 
     scheme: str
     segments: tuple[str, ...]
+    rest: str | None
 
     @classmethod
     def read(cls, text: str) -> "Template":
         """The template, from its text; ValueError for one that this does not understand."""
         scheme, separator, rest = text.partition("://")
         segments = tuple(rest.split("/"))
-        if not separator or any("{" in one and not _VARIABLE.match(one) for one in segments):
+        variables = [_VARIABLE.match(one) for one in segments]
+        if not separator or any("{" in one and not found for one, found in zip(segments, variables, strict=True)):
             raise ValueError(f"a variable of {text} is not a whole segment")
-        return cls(scheme, segments)
+        if any(found and found[1] for found in variables[:-1]):
+            raise ValueError(f"a path of {text} is not at its end")
+        last = variables[-1]
+        if last is not None and last[1]:
+            return cls(scheme, segments[:-1], last[2])
+        return cls(scheme, segments, None)
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of the variables, in their order."""
-        return tuple(found[1] for one in self.segments if (found := _VARIABLE.match(one)))
+        named = tuple(found[2] for one in self.segments if (found := _VARIABLE.match(one)))
+        return named if self.rest is None else (*named, self.rest)
 
     def match(self, address: Address) -> dict[str, str] | None:
-        """The value of each variable; None when the URI is not of this form. No variable is empty."""
-        if address.scheme != self.scheme or len(address.segments) != len(self.segments):
+        """The value of each variable; None when the URI is not of this form. No variable but the path is empty."""
+        count, there = len(self.segments), len(address.segments)
+        if address.scheme != self.scheme or there < count or (self.rest is None) != (there == count):
             return None
         values: dict[str, str] = {}
-        for pattern, segment in zip(self.segments, address.segments, strict=True):
+        if self.rest is not None:
+            values[self.rest] = "/" + "/".join(address.segments[count:])
+        for pattern, segment in zip(self.segments, address.segments[:count], strict=True):
             variable = _VARIABLE.match(pattern)
             if variable is None and segment != pattern:
                 return None
             if variable is not None:
                 if not segment:
                     return None
-                values[variable[1]] = segment
+                values[variable[2]] = segment
         return values
 
 

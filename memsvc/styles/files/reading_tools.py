@@ -5,12 +5,14 @@ from datetime import datetime
 from pydantic import Field
 
 from memsvc.core.paths import name_of
+from memsvc.core.resources import Resource
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import EntryType, Result, Tool, Version
 from memsvc.styles.files.content import Encoding
 from memsvc.styles.files.contract import INTEGER_MAX, LOGGED, FileArguments, FilePath
 from memsvc.styles.files.files import Files
 from memsvc.styles.files.listing import Entry
+from memsvc.styles.files.offering import DIRECTORY
 
 
 class StatArguments(FileArguments):
@@ -134,8 +136,8 @@ def _listed(entry: Entry) -> ListEntry:
     )
 
 
-def reading_tools(files: Files) -> list[Tool]:
-    """These tools."""
+def reading_tools(files: Files, resource: Resource) -> list[Tool]:
+    """These tools; `resource` is how a file is read under a URI."""
     functions = ReadingTools(files)
     return [
         Tool(
@@ -156,6 +158,7 @@ def reading_tools(files: Files) -> list[Tool]:
             description="Read a file, or a byte range of it that does not split a character.",
             arguments=ReadArguments,
             result=ReadResult,
+            resource=resource,
             run=functions.read,
             permission=Permission.READ,
             read_only=True,
@@ -168,6 +171,7 @@ def reading_tools(files: Files) -> list[Tool]:
             description="List files and directories below a path, in order of their paths, a page at a time.",
             arguments=ListArguments,
             result=ListResult,
+            resource=DIRECTORY,
             run=functions.listing,
             permission=Permission.READ,
             read_only=True,

@@ -13,7 +13,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock, Llm, Meter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
-from memsvc.store import allowances, files, jobs, summaries
+from memsvc.store import files, jobs, summaries
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File
 from memsvc.store.summaries import Summary
@@ -27,6 +27,7 @@ from memsvc.styles.files.summary_text import (
     windows,
     wrapped,
 )
+from memsvc.styles.model_budget import ModelBudget, SpentError
 
 log = structlog.get_logger("memsvc.summaries")
 
@@ -44,8 +45,17 @@ class Summarising:
     """Keeps a summary for the content that a file has now. It is the same whether the job runs once or twice, and the
     model is not asked again for what is there. A model that fails changes nothing."""
 
-    def __init__(self, database: Database, llm: Llm, clock: Clock, meter: Meter, options: SummaryOptions) -> None:
+    def __init__(
+        self,
+        database: Database,
+        llm: Llm,
+        clock: Clock,
+        meter: Meter,
+        options: SummaryOptions,
+        budget: ModelBudget,
+    ) -> None:
         self._database = database
+        self._budget = budget
         self._llm = llm
         self._clock = clock
         self._meter = meter
@@ -62,15 +72,18 @@ class Summarising:
         """
         async with self._database.begin(scope) as tx:
             found = await self._unsummarised(tx, uuid.UUID(subject))
-        if found is None or not await self._take(scope, subject):
+        if found is None:
             return
         file, parts = found
+        calls = _calls(parts)
+        if not await self._take(scope, subject, calls):
+            return
         try:
             text = await self._think(parts)
         except MemsvcError as error:
             log.warning("a file stays without a summary by the model", code=error.code.value, reason=error.message)
             if error.code is Code.UNAVAILABLE:
-                await self._give_back(scope)
+                await self._budget.give_back(scope, calls=calls, purpose=PURPOSE, most=self._options.a_day)
             raise
         async with self._database.begin(scope) as tx:
             now = await files.find_incarnation(tx, file.incarnation)
@@ -126,14 +139,15 @@ class Summarising:
         self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=PURPOSE)
         return answer
 
-    async def _take(self, scope: Scope, subject: str) -> bool:
+    async def _take(self, scope: Scope, subject: str, calls: int) -> bool:
         """Count a summary against the tenant's day; where the day has had all that it may, try again on the next."""
-        most, now = self._options.a_day, self._clock.now()
-        if not most:
+        now = self._clock.now()
+        try:
+            await self._budget.take(scope, calls=calls, purpose=PURPOSE, most=self._options.a_day)
+        except SpentError:
+            pass
+        else:
             return True
-        async with self._database.begin_tenant(scope) as tx:
-            if await allowances.take(tx, PURPOSE, now.date(), most=most):
-                return True
         tomorrow = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
         wait_s = (tomorrow - now).total_seconds() + uuid.UUID(subject).int % SPREAD_S
         async with self._database.begin(scope) as tx:
@@ -141,7 +155,7 @@ class Summarising:
         log.info("a file is to be summarised tomorrow: this day has had all that it may", project=scope.project)
         return False
 
-    async def _give_back(self, scope: Scope) -> None:
-        if self._options.a_day:
-            async with self._database.begin_tenant(scope) as tx:
-                await allowances.give_back(tx, PURPOSE, self._clock.now().date())
+
+def _calls(parts: Sequence[str]) -> int:
+    """How often the model is asked about them."""
+    return 1 if len(parts) == 1 else len(parts) + 1

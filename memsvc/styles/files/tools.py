@@ -12,6 +12,7 @@ from memsvc.styles.files.history_tools import history_tools
 from memsvc.styles.files.indexing import Indexing
 from memsvc.styles.files.memories import Memories
 from memsvc.styles.files.memory_tool import memory_tools
+from memsvc.styles.files.offering import completions, file_resource, guide
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.files.projects import Projects, project_tools
 from memsvc.styles.files.reading_tools import reading_tools
@@ -23,6 +24,7 @@ from memsvc.styles.files.upkeep import Upkeep
 from memsvc.styles.files.upkeep import jobs as upkeep_jobs
 from memsvc.styles.files.writing import Writing
 from memsvc.styles.files.writing_tools import writing_tools
+from memsvc.styles.model_budget import ModelBudget
 
 
 def published(  # noqa: PLR0913 - one name a part, most of them by keyword
@@ -36,13 +38,16 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     reranker: Reranker | None = None,
     llm: Llm | None = None,
     versions_owned: Mapping[str, int] | None = None,
+    budget: ModelBudget | None = None,
 ) -> Published:
     """The file tools, the jobs that keep index, history and, with a model, summaries, and files as bytes. `views` are
     the rendered files of other styles; of files that styles keep, `versions_owned` says by their owner how many past
     versions stay, however old."""
     summarising = None
     if llm is not None and options.summaries.enabled:
-        summarising = Summarising(database, llm, clock, meter, options.summaries)
+        summarising = Summarising(
+            database, llm, clock, meter, options.summaries, budget or ModelBudget(database, clock, 0)
+        )
     indexing = Indexing(database, clock, embeds=embedding is not None, summarises=summarising is not None)
     files = Files(database, clock, options, views)
     writing = Writing(database, clock, options, indexing, views)
@@ -53,7 +58,7 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     search = Search(database, meter, options.search, embedding=embedding, reranker=reranker)
     return Published(
         tools=[
-            *reading_tools(files),
+            *reading_tools(files, file_resource(database)),
             *writing_tools(writing),
             *(search_tools(search) if options.search.enabled else []),
             *history_tools(History(database, whole)),
@@ -67,4 +72,6 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
         ],
         content=Transfer(database, options, files, whole),
         passages=search.cite if options.search.enabled else None,
+        guides=(guide(),),
+        completions=completions(database),
     )

@@ -1,5 +1,6 @@
 """Where the blocks of a project stand: one book, its lock and its clock."""
 
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from memsvc.styles.knowledge.options import KnowledgeOptions
 BOOK: Final = "knowledge"
 NUMBER: Final = book_of(BOOK)
 LOCK: Final = book_lock(BOOK)
+REVISION_BITS: Final = 48
 CONSOLIDATE_JOB: Final = "knowledge.consolidate"
 
 
@@ -57,7 +59,11 @@ class Book:
         """A transaction that holds the book; its clock goes on, and is kept with what is written."""
         async with self._database.begin(scope, locks=[LOCK]) as tx:
             now = self._clock.now()
-            writing = Writing(tx, now_of(await activity.find(tx, NUMBER), now, self.idle), now)
+            was = await activity.find(tx, NUMBER)
+            use = now_of(was, now, self.idle)
+            if was is None:  # no process takes what it remembers of a book that was purged for this one
+                use = replace(use, revision=secrets.randbits(REVISION_BITS))
+            writing = Writing(tx, use, now)
             yield writing
             await activity.keep(tx, NUMBER, writing.use)
 

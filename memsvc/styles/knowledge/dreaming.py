@@ -10,6 +10,7 @@ from memsvc.core.decay import DECAY_PER_H
 from memsvc.core.errors import MemsvcError
 from memsvc.core.likeness import adds_nothing, contradict, numbers_differ
 from memsvc.core.ports import TokenCounter
+from memsvc.core.progress import SILENT, Progress
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import edges, jobs, judged, notion_lists, notions, search, vectors
@@ -93,12 +94,14 @@ class Dreaming:
             async with self._book.written(scope) as writing:
                 await jobs.enqueue(writing.tx, CONSOLIDATE_JOB, "", now=writing.now)
 
-    async def dream(self, scope: Scope, *, by_rules: bool) -> Dreamt:
-        """Consolidate what can be within half a minute."""
+    async def dream(self, scope: Scope, *, by_rules: bool, progress: Progress = SILENT) -> Dreamt:
+        """Consolidate what can be within half a minute; the progress is in blocks."""
         until = asyncio.get_running_loop().time() + DREAM_S
-        return await self._run(scope, most=DREAM_BLOCKS, by_rules=by_rules, until=until)
+        return await self._run(scope, most=DREAM_BLOCKS, by_rules=by_rules, until=until, progress=progress)
 
-    async def _run(self, scope: Scope, *, most: int, by_rules: bool, until: float | None) -> Dreamt:
+    async def _run(
+        self, scope: Scope, *, most: int, by_rules: bool, until: float | None, progress: Progress = SILENT
+    ) -> Dreamt:
         done = Dreamt()
         for _ in range(most):
             try:
@@ -112,6 +115,7 @@ class Dreaming:
             except TimeoutError:
                 break
             done = done.plus(await self._settle(scope, pending, judgement))
+            progress.report(done.processed, doing="blocks")
         async with self._book.read(scope) as (_tx, use):
             due = done.processed > 0 and use is not None and self._curating.is_due(use)
             left = use.inbox if use is not None else 0

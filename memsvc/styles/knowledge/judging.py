@@ -9,17 +9,16 @@ from typing import Final
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from memsvc.core.errors import MemsvcError
+from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.likeness import CONTRADICTION_SCORE, contradict, overlap
-from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
+from memsvc.core.ports import Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import masked
 from memsvc.core.untrusted import escaped
-from memsvc.store import allowances
-from memsvc.store.database import Database
 from memsvc.store.notions import Notion
 from memsvc.styles.knowledge.options import KnowledgeOptions
 from memsvc.styles.knowledge.tiers import INFERRED_TAGS, is_self
+from memsvc.styles.model_budget import ModelBudget, SpentError
 
 PURPOSE: Final = "judgement"
 RULES: Final = "rules"
@@ -70,15 +69,13 @@ class Judging:
 
     def __init__(
         self,
-        database: Database,
-        clock: Clock,
+        budget: ModelBudget,
         tokens: TokenCounter,
         meter: Meter,
         options: KnowledgeOptions,
         llm: Llm | None,
     ) -> None:
-        self._database = database
-        self._clock = clock
+        self._budget = budget
         self._tokens = tokens
         self._meter = meter
         self._options = options
@@ -96,8 +93,10 @@ class Judging:
         started = perf_counter()
         try:
             answer = await self._llm.extract(self._instructions, text, Answer, output_tokens_max=OUTPUT_TOKENS_MAX)
-        except MemsvcError:
+        except MemsvcError as error:
             self._meter.add("memsvc_model_calls_total", purpose=PURPOSE, status="error")
+            if error.code is Code.UNAVAILABLE:
+                await self._budget.give_back(scope, purpose=PURPOSE, most=self._options.judgements_a_day)
             return self._by_rules(block, identity, others)
         self._meter.add("memsvc_model_calls_total", purpose=PURPOSE, status="success")
         self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=PURPOSE)
@@ -126,11 +125,11 @@ class Judging:
 
     async def _may_ask(self, scope: Scope) -> bool:
         """Count a call against the tenant's day."""
-        most = self._options.judgements_a_day
-        if not most:
-            return True
-        async with self._database.begin_tenant(scope) as tx:
-            return await allowances.take(tx, PURPOSE, self._clock.now().date(), most=most)
+        try:
+            await self._budget.take(scope, purpose=PURPOSE, most=self._options.judgements_a_day)
+        except SpentError:
+            return False
+        return True
 
 
 def by_the_rules(block: Notion, identity: Sequence[Notion], others: Sequence[Notion]) -> Judgement:

@@ -1,7 +1,8 @@
 """The tools of the memory as a whole: remember, recall, status, outcome, curate, dream, guide."""
 
+from memsvc.core.progress import Progress
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Tool
+from memsvc.core.tools import Reporting, Tool
 from memsvc.styles.knowledge import texts
 from memsvc.styles.knowledge.contract import (
     LOGGED,
@@ -128,8 +129,8 @@ class MemoryTools:
             summary=texts.curated(done),
         )
 
-    async def dream(self, scope: Scope, asked: DreamArguments) -> DreamResult:
-        done = await self._dreaming.dream(scope, by_rules=asked.no_llm)
+    async def dream(self, scope: Scope, asked: DreamArguments, progress: Progress) -> DreamResult:
+        done = await self._dreaming.dream(scope, by_rules=asked.no_llm, progress=progress)
         return DreamResult(
             status="done" if done.processed else "idle",
             processed=done.processed,
@@ -183,10 +184,12 @@ def memory_tools(
     outcomes: Outcomes,
     curating: Curating,
     dreaming: Dreaming,
+    *,
+    waits: bool,
 ) -> list[Tool]:
-    """These tools."""
+    """These tools. `waits`: consolidation asks a model."""
     functions = MemoryTools(remembering, recall, standings, outcomes, curating, dreaming)
-    return [*_use(functions), *_upkeep(functions)]
+    return [*_use(functions), *_upkeep(functions, waits=waits)]
 
 
 def _use(functions: MemoryTools) -> list[Tool]:
@@ -245,7 +248,7 @@ def _use(functions: MemoryTools) -> list[Tool]:
     ]
 
 
-def _upkeep(functions: MemoryTools) -> list[Tool]:
+def _upkeep(functions: MemoryTools, *, waits: bool) -> list[Tool]:
     return [
         Tool(
             name="elfmem_curate",
@@ -267,11 +270,12 @@ def _upkeep(functions: MemoryTools) -> list[Tool]:
             " edges. Takes up to half a minute where a model is configured.",
             arguments=DreamArguments,
             result=DreamResult,
-            run=functions.dream,
+            run=Reporting(functions.dream),
             permission=Permission.WRITE,
             read_only=False,
             idempotent=True,
             logged=LOGGED,
+            waits_for_model=waits,
         ),
         Tool(
             name="elfmem_guide",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from memsvc.core.untrusted import within_lines
 from memsvc.styles.knowledge.frames import Frame, of_peer
 from memsvc.styles.knowledge.tiers import CONSTITUTIONAL, GOAL, is_self
 
@@ -88,12 +89,14 @@ def _identity(blocks: Sequence[Shown], agent: str) -> str:
     learnt = [block for block in blocks if CONSTITUTIONAL not in block.tags and not of_peer(block.tags)]
     sections = []
     if own:
-        numbered = [f"{number}. {block.text}" for number, block in enumerate(own, 1)]
+        numbered = [f"{number}. {within_lines(block.text)}" for number, block in enumerate(own, 1)]
         sections.append("\n".join([PREAMBLE.format(name=agent), "", *numbered]))
     if learnt:
         sections.append("\n".join(_list(LEARNT, learnt)))
     if peers:
-        sections.append("\n".join([BY_PEERS, *(f"- [{_peer(block.tags)}] {block.text}" for block in peers)]))
+        sections.append(
+            "\n".join([BY_PEERS, *(f"- [{_peer(block.tags)}] {within_lines(block.text)}" for block in peers)])
+        )
     return "\n\n".join(sections)
 
 
@@ -119,8 +122,12 @@ def _simulation(blocks: Sequence[Shown]) -> str:
 
 
 def _list(heading: str, blocks: Sequence[Shown]) -> list[str]:
-    return [heading, *(f"- {block.text}" for block in blocks)] if blocks else []
+    return [heading, *(f"- {within_lines(block.text)}" for block in blocks)] if blocks else []
 
 
 def _numbers(heading: str, blocks: Sequence[Shown]) -> list[str]:
-    return [heading, *(f"[{number}] {block.text}" for number, block in enumerate(blocks, 1))] if blocks else []
+    return (
+        [heading, *(f"[{number}] {within_lines(block.text)}" for number, block in enumerate(blocks, 1))]
+        if blocks
+        else []
+    )

@@ -1,6 +1,9 @@
 """All that this style publishes, put together."""
 
+from importlib.resources import files as resources
+
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
+from memsvc.core.resources import Guide
 from memsvc.core.tools import Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
@@ -15,7 +18,10 @@ from memsvc.styles.knowledge.options import KnowledgeOptions
 from memsvc.styles.knowledge.outcomes import Outcomes
 from memsvc.styles.knowledge.recall import Recall
 from memsvc.styles.knowledge.remembering import Remembering
+from memsvc.styles.knowledge.show_tool import show_tool
+from memsvc.styles.knowledge.showing import Showing
 from memsvc.styles.knowledge.standing import Standings
+from memsvc.styles.model_budget import ModelBudget
 
 
 def published(
@@ -27,17 +33,38 @@ def published(
     *,
     embedding: Embedding | None = None,
     llm: Llm | None = None,
+    budget: ModelBudget | None = None,
 ) -> Published:
     """The elfmem tools, and the job that consolidates."""
     book = Book(database, clock, options, embedding)
-    judging = Judging(database, clock, tokens, meter, options, llm)
+    judging = Judging(budget or ModelBudget(database, clock, 0), tokens, meter, options, llm)
     curating = Curating(book)
     dreaming = Dreaming(book, judging, curating, tokens)
     standings, remembering = Standings(book), Remembering(book)
     return Published(
         tools=[
-            *memory_tools(remembering, Recall(book, tokens, meter), standings, Outcomes(book), curating, dreaming),
+            *memory_tools(
+                remembering,
+                Recall(book, tokens, meter),
+                standings,
+                Outcomes(book),
+                curating,
+                dreaming,
+                waits=llm is not None and options.judge_with_model,
+            ),
             *block_tools(remembering, standings, Linking(book)),
+            show_tool(Showing(book)),
         ],
         jobs=[dreaming.job],
+        guides=(_guide(),),
+    )
+
+
+def _guide() -> Guide:
+    return Guide(
+        name="memsvc:knowledge",
+        title="Learn from your own work",
+        description="How to remember, recall and weigh what an agent learns.",
+        tools=("elfmem_remember", "elfmem_recall", "elfmem_outcome", "elfmem_status"),
+        text=resources(__package__).joinpath("knowledge_guide.md").read_text("utf-8"),
     )

@@ -16,6 +16,7 @@ from memsvc.core.ports import Clock, Llm, Meter
 from memsvc.core.rules.extraction import extract
 from memsvc.core.scope import Scope
 from memsvc.core.secrets import masked
+from memsvc.core.untrusted import within_lines
 from memsvc.store import facts, memories, memory_settings
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import book_lock
@@ -28,6 +29,7 @@ from memsvc.styles.memories.deciding import Present
 from memsvc.styles.memories.finding import Finding
 from memsvc.styles.memories.keeping import Change, Keeping, evidence_of
 from memsvc.styles.memories.options import MemoriesOptions
+from memsvc.styles.model_budget import ModelBudget, SpentError
 
 log = structlog.get_logger("memsvc.memories")
 
@@ -72,6 +74,7 @@ class Adding:
         keeping: Keeping,
         finding: Finding,
         llm: Llm | None,
+        budget: ModelBudget,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -80,14 +83,20 @@ class Adding:
         self._keeping = keeping
         self._finding = finding
         self._llm = llm
+        self._budget = budget
 
     async def add(self, scope: Scope, user: str, said: Sequence[Said], metadata: dict[str, Any]) -> Added:
         """Add what the messages tell of a user. UNAVAILABLE, with nothing written, when the model fails or takes too
-        long for both questions; RESOURCE_BUSY when others write the same user's memories for too long."""
+        long for both questions; RESOURCE_BUSY when others write the same user's memories for too long. Where the
+        tenant's day has had its questions to the model, rules do it."""
         if self._llm is None:
             return await self._by_rules(scope, user, said, metadata)
         deadline = anyio.current_time() + self._options.deadline_s
-        return await self._by_model(self._llm, scope, user, said, metadata, deadline)
+        try:
+            return await self._by_model(self._llm, scope, user, said, metadata, deadline)
+        except SpentError:
+            log.info("memories are found by rules: this day has had its questions to the model", project=scope.project)
+            return await self._by_rules(scope, user, said, metadata)
 
     async def _by_rules(self, scope: Scope, user: str, said: Sequence[Said], metadata: dict[str, Any]) -> Added:
         now, shelf = self._clock.now(), book(user)
@@ -119,7 +128,7 @@ class Adding:
             async with self._database.begin(scope, read_only=True) as tx:
                 shown = await self._compared(tx, book(user), found, meaning)
             text = prompts.update(shown.values(), found)
-            proposals = await self._ask(llm, text, proposals_in, NOT_UPDATED, deadline)
+            proposals = await self._ask(llm, scope, text, proposals_in, NOT_UPDATED, deadline)
             changes = await self._apply(scope, user, proposals, shown, metadata, insist=attempt == TRIES)
             if changes is not None:
                 return Added(True, changes)
@@ -127,13 +136,15 @@ class Adding:
 
     async def _extracted(self, llm: Llm, scope: Scope, said: Sequence[Said], deadline: float) -> list[str]:
         """The facts that a model finds in a conversation, as far as they may be memories."""
-        lines = [f"{one.role}: {masked(one.text)}" for one in said if one.role in HEARD and one.text.strip()]
+        lines = [
+            f"{one.role}: {within_lines(masked(one.text))}" for one in said if one.role in HEARD and one.text.strip()
+        ]
         if not lines:
             return []
         async with self._database.begin(scope, read_only=True) as tx:
             prompt = (await memory_settings.wants(tx)).prompt or prompts.EXTRACTION
         text = prompts.extraction(prompt, "\n".join(lines))
-        told = await self._ask(llm, text, facts_in, NOT_EXTRACTED, deadline)
+        told = await self._ask(llm, scope, text, facts_in, NOT_EXTRACTED, deadline)
         return [one for one in told if deciding.fit(one)][: self._options.facts_max]
 
     async def _compared(self, tx: Tx, shelf: Book, found: Sequence[str], meaning: Meaning | None) -> dict[str, Memory]:
@@ -175,8 +186,11 @@ class Adding:
         if changes:
             await self._keeping.keep(tx, shelf, changes, now, metadata=metadata, found=True)
 
-    async def _ask(self, llm: Llm, text: str, read: Callable[[str], Read], failed: str, deadline: float) -> Read:
+    async def _ask(
+        self, llm: Llm, scope: Scope, text: str, read: Callable[[str], Read], failed: str, deadline: float
+    ) -> Read:
         """What a model's answer says; UNAVAILABLE, told as `failed`, when there is none that can be read in time."""
+        await self._budget.take(scope)
         started = perf_counter()
         try:
             with anyio.fail_after(deadline - anyio.current_time()):
@@ -185,6 +199,8 @@ class Adding:
                 )
             found = read(answer)
         except MemsvcError as error:
+            if error.code is Code.UNAVAILABLE:
+                await self._budget.give_back(scope)
             raise self._failed(failed, error.message, error.retry_after_s) from error
         except TimeoutError as error:
             raise self._failed(failed, f"the model took longer than {self._options.deadline_s:g} s") from error

@@ -11,6 +11,8 @@ FOUND_URI: Final = "memsvc://memories/found"
 """What is announced in a project when something was found in a conversation."""
 KEY: Final = "memory"
 """The fact id and key of what no rule read; the slot is the memory's own id."""
+ALL_USERS: Final = "memories"
+"""The lock under which the users of a project are counted; it is the last one that is taken."""
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 

@@ -10,9 +10,10 @@ from memsvc.core.facts import Evidence, Merge, Origin, Statement, Tier
 from memsvc.store import changes, facts, index, jobs, memories, memory_settings
 from memsvc.store.database import Tx
 from memsvc.store.facts import Dated
+from memsvc.store.locks import book_lock
 from memsvc.store.memories import Memory
 from memsvc.styles.embedding import EMBED_JOB
-from memsvc.styles.memories.book import FOUND_URI, KEY, Book
+from memsvc.styles.memories.book import ALL_USERS, FOUND_URI, KEY, Book
 from memsvc.styles.memories.categories import kinds_of
 
 CONFIDENCE = 0.9
@@ -71,8 +72,9 @@ def _findable(statement: Statement) -> Statement:
 class Keeping:
     """Applies changes, for those who decided them within the same transaction."""
 
-    def __init__(self, *, per_user_max: int, embeds: bool) -> None:
+    def __init__(self, *, per_user_max: int, users_max: int, embeds: bool) -> None:
         self._per_user_max = per_user_max
+        self._users_max = users_max
         self._embeds = embeds
 
     async def keep(
@@ -83,6 +85,7 @@ class Keeping:
         """
         new = [one for one in made if one.event == "ADD"]
         if new:
+            await self._check_users(tx, book)
             ends = sum(one.event == "DELETE" for one in made)
             await self._check_room(tx, book, len(new) - ends)
         dated = [Dated(one.statement, None) for one in made if one.statement is not None]
@@ -114,4 +117,16 @@ class Keeping:
                 Code.QUOTA_EXCEEDED,
                 f"a user may have {self._per_user_max} memories",
                 recovery="delete some, or raise memories.per_user_max",
+            )
+
+    async def _check_users(self, tx: Tx, book: Book) -> None:
+        """QUOTA_EXCEEDED where this is a user too many. Asked when somebody's first memory is kept, one at a time."""
+        if await memories.any_of(tx, book.number):
+            return
+        await tx.lock(book_lock(ALL_USERS))
+        if await memories.users(tx, most=self._users_max) >= self._users_max:
+            raise MemsvcError(
+                Code.QUOTA_EXCEEDED,
+                f"a project may have memories of {self._users_max} users",
+                recovery="purge users who are gone, or raise memories.users_max",
             )

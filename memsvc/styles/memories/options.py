@@ -26,3 +26,4 @@ class MemoriesOptions(BaseModel):
     conversation_chars_max: int = Field(100_000, ge=1, description="characters of all messages of one call")
     metadata_bytes_max: int = Field(8192, ge=2, description="bytes of what a client keeps with a memory, as JSON")
     per_user_max: int = Field(10_000, ge=1, description="memories that a user may have")
+    users_max: int = Field(100_000, ge=1, description="users that a project may have had memories of")

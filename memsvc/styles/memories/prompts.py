@@ -40,9 +40,9 @@ def extraction(prompt: str, conversation: str) -> str:
 
 
 def update(memories: Iterable[Memory], facts: Iterable[str]) -> str:
-    """The request to compare facts with memories, each of which stands in one line."""
+    """The request to compare facts with memories; each of either stands in one line."""
     lines = [f"{one.memory}: {' '.join(one.text.split())}" for one in memories]
     before, _, rest = _UPDATE.partition("{existing_memories}")
     between, _, behind = rest.partition("{new_facts}")
-    listed = "\n".join(f"- {fact}" for fact in facts)
+    listed = "\n".join(f"- {' '.join(fact.split())}" for fact in facts)
     return before + ("\n".join(lines) or NOTHING_YET) + between + listed + behind

@@ -16,6 +16,7 @@ from memsvc.styles.memories.memories import Memories
 from memsvc.styles.memories.memory_tools import MemoryTools
 from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.memories.project_settings import ProjectSettings
+from memsvc.styles.model_budget import ModelBudget
 
 _LOGGED: Final = frozenset({"project", "user_id", "memory_id"})
 
@@ -28,19 +29,21 @@ def published(
     *,
     embedding: Embedding | None = None,
     llm: Llm | None = None,
+    budget: ModelBudget | None = None,
 ) -> Published:
     """The tools over memories. With a model, that finds them in conversations; without one, rules do."""
     settings = ProjectSettings(database, options)
-    keeping = Keeping(per_user_max=options.per_user_max, embeds=embedding is not None)
+    keeping = Keeping(per_user_max=options.per_user_max, users_max=options.users_max, embeds=embedding is not None)
     finding = Finding(meter, embedding)
-    adding = Adding(database, clock, meter, options, keeping=keeping, finding=finding, llm=llm)
+    budget = budget or ModelBudget(database, clock, 0)
+    adding = Adding(database, clock, meter, options, keeping=keeping, finding=finding, llm=llm, budget=budget)
     memories = Memories(database, clock, keeping, finding, settings)
     functions = MemoryTools(adding, memories, settings, options)
-    tools = [*_tools(functions), *_settings_tools(functions)]
+    tools = [*_tools(functions, waits=llm is not None), *_settings_tools(functions)]
     return Published(tools=tools, jobs=[], happenings=Found(database))
 
 
-def _tools(functions: MemoryTools) -> list[Tool]:
+def _tools(functions: MemoryTools, *, waits: bool) -> list[Tool]:
     return [
         _writes(
             "memories_add",
@@ -49,6 +52,7 @@ def _tools(functions: MemoryTools) -> list[Tool]:
             "longer true is deleted, what is known already is left alone.",
             (contract.AddArguments, contract.AddResult, functions.add),
             idempotent=False,
+            waits=waits,
         ),
         _reads(
             "memories_search",
@@ -154,7 +158,14 @@ def _reads(name: str, title: str, description: str, function: _Function) -> Tool
 
 
 def _writes(
-    name: str, title: str, description: str, function: _Function, *, idempotent: bool = True, destructive: bool = False
+    name: str,
+    title: str,
+    description: str,
+    function: _Function,
+    *,
+    idempotent: bool = True,
+    destructive: bool = False,
+    waits: bool = False,
 ) -> Tool:
     arguments, result, run = function
     return Tool(
@@ -169,4 +180,5 @@ def _writes(
         idempotent=idempotent,
         destructive=destructive,
         logged=_LOGGED,
+        waits_for_model=waits,
     )

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from memsvc.core.resources import Resource
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Tool
 from memsvc.styles.notebook.contract import (
@@ -70,7 +71,7 @@ class ReadingTools:
         )
 
 
-def reading_tools(reading: Reading, options: NotebookOptions) -> list[Tool]:
+def reading_tools(reading: Reading, options: NotebookOptions, resource: Resource) -> list[Tool]:
     """These tools."""
     functions = ReadingTools(reading, options)
     return [
@@ -81,6 +82,7 @@ def reading_tools(reading: Reading, options: NotebookOptions) -> list[Tool]:
             " read it first, and always. [[id]] in a text links the document id below it.",
             arguments=ReadDocumentArguments,
             result=ReadDocumentResult,
+            resource=resource,
             run=functions.read,
             told_as="text",
             **_COMMON,

@@ -9,6 +9,7 @@ from memsvc.styles.citing import Citing
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.notebook.changing import BOOK, Changing
 from memsvc.styles.notebook.documents import Documents
+from memsvc.styles.notebook.offering import completions, document_resource
 from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.notebook.reading import Reading
 from memsvc.styles.notebook.reading_tools import reading_tools
@@ -41,7 +42,11 @@ def published(
     """The tools of the notebook, the job that tidies up behind them, and its documents as passages."""
     parts = notebook(database, clock, meter, options, embedding=embedding)
     return Published(
-        tools=[*reading_tools(parts.reading, options), *writing_tools(parts.documents, options)],
+        tools=[
+            *reading_tools(parts.reading, options, document_resource(database)),
+            *writing_tools(parts.documents, options),
+        ],
         jobs=[parts.changing.job],
         passages=parts.citing,
+        completions=completions(database),
     )

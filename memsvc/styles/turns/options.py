@@ -5,6 +5,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memsvc.core.urls import absolute_url
+from memsvc.store.behind import BehindOptions
 
 HEURISTIC_MODEL: Final = "openai/gpt-oss-120b"
 
@@ -49,6 +50,12 @@ class ShadowOptions(BaseModel):
     enabled: bool = Field(False, description="offer memory_shadow_compare and memory_shadow_report")
 
 
+class TraceOptions(BehindOptions):
+    """What was recalled and why, kept for people to look at."""
+
+    days: int = Field(14, ge=0, le=3650, description="days that it is kept; 0: not at all")
+
+
 class TurnOptions(BaseModel):
     """How much is recalled, how long facts are kept, and what a call may bring."""
 
@@ -86,6 +93,7 @@ class TurnOptions(BaseModel):
     text_chars_max: int = Field(262_144, ge=1, description="characters of one text of an item")
     heuristic: HeuristicOptions = Field(HeuristicOptions(), description="a model that finds facts behind the turns")
     shadow: ShadowOptions = ShadowOptions()
+    trace: TraceOptions = Field(TraceOptions(), description="the recall trace: references and scores, no content")
 
     @field_validator("operation_token_secret")
     @classmethod

@@ -11,13 +11,21 @@ from memsvc.styles.turns.recall.recalled import Recalled
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The input for the model, with what it costs and what was recalled into it."""
+    """The input for the model, with what it costs and what was recalled into it: of what was `recalled`, the first
+    `pieces_shown` are in it."""
 
     input_items: list[Item]
     tokens: int
     fact_ids: list[str]
     insight_ids: list[str]
-    explanation: dict[str, Any] | None
+    recalled: Recalled
+    pieces_shown: int
+    limits: dict[str, Any]
+
+    @property
+    def explanation(self) -> dict[str, Any]:
+        """Why each candidate is in the input or not, and what limits left out."""
+        return self.recalled.explanation(self.pieces_shown) | {"limits": self.limits}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +64,12 @@ class Prompts:
     def _block_cost(self, memory: list[Item]) -> int:
         return self._policy_cost + self._costs.item(memory[1]) if memory else 0
 
-    def fitted(self, parts: Parts, room: int, *, explain: bool) -> Prepared:
+    def fitted(self, parts: Parts, room: int) -> Prepared:
         """The whole input within the room that the current input leaves."""
         recalled = parts.recalled
         alone = parts.summary_cost
         if alone > room - parts.history_line.cost(parts.history_line.kept(room)):
-            return self.fitted(replace(parts, summary=None, summary_cost=0), room, explain=explain)
+            return self.fitted(replace(parts, summary=None, summary_cost=0), room)
         beside = alone or budget.BLOCK_TOKENS
         most = self.block_tok_max(alone)
         costs = [alone, *(beside + recalled.tokens(count + 1) for count in range(len(recalled.pieces)))]
@@ -80,7 +88,7 @@ class Prompts:
         recent = parts.recent[len(parts.recent) - kept.recent :]
         twice = recalled.among(kept.recalled, set(parts.recent_refs[len(parts.recent) - kept.recent :]))
         if twice:  # there was room for recent items that were thought not to fit
-            return self.fitted(replace(parts, recalled=recalled.without(twice)), room, explain=explain)
+            return self.fitted(replace(parts, recalled=recalled.without(twice)), room)
         limits = {
             "room_tok": room,
             "block_tok_max": most,
@@ -94,7 +102,9 @@ class Prompts:
             tokens=spent + parts.current_cost,
             fact_ids=recalled.ids("fact", kept.recalled),
             insight_ids=recalled.ids("insight", kept.recalled),
-            explanation=recalled.explanation(kept.recalled) | {"limits": limits} if explain else None,
+            recalled=recalled,
+            pieces_shown=kept.recalled,
+            limits=limits,
         )
 
 

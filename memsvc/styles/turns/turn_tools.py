@@ -5,8 +5,10 @@ from dataclasses import asdict
 from memsvc.core.errors import invalid
 from memsvc.core.moments import moment_of
 from memsvc.core.ports import Clock
+from memsvc.core.progress import Progress
+from memsvc.core.resources import Resource
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Tool
+from memsvc.core.tools import Reporting, Tool
 from memsvc.styles.turns.contract import (
     AfterTurnArguments,
     AfterTurnResult,
@@ -20,6 +22,7 @@ from memsvc.styles.turns.contract import (
 )
 from memsvc.styles.turns.given import conversation_of, items_of, new_turn_id
 from memsvc.styles.turns.history import cut
+from memsvc.styles.turns.looking.traces import Traces
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.turns import Look, TurnMemory
 from memsvc.styles.turns.upkeep.listing import Listing
@@ -32,11 +35,18 @@ class TurnTools:
     """The functions behind the turn memory tools."""
 
     def __init__(
-        self, memory: TurnMemory, maintenance: Maintenance, listing: Listing, clock: Clock, options: TurnOptions
+        self,
+        memory: TurnMemory,
+        maintenance: Maintenance,
+        listing: Listing,
+        traces: Traces,
+        clock: Clock,
+        options: TurnOptions,
     ) -> None:
         self._memory = memory
         self._maintenance = maintenance
         self._listing = listing
+        self._traces = traces
         self._clock = clock
         self._options = options
 
@@ -52,13 +62,15 @@ class TurnTools:
             max_input_tok=asked.max_input_tok if asked.max_input_tok > 0 else self._options.max_input_tok,
             look=Look(moment_of(asked.as_of, "as_of"), frozenset(asked.sources), asked.explain),
         )
+        turn = asked.turn_id or new_turn_id(self._clock.now())
+        self._traces.note(scope, session=asked.session_id, turn=turn, user=asked.user_id, prepared=prepared)
         return BeforeTurnResult(
-            turn_id=asked.turn_id or new_turn_id(self._clock.now()),
+            turn_id=turn,
             input_items=prepared.input_items,
             recall_fact_ids=prepared.fact_ids,
             recall_insight_ids=prepared.insight_ids,
             context_token_count=prepared.tokens,
-            explanation=prepared.explanation,
+            explanation=prepared.explanation if asked.explain else None,
         )
 
     async def after_turn(self, scope: Scope, asked: AfterTurnArguments) -> AfterTurnResult:
@@ -79,8 +91,8 @@ class TurnTools:
         )
         return AfterTurnResult(ok=True, note=None if asked.turn_id else NOT_IDEMPOTENT, **stored)
 
-    async def run_maintenance(self, scope: Scope, asked: SessionArguments) -> MaintenanceResult:
-        done = await self._maintenance.run(scope, asked.session_id)
+    async def run_maintenance(self, scope: Scope, asked: SessionArguments, progress: Progress) -> MaintenanceResult:
+        done = await self._maintenance.run(scope, asked.session_id, progress)
         return MaintenanceResult(ok=True, **asdict(done))
 
     async def list_dir(self, scope: Scope, asked: ListDirArguments) -> ListDirResult:
@@ -101,8 +113,8 @@ class TurnTools:
         )
 
 
-def turn_tools(functions: TurnTools) -> list[Tool]:
-    """The tools of a turn and of a session."""
+def turn_tools(functions: TurnTools, resource: Resource) -> list[Tool]:
+    """The tools of a turn and of a session, which is read under a URI as `resource` says."""
     logged = frozenset({"project", "session_id", "turn_id", "user_id", "path"})
     return [
         Tool(
@@ -149,7 +161,7 @@ def turn_tools(functions: TurnTools) -> list[Tool]:
             ),
             arguments=SessionArguments,
             result=MaintenanceResult,
-            run=functions.run_maintenance,
+            run=Reporting(functions.run_maintenance),
             permission=Permission.WRITE,
             read_only=False,
             idempotent=True,
@@ -162,6 +174,7 @@ def turn_tools(functions: TurnTools) -> list[Tool]:
             description="List the directories of a session's memory with an abstract of what each holds.",
             arguments=ListDirArguments,
             result=ListDirResult,
+            resource=resource,
             run=functions.list_dir,
             permission=Permission.READ,
             read_only=True,

@@ -131,7 +131,7 @@ class TurnMemory:
             summary,
             summary_cost,
         )
-        return self._prompts.fitted(parts, room, explain=look.explain)
+        return self._prompts.fitted(parts, room)
 
     async def after_turn(
         self,
@@ -167,7 +167,7 @@ class TurnMemory:
                 raise MemsvcError(Code.INVALID_ARGUMENT, "the turn holds nothing but recalled memory")
             mark = fingerprint([inputs, said])
             if standing.guard is not None:
-                return self._repeated(standing.guard, mark)
+                return {"turn_id": turn} | self._repeated(standing.guard, mark)
             policy = policy_of(standing.policy, self._options)
             if not policy.store:
                 return {"turn_id": turn, "stored_items": 0, "fact_ids": []}

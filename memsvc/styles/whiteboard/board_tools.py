@@ -1,11 +1,15 @@
 """The functions behind the whiteboard tools: arguments to boards, boards to results."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import Final
 
 from memsvc.core.errors import invalid
 from memsvc.core.moments import moment_of
 from memsvc.core.ports import TokenCounter
+from memsvc.core.progress import SILENT, Progress
 from memsvc.core.scope import Scope
 from memsvc.styles.whiteboard.boards import Boards
 from memsvc.styles.whiteboard.contract import (
@@ -30,6 +34,29 @@ from memsvc.styles.whiteboard.options import WhiteboardOptions
 from memsvc.styles.whiteboard.past import Past, Version
 from memsvc.styles.whiteboard.updates import Updates
 
+WAITING_TOLD_EVERY_S: Final = 1.0
+
+
+@asynccontextmanager
+async def _told_waiting(progress: Progress, most_s: float) -> AsyncIterator[None]:
+    """Tell for how many seconds a call has waited for its board, as long as it does."""
+    if progress is SILENT:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+
+    async def tell() -> None:
+        while True:
+            progress.report(round(loop.time() - began_s, 1), most_s, "waiting for the board")
+            await asyncio.sleep(WAITING_TOLD_EVERY_S)
+
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        telling.cancel()
+
 
 class BoardTools:
     """The functions behind these tools."""
@@ -43,8 +70,10 @@ class BoardTools:
         self._tokens = tokens
         self._options = options
 
-    async def update(self, scope: Scope, asked: UpdateArguments) -> UpdateResult:
-        await self._updates.update(scope, asked.board, entries_of(asked.entries, self._options))
+    async def update(self, scope: Scope, asked: UpdateArguments, progress: Progress) -> UpdateResult:
+        entries = entries_of(asked.entries, self._options)
+        async with _told_waiting(progress, self._options.deadline_s):
+            await self._updates.update(scope, asked.board, entries)
         return UpdateResult(result=True)
 
     async def get(self, scope: Scope, asked: GetArguments) -> BoardResult:

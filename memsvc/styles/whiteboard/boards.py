@@ -9,8 +9,8 @@ from typing import Final, Literal
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import decode_segment, encode_segment
 from memsvc.core.ports import Clock
+from memsvc.core.resources import Resource
 from memsvc.core.scope import Scope
-from memsvc.core.tools import Resource
 from memsvc.store import changes, documents, files, jobs, moves, purge, tree, vectors
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File, GoneMeanwhileError
@@ -109,12 +109,13 @@ class Boards:
     """Reads, writes and deletes boards, each in one transaction; a change is announced under the board's URI."""
 
     def __init__(
-        self, database: Database, clock: Clock, resource: Resource, *, history_kept: int, embeds: bool
+        self, database: Database, clock: Clock, resource: Resource, *, history_kept: int, boards_max: int, embeds: bool
     ) -> None:
         self._database = database
         self._clock = clock
         self._resource = resource
         self._history_kept = history_kept
+        self._boards_max = boards_max
         self._embeds = embeds
 
     async def read(self, scope: Scope, of: BoardId) -> Board:
@@ -151,6 +152,7 @@ class Boards:
         text, made_by = read_content(content)
         if file is None:
             file = await files.create(tx, of.path, content, is_text=True, owner=OWNER, now=now)
+            await self._check_room(tx)
         else:
             file = await files.rewrite(tx, file, content, is_text=True, now=now)
             await self._prune(tx, file)
@@ -186,6 +188,16 @@ class Boards:
             for row in rows
             if (of := BoardId.of(row["path"])) is not None
         ]
+
+    async def _check_room(self, tx: Tx) -> None:
+        """QUOTA_EXCEEDED where there are too many boards, with the one that was made in this transaction, which holds
+        the tree: two that are made at once are not both the last."""
+        if await tree.count(tx, ROOT, most=self._boards_max + 1) > self._boards_max:
+            raise MemsvcError(
+                Code.QUOTA_EXCEEDED,
+                f"a project may have {self._boards_max} whiteboards",
+                recovery="delete some, or raise whiteboard.boards_max",
+            )
 
     async def _announce(self, tx: Tx, of: BoardId) -> None:
         await changes.announce(tx, self._resource.uri(user_id=of.user, conversation_id=of.conversation))

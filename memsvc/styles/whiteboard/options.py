@@ -33,3 +33,4 @@ class WhiteboardOptions(BaseModel):
     entries_max: int = Field(500, ge=1, description="entries of one call")
     content_chars_max: int = Field(100_000, ge=1, description="characters of one entry")
     call_chars_max: int = Field(400_000, ge=1, description="characters of all entries of one call")
+    boards_max: int = Field(100_000, ge=1, description="boards that a project may have")

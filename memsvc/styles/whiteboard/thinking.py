@@ -1,18 +1,24 @@
 """Has a board written anew: by a model that is given the board and what is new, or else by rules."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files as resources
 from time import perf_counter
 from typing import Final, Protocol
 
 import regex
+import structlog
 
 from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
 from memsvc.core.ports import Llm, Meter, TokenCounter
+from memsvc.core.scope import Scope
+from memsvc.styles.model_budget import ModelBudget, SpentError
 from memsvc.styles.whiteboard.boards import MadeBy
 from memsvc.styles.whiteboard.entries import Entry, clean
 from memsvc.styles.whiteboard.extractive import extracted
 from memsvc.styles.whiteboard.length import shortened
+
+log = structlog.get_logger("memsvc.whiteboard")
 
 PURPOSE: Final = "whiteboard"
 NOTHING_YET: Final = "No existing memory (start fresh)."
@@ -33,12 +39,18 @@ _FENCED: Final = regex.compile(
 )
 
 
-class Thinking(Protocol):
-    """Writes a board anew. `made_by` is what its boards are said to be made by."""
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A board as it is to be written, and what it is said to be made by."""
 
+    text: str
     made_by: MadeBy
 
-    async def __call__(self, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> str:
+
+class Thinking(Protocol):
+    """Writes a board anew."""
+
+    async def __call__(self, scope: Scope, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> Thought:
         """The board, not blank unless the rules found nothing to say, after these new entries. `recent` ones stand
         before them and are in the board already."""
         ...
@@ -46,12 +58,12 @@ class Thinking(Protocol):
 
 class ByModel:
     """Asks a model, which is told the length in words; what is longer all the same is cut. An answer that holds no
-    board is an `UnusableAnswerError`."""
+    board is an `UnusableAnswerError`. Where the tenant's day has had its questions, the rules write the board."""
 
-    made_by: MadeBy = "model"
-
-    def __init__(self, llm: Llm, tokens: TokenCounter, meter: Meter, *, tokens_max: int) -> None:
+    def __init__(self, llm: Llm, tokens: TokenCounter, meter: Meter, *, tokens_max: int, budget: ModelBudget) -> None:
         self._llm = llm
+        self._budget = budget
+        self._rules = ByRules(tokens, tokens_max=tokens_max)
         self._tokens = tokens
         self._meter = meter
         self._tokens_max = tokens_max
@@ -59,7 +71,12 @@ class ByModel:
         self._events = _prompt("events")
         self._recent = _prompt("recent")
 
-    async def __call__(self, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> str:
+    async def __call__(self, scope: Scope, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> Thought:
+        try:
+            await self._budget.take(scope)
+        except SpentError:
+            log.info("a board is written by rules: this day has had its questions to the model", project=scope.project)
+            return await self._rules(scope, board, recent, new)
         started = perf_counter()
         try:
             answer = await self._llm.complete(
@@ -68,12 +85,14 @@ class ByModel:
             text = shortened(board_in(answer[:ANSWER_CHARS_MAX]), self._tokens_max, self._tokens.count)
             if not text:
                 raise UnusableAnswerError(Code.INTERNAL_ERROR, "the model answered with something that is no board")
-        except MemsvcError:
+        except MemsvcError as error:
             self._meter.add("memsvc_model_calls_total", purpose=PURPOSE, status="error")
+            if error.code is Code.UNAVAILABLE:
+                await self._budget.give_back(scope)
             raise
         self._meter.add("memsvc_model_calls_total", purpose=PURPOSE, status="success")
         self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=PURPOSE)
-        return text
+        return Thought(text, "model")
 
     def message(self, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> str:
         """What the model is given. No line of an entry or of the board can be taken for one of its headings: those of
@@ -86,15 +105,14 @@ class ByModel:
 class ByRules:
     """Takes what matters most out of the entries themselves, for want of a model."""
 
-    made_by: MadeBy = "rules"
-
     def __init__(self, tokens: TokenCounter, *, tokens_max: int) -> None:
         self._tokens = tokens
         self._tokens_max = tokens_max
 
-    async def __call__(self, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> str:
-        del recent  # the board has taken them in
-        return extracted(board, new, tokens_max=self._tokens_max, count=self._tokens.count)
+    async def __call__(self, scope: Scope, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> Thought:
+        del scope, recent  # the board has taken them in
+        text = extracted(board, new, tokens_max=self._tokens_max, count=self._tokens.count)
+        return Thought(text, "rules")
 
 
 def words_of(tokens: int) -> int:

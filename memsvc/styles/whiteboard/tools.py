@@ -3,11 +3,13 @@
 from typing import Any, Final
 
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
+from memsvc.core.resources import Prompt, Resource
 from memsvc.core.scope import Permission
-from memsvc.core.tools import Prompt, Published, Resource, Tool
+from memsvc.core.tools import Published, Reporting, Tool
 from memsvc.store.database import Database
 from memsvc.styles.citing import Citing
 from memsvc.styles.embedding import Embedding
+from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.whiteboard.board_tools import BoardTools
 from memsvc.styles.whiteboard.boards import BOOK, Boards, directory_of
 from memsvc.styles.whiteboard.contract import (
@@ -24,6 +26,7 @@ from memsvc.styles.whiteboard.contract import (
     UpdateResult,
     WhiteboardArguments,
 )
+from memsvc.styles.whiteboard.offering import completions, listed
 from memsvc.styles.whiteboard.options import WhiteboardOptions
 from memsvc.styles.whiteboard.past import Past
 from memsvc.styles.whiteboard.thinking import ByModel, ByRules, Thinking
@@ -35,6 +38,7 @@ RESOURCE: Final = Resource(
     title="Whiteboard",
     description="The whiteboard of a conversation as plain text; empty when there is none.",
     text="text",
+    announced=True,
 )
 _LOGGED: Final = frozenset({"project", "user_id", "conversation_id"})
 
@@ -47,25 +51,39 @@ def published(
     options: WhiteboardOptions,
     *,
     llm: Llm | None = None,
+    budget: ModelBudget | None = None,
     embedding: Embedding | None = None,
 ) -> Published:
     """The whiteboard tools, their resource and prompt. `llm` is the model that writes the boards; without one, rules
     do. What boards say is found as passages."""
-    boards = Boards(database, clock, RESOURCE, history_kept=options.history_kept, embeds=embedding is not None)
+    boards = Boards(
+        database,
+        clock,
+        RESOURCE,
+        history_kept=options.history_kept,
+        boards_max=options.boards_max,
+        embeds=embedding is not None,
+    )
     past = Past(database, boards, history_kept=options.history_kept)
     thinking: Thinking = ByRules(tokens, tokens_max=options.tokens_max)
     if llm is not None:
-        thinking = ByModel(llm, tokens, meter, tokens_max=options.tokens_max)
+        budget = budget or ModelBudget(database, clock, 0)
+        thinking = ByModel(llm, tokens, meter, tokens_max=options.tokens_max, budget=budget)
     functions = BoardTools(boards, past, Updates(boards, past, thinking, tokens, options), tokens, options)
     return Published(
-        tools=[*_of_one_board(functions), *_of_versions(functions), _listing(functions)],
+        tools=[
+            *_of_one_board(functions, listed(RESOURCE, boards), waits=llm is not None),
+            *_of_versions(functions),
+            _listing(functions),
+        ],
         jobs=[],
         passages=Citing(database, meter, BOOK, embedding=embedding, directory_of=directory_of),
         prompts=(_prompt(),),
+        completions=completions(database),
     )
 
 
-def _of_one_board(functions: BoardTools) -> list[Tool]:
+def _of_one_board(functions: BoardTools, resource: Resource, *, waits: bool) -> list[Tool]:
     return [
         Tool(
             name="context_update",
@@ -77,12 +95,13 @@ def _of_one_board(functions: BoardTools) -> list[Tool]:
             ),
             arguments=UpdateArguments,
             result=UpdateResult,
-            run=functions.update,
+            run=Reporting(functions.update),
             permission=Permission.WRITE,
             read_only=False,
             idempotent=False,
             logged=_LOGGED,
             told_as="result",
+            waits_for_model=waits,
         ),
         Tool(
             name="whiteboard_get",
@@ -95,7 +114,7 @@ def _of_one_board(functions: BoardTools) -> list[Tool]:
             read_only=True,
             idempotent=True,
             logged=_LOGGED,
-            resource=RESOURCE,
+            resource=resource,
         ),
         Tool(
             name="whiteboard_delete",

@@ -17,7 +17,7 @@ from memsvc.styles.whiteboard.boards import Board, BoardId, Boards, OvertakenErr
 from memsvc.styles.whiteboard.entries import Entry, parts
 from memsvc.styles.whiteboard.options import WhiteboardOptions
 from memsvc.styles.whiteboard.past import Past
-from memsvc.styles.whiteboard.thinking import Thinking
+from memsvc.styles.whiteboard.thinking import Thinking, Thought
 from memsvc.styles.whiteboard.window import Batch, Conversation, Conversations, Share
 
 log = structlog.get_logger("memsvc.whiteboard")
@@ -118,9 +118,9 @@ class Updates:
                 board = await self._boards.read(scope, of)
                 conversation.is_of(board.incarnation)
                 share = conversation.share(self._options.round_tok_max)
-                text = await self._think(board.text, conversation, share)
+                thought = await self._think(scope, board.text, conversation, share)
                 try:
-                    board = await self._boards.write(scope, of, text, self._thinking.made_by, expected=board.version)
+                    board = await self._boards.write(scope, of, thought.text, thought.made_by, expected=board.version)
                 except OvertakenError:
                     continue
                 conversation.integrated(share, board.incarnation)
@@ -135,13 +135,13 @@ class Updates:
             log.warning("a board stays as it was", code=error.code.value, reason=error.message)
             conversation.failed(share, _told(error), unusable=isinstance(error, UnusableAnswerError))
 
-    async def _think(self, board: str, conversation: Conversation, share: Share) -> str:
+    async def _think(self, scope: Scope, board: str, conversation: Conversation, share: Share) -> Thought:
         """The board with these entries in it. UNAVAILABLE, or an `UnusableAnswerError` where these entries are what the
         model may never make a board of."""
         recent = conversation.recent(self._options.lead_in_entries)
         try:
             async with asyncio.timeout(self._options.deadline_s):
-                return await self._thinking(board, recent, share.entries)
+                return await self._thinking(scope, board, recent, share.entries)
         except TimeoutError as error:
             raise _unavailable("the model was too slow") from error
         except MemsvcError as error:

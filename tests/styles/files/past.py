@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 
 from memsvc.core.scope import Caller, Scope
-from memsvc.gateway.audit import AuditOptions, CallLog
+from memsvc.gateway.audit import AuditOptions, call_log
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.store.database import Database
@@ -82,7 +82,7 @@ def open_past(database: Database, clock: FakeClock, meter: RecordingMeter, scope
         *history_tools(history),
         *project_tools(Projects(database)),
     ]
-    dispatch = Dispatch(Catalogue(tools), CallLog(database, meter, clock, AuditOptions()), meter, clock)
+    dispatch = Dispatch(Catalogue(tools), call_log(database, meter, clock, AuditOptions()), meter, clock)
     files = FileDoor(Door(dispatch, Caller(scope.tenant, "test")), scope.project)
     return Past(files, scope, Upkeep(database, clock, options), history, writing)
 

@@ -19,7 +19,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Llm
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.summaries import SUMMARY_BYTES_MAX, SUMMARY_WORDS_MAX
-from memsvc.gateway.audit import AuditOptions, CallLog
+from memsvc.gateway.audit import AuditOptions, call_log
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.store.database import Database
@@ -89,7 +89,7 @@ def opened(database: Database, clock: FakeClock, meter: RecordingMeter, scope: S
     def make(llm: Llm | None, **summaries: Any) -> FileDoor:
         options = FilesOptions(summaries=summaries)
         made = file_tools.published(database, clock, meter, options, [], llm=llm)
-        dispatch = Dispatch(Catalogue(made.tools), CallLog(database, meter, clock, AuditOptions()), meter, clock)
+        dispatch = Dispatch(Catalogue(made.tools), call_log(database, meter, clock, AuditOptions()), meter, clock)
         return FileDoor(Door(dispatch, Caller(scope.tenant, "test"), database, made.jobs))
 
     return make

@@ -12,7 +12,7 @@ import pytest
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import Job
-from memsvc.gateway.audit import AuditOptions, CallLog
+from memsvc.gateway.audit import AuditOptions, call_log
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.store import purge
@@ -413,7 +413,7 @@ async def test_the_value_of_a_fact_that_expired_leaves_its_tier_files(
 ) -> None:
     tools = turn_tools.published(database, clock, tokens, meter, TurnOptions()).tools
     door = Door(
-        Dispatch(Catalogue(tools), CallLog(database, meter, clock, AuditOptions()), meter, clock),
+        Dispatch(Catalogue(tools), call_log(database, meter, clock, AuditOptions()), meter, clock),
         Caller(scope.tenant, "test"),
     )
 

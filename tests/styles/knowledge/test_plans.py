@@ -62,6 +62,7 @@ async def test_no_statement_reads_a_table_but_by_an_index_that_begins_with_the_t
         ("elfmem_recall", {"query": "", "frame": "self"}),
         ("elfmem_recall", {"query": "kumquat3", "frame": "simulate"}),
         ("elfmem_status", {}),
+        ("elfmem_show", {"block_id": one}),
         ("elfmem_ls", {"tag": "tag%", "category": "knowledge"}),
         ("elfmem_ls", {"category": "knowledge"}),
         ("elfmem_inbox", {}),

@@ -1,10 +1,12 @@
 """What is forgotten is never recalled again, whoever asks and whatever time is asked for."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
 import pytest
 
+from memsvc.core.cursors import cursor_of
 from memsvc.core.scope import Scope
 from tests.door import Door
 from tests.fakes import FakeClock
@@ -58,13 +60,41 @@ async def test_pages_of_facts_hold_each_once(door: Door) -> None:
     assert len({record for page in pages for record in page}) == 7
 
 
+async def test_the_values_of_one_fact_are_listed_alone(door: Door, clock: FakeClock) -> None:
+    await say(door, "t1", "My name is Ada. I live in Kobe.")
+    clock.advance(hours=1)
+    await say(door, "t2", "I live in Oslo.")
+    assert await listed(door, state="all", fact_id="user_home") == [
+        ("user_home", "Oslo", "active"),
+        ("user_home", "Kobe", "superseded"),
+    ]
+    assert await listed(door, fact_id="user_name") == [("user_name", "Ada", "active")]
+    assert await listed(door, state="all", fact_id="nothing") == []
+
+
 @pytest.mark.parametrize(("limit", "told"), [(0, "1 or greater"), (-1, "1 or greater"), (501, "500 or less")])
 async def test_a_page_of_no_facts_or_of_too_many_is_refused(door: Door, limit: int, told: str) -> None:
     assert f"limit must be {told}" in (await door.refuses("INVALID_ARGUMENT", LIST, limit=limit))["message"]
     assert (await door(LIST, limit=500))["facts"] == []
 
 
-@pytest.mark.parametrize("cursor", ["x", "1", "1.2", "9" * 18 + ".1.1", "1." + "9" * 19 + ".1", "1.1." + "9" * 10])
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "x",
+        "é",
+        "W10",
+        cursor_of(NOW, 1),
+        cursor_of(NOW, 1, "1"),
+        cursor_of(NOW, 2**63, 1),
+        cursor_of(NOW, 1, 2**31),
+        cursor_of(NOW, 1, -1),
+        cursor_of("2026-01-05", 1, 1),
+    ],
+)
 async def test_a_cursor_that_no_page_had_is_refused(door: Door, cursor: str) -> None:
     assert "cursor" in (await door.refuses("INVALID_ARGUMENT", LIST, cursor=cursor))["message"]
 

@@ -11,7 +11,7 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Cited, Passages
 from memsvc.core.scope import Caller, Scope
-from memsvc.gateway.audit import AuditOptions, CallLog
+from memsvc.gateway.audit import AuditOptions, call_log
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.store.database import Database
@@ -36,7 +36,7 @@ def quoting(database: Database, clock: FakeClock, tokens: O200kCounter, meter: R
 
     def make(passages: dict[str, Passages] | None = None, **options: Any) -> Door:
         parts = turn_tools.published(database, clock, tokens, meter, TurnOptions(**options), passages=passages)
-        dispatch = Dispatch(Catalogue(parts.tools), CallLog(database, meter, clock, AuditOptions()), meter, clock)
+        dispatch = Dispatch(Catalogue(parts.tools), call_log(database, meter, clock, AuditOptions()), meter, clock)
         return Door(dispatch, Caller(scope.tenant, "test"), database, parts.jobs)
 
     return make

@@ -1,19 +1,17 @@
 """What the tools that list and forget facts take and answer."""
 
-import re
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator
 
-from memsvc.core.errors import invalid
 from memsvc.core.paths import check_identifier
 from memsvc.core.tools import Result
 from memsvc.styles.turns.contract import SessionArguments
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 500
-CURSOR: Final = re.compile(r"(\d{1,18})\.(-?\d{1,19})\.(\d{1,10})\Z")
+CURSOR_CHARS_MAX: Final = 128
 Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=1024)]], Field(max_length=200)]
 
 
@@ -36,15 +34,9 @@ class ListFactsArguments(FactsArguments):
     state: Literal["active", "past", "all"] = Field(
         "active", description="active: what holds now; past: what was replaced, taken back or is past its day"
     )
+    fact_id: str = Field("", max_length=1024, description="values of this fact only; every fact if not given")
     limit: int = Field(LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="facts at the most")
-    cursor: str = Field("", description="next_cursor of the page before")
-
-    @field_validator("cursor")
-    @classmethod
-    def _cursor(cls, value: str) -> str:
-        if value and not CURSOR.match(value):
-            raise invalid("cursor must be the next_cursor of an earlier answer")
-        return value
+    cursor: str = Field("", max_length=CURSOR_CHARS_MAX, description="next_cursor of the page before")
 
 
 class FactEvidence(Result):

@@ -1,8 +1,9 @@
 """The tools over facts: what is known, and what shall be forgotten."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final
 
+from memsvc.core.cursors import cursor_of, no_such_cursor, read_cursor
 from memsvc.core.errors import invalid
 from memsvc.core.facts import Fact, State, Tier
 from memsvc.core.ports import Clock
@@ -10,7 +11,6 @@ from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Tool
 from memsvc.store.fact_history import Place, Wanted
 from memsvc.styles.turns.facts.fact_contract import (
-    CURSOR,
     FactEvidence,
     ForgetArguments,
     ForgetResult,
@@ -20,8 +20,8 @@ from memsvc.styles.turns.facts.fact_contract import (
     ListFactsResult,
 )
 from memsvc.styles.turns.facts.forgetting import Forgetting, Named, Whose
+from memsvc.styles.turns.offering import FACTS
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HOLDING: Final = {"active": True, "past": False, "all": None}
 
 
@@ -34,13 +34,14 @@ class FactTools:
 
     async def list_facts(self, scope: Scope, asked: ListFactsArguments) -> ListFactsResult:
         now = self._clock.now()
-        wanted = Wanted(Tier(asked.tier) if asked.tier else None, _HOLDING[asked.state], now)
+        wanted = Wanted(Tier(asked.tier) if asked.tier else None, _HOLDING[asked.state], now, asked.fact_id or None)
         whose = Whose(asked.session_id, asked.user_id, asked.reach)
         found = await self._forgetting.listed(scope, whose, wanted, behind=_place(asked.cursor), most=asked.limit + 1)
         page = found[: asked.limit]
+        last = page[-1] if len(found) > len(page) else None
         return ListFactsResult(
             facts=[_listed(fact, now) for fact in page],
-            next_cursor=_cursor(page[-1]) if len(found) > len(page) else None,
+            next_cursor=cursor_of(last.valid_from, last.book, last.entry) if last else None,
         )
 
     async def forget(self, scope: Scope, asked: ForgetArguments) -> ForgetResult:
@@ -86,22 +87,13 @@ def _listed(fact: Fact, now: datetime) -> ListedFact:
     )
 
 
-def _cursor(fact: Fact) -> str:
-    return f"{(fact.valid_from - _EPOCH) // timedelta(microseconds=1)}.{fact.book}.{fact.entry}"
-
-
 def _place(cursor: str) -> Place | None:
     """Where a page ended; INVALID_ARGUMENT for a cursor that no page had."""
-    match = CURSOR.match(cursor)
-    if match is None:
+    if not cursor:
         return None
-    microseconds, book, entry = map(int, match.groups())
-    try:
-        place = Place(_EPOCH + timedelta(microseconds=microseconds), book, entry)
-    except OverflowError:
-        place = None
-    if place is None or not (-(2**63) <= book < 2**63 and entry < 2**31):
-        raise invalid("cursor must be the next_cursor of an earlier answer")
+    place = Place(*read_cursor(cursor, datetime, int, int))
+    if not (-(2**63) <= place.book < 2**63 and 0 <= place.entry < 2**31):
+        raise no_such_cursor()
     return place
 
 
@@ -118,6 +110,7 @@ def fact_tools(functions: FactTools) -> list[Tool]:
             ),
             arguments=ListFactsArguments,
             result=ListFactsResult,
+            resource=FACTS,
             run=functions.list_facts,
             permission=Permission.READ,
             read_only=True,

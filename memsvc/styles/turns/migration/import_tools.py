@@ -6,8 +6,9 @@ from anyio import to_thread
 from pydantic import Field, field_validator
 
 from memsvc.core.errors import invalid
+from memsvc.core.progress import Progress
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Result, Tool
+from memsvc.core.tools import Reporting, Result, Tool
 from memsvc.styles.turns.contract import SessionArguments
 from memsvc.styles.turns.migration import legacy
 from memsvc.styles.turns.migration.importing import Imported, Importing
@@ -67,9 +68,16 @@ def _reading(files: dict[str, str]) -> legacy.Reading:
 def import_tools(importing: Importing) -> list[Tool]:
     """The tools of import."""
 
-    async def import_session(scope: Scope, asked: ImportArguments) -> ImportResult:
+    async def import_session(scope: Scope, asked: ImportArguments, progress: Progress) -> ImportResult:
         reading = await to_thread.run_sync(_reading, asked.files)
-        return told(await importing.run(scope, asked.session_id, reading, dry_run=asked.dry_run))
+        turns = 0
+
+        def advance(more: int) -> None:
+            nonlocal turns
+            turns += more
+            progress.report(turns, doing="turns")
+
+        return told(await importing.run(scope, asked.session_id, reading, dry_run=asked.dry_run, advance=advance))
 
     return [
         Tool(
@@ -82,7 +90,7 @@ def import_tools(importing: Importing) -> list[Tool]:
             ),
             arguments=ImportArguments,
             result=ImportResult,
-            run=import_session,
+            run=Reporting(import_session),
             permission=Permission.WRITE,
             read_only=False,
             idempotent=True,

@@ -8,8 +8,7 @@ from typing import Final, TypeVar
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import Scope
-from memsvc.store import allowances
-from memsvc.store.database import Database
+from memsvc.styles.model_budget import ModelBudget
 
 COUNTED_AS: Final = "turns"
 REST_S: Final = 30.0
@@ -19,15 +18,11 @@ SPREAD_S: Final = 3600
 Answer = TypeVar("Answer")
 
 
-class SpentError(Exception):
-    """The tenant's day has had all the calls that it may."""
-
-
 class Allowance:
     """Asks the model on behalf of turn memory, counted for each tenant and day. `calls_a_day` 0 is no limit."""
 
-    def __init__(self, database: Database, clock: Clock, meter: Meter, calls_a_day: int) -> None:
-        self._database = database
+    def __init__(self, budget: ModelBudget, clock: Clock, meter: Meter, calls_a_day: int) -> None:
+        self._budget = budget
         self._clock = clock
         self._meter = meter
         self._calls_a_day = calls_a_day
@@ -59,13 +54,8 @@ class Allowance:
         left_s = (self._rests_until - self._clock.now()).total_seconds()
         if left_s > 0:
             raise MemsvcError(Code.UNAVAILABLE, "the model was out of reach just now", retry_after_s=left_s)
-        if self._calls_a_day:
-            async with self._database.begin_tenant(scope) as tx:
-                if not await allowances.take(tx, COUNTED_AS, self._clock.now().date(), most=self._calls_a_day):
-                    raise SpentError
+        await self._budget.take(scope, purpose=COUNTED_AS, most=self._calls_a_day)
 
     async def _give_back(self, scope: Scope) -> None:
         self._rests_until = self._clock.now() + timedelta(seconds=REST_S)
-        if self._calls_a_day:
-            async with self._database.begin_tenant(scope) as tx:
-                await allowances.give_back(tx, COUNTED_AS, self._clock.now().date())
+        await self._budget.give_back(scope, purpose=COUNTED_AS, most=self._calls_a_day)

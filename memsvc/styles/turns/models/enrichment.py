@@ -20,8 +20,9 @@ from memsvc.store.facts import Dated
 from memsvc.store.journals import append
 from memsvc.store.locks import book_lock, session_lock
 from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.model_budget import SpentError
 from memsvc.styles.turns import books, layout
-from memsvc.styles.turns.models.allowance import Allowance, SpentError
+from memsvc.styles.turns.models.allowance import Allowance
 from memsvc.styles.turns.models.model_facts import KEYS, PROPOSALS_MAX, Proposal, Proposals, believed
 from memsvc.styles.turns.models.shown import Shown
 from memsvc.styles.turns.models.window import Window, next_window

@@ -17,8 +17,9 @@ from memsvc.core.untrusted import escaped
 from memsvc.store import jobs
 from memsvc.store.database import Database
 from memsvc.store.locks import session_lock
+from memsvc.styles.model_budget import SpentError
 from memsvc.styles.turns.budget import Costs
-from memsvc.styles.turns.models.allowance import Allowance, SpentError
+from memsvc.styles.turns.models.allowance import Allowance
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import policy_of
 from memsvc.styles.turns.upkeep.compaction import Standing, replace_summary, standing_summary, summary_tok_max

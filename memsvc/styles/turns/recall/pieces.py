@@ -9,6 +9,7 @@ from memsvc.core.facts import Fact
 from memsvc.core.ranking import Ranked
 from memsvc.store.index import Text
 from memsvc.store.insights import Insight
+from memsvc.store.recalled import Place
 from memsvc.styles.turns import budget
 from memsvc.styles.turns.layout import timestamp, turn_of
 from memsvc.styles.turns.recall.quoting import Quote
@@ -32,7 +33,8 @@ def fact_piece(fact: Fact, score: float, parts: Mapping[str, float]) -> Piece:
         "time": timestamp(fact.valid_from),
     }
     tokens = len(statement.value) // 3 + FACT_TOKENS
-    return Piece("fact", shown, statement.record, score, parts, tokens, id=statement.fact_id)
+    place = Place(fact.book, fact.entry)
+    return Piece("fact", shown, statement.record, score, parts, tokens, id=statement.fact_id, place=place)
 
 
 def insight_piece(insight: Insight, score: float, parts: Mapping[str, float]) -> Piece:
@@ -45,25 +47,36 @@ def insight_piece(insight: Insight, score: float, parts: Mapping[str, float]) ->
         "time": timestamp(insight.made_at),
     }
     tokens = len(insight.summary) // 3 + budget.PIECE_TOKENS
-    return Piece("insight", shown, insight.insight, score, parts, tokens, id=insight.insight)
+    place = Place(insight.book, insight.entry)
+    return Piece("insight", shown, insight.insight, score, parts, tokens, id=insight.insight, place=place)
 
 
 def turn_piece(
-    session: str, text: Text, ranked: Ranked, asked: Collection[str], *, chars_max: int, elsewhere: bool
+    session: str, text: Text, ranked: Ranked, asked: Collection[str], *, place: Place, chars_max: int, elsewhere: bool
 ) -> Piece:
     """An item with who said it when, and in which session; of a long one what is asked about."""
+    window = asked_about(text.text, asked, chars_max)
     shown = {
         "session": session,
         "turn": turn_of(text.ref),
         "time": timestamp(text.said_at),
         "role": text.role,
-        "text": snippet(text.text, asked, chars_max),
+        "text": cut_out(text.text, *window),
     }
     if text.speaker:
         shown["speaker"] = text.speaker
     tokens = min(text.tokens, chars_max) + budget.PIECE_TOKENS
     return Piece(
-        "turn", shown, text.ref, ranked.score, ranked.parts, tokens, id="", session=session if elsewhere else ""
+        "turn",
+        shown,
+        text.ref,
+        ranked.score,
+        ranked.parts,
+        tokens,
+        id="",
+        session=session if elsewhere else "",
+        place=place,
+        cut=window if window != (0, len(text.text)) else None,
     )
 
 
@@ -90,10 +103,19 @@ def ref_of(quote: Quote) -> str:
 
 def snippet(text: str, asked: Collection[str], chars_max: int) -> str:
     """The text, or the part of it around the first word that was asked for, with `…` where it was cut."""
+    return cut_out(text, *asked_about(text, asked, chars_max))
+
+
+def asked_about(text: str, asked: Collection[str], chars_max: int) -> tuple[int, int]:
+    """From which character to which a text is shown: all of it, or so many around the first word that was asked for."""
     if len(text) <= chars_max:
-        return text
+        return 0, len(text)
     match = next((word for word in re.finditer(r"\w+", text) if not set(terms(word[0])).isdisjoint(asked)), None)
     middle = match.start() if match else 0
     start = max(0, min(middle - chars_max // 3, len(text) - chars_max))
-    cut = text[start : start + chars_max]
-    return ("…" if start else "") + cut + ("…" if start + chars_max < len(text) else "")
+    return start, start + chars_max
+
+
+def cut_out(text: str, start: int, stop: int) -> str:
+    """These characters of a text, with `…` where it was cut."""
+    return ("…" if start else "") + text[start:stop] + ("…" if stop < len(text) else "")

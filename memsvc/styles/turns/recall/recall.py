@@ -35,7 +35,9 @@ SPARE_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, for those that turn out to be known or said twice."""
 INSIGHTS_FOUND: Final = 10
 QUESTION_CHARS_MAX: Final = 20_000
+UNREAD_TOLD: Final = 20
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
+OVER_THE_LIMIT: Final = "over recall_turns_limit"
 TEXT_CHARS_READ: Final = 25_000
 
 WRITTEN_LATER: Final = "written after as_of"
@@ -119,7 +121,7 @@ class Recall:
         facts_asked = FactsAsked.of(ask.question, [one.number for one in told], found)
         insights = beliefs(ask.question, [one.number for one in had], found)
         read = await self._read(tx, ask, facts_asked, insights, [pool.place(one.entry) for one in wanted])
-        dropped: list[Dropped] = []
+        dropped = _unread(pool, ranked, wanted, own, ask, silent=silent)
         held = fact_pieces(facts_asked, read.facts, as_of=ask.as_of)[: self._options.recall_facts_limit]
         pieces = _within(held, self._options.recall_tok_max // 2, dropped)
         pieces += [
@@ -209,9 +211,11 @@ class Recall:
                 reason = "nearly the same as a better one"
             if reason is None:
                 asked, chars_max = pool.question.idf_by_term, self._options.snippet_chars_max
-                pieces.append(turn_piece(session, text, one, asked, chars_max=chars_max, elsewhere=elsewhere))
+                pieces.append(
+                    turn_piece(session, text, one, asked, place=place, chars_max=chars_max, elsewhere=elsewhere)
+                )
             else:
-                dropped.append(Dropped("turn", text.ref, one.score, reason, session if elsewhere else ""))
+                dropped.append(Dropped("turn", text.ref, one.score, reason, session if elsewhere else "", place))
         return pieces
 
     def _why_not(self, text: Text, ask: Ask, shown: int, *, elsewhere: bool) -> str | None:
@@ -223,7 +227,7 @@ class Recall:
             return IN_CONTEXT
         if text.digest in ask.known:
             return "in the caller's input"
-        return "over recall_turns_limit" if shown >= self._options.recall_turns_limit else None
+        return OVER_THE_LIMIT if shown >= self._options.recall_turns_limit else None
 
 
 def question_of(items: Sequence[Item]) -> str:
@@ -238,6 +242,20 @@ def question_of(items: Sequence[Item]) -> str:
 
 def _in_context(place: Place, own: int, ask: Ask) -> bool:
     return place.book == own and place.entry in ask.prompt
+
+
+def _unread(
+    pool: Pool, ranked: Sequence[Ranked], wanted: Sequence[Ranked], own: int, ask: Ask, *, silent: bool
+) -> list[Dropped]:
+    """The best items that were not even read, by their places, and why."""
+    read = {one.entry for one in wanted}
+    dropped: list[Dropped] = []
+    for one in islice((one for one in ranked if one.entry not in read), UNREAD_TOLD):
+        place = pool.place(one.entry)
+        reason = IN_CONTEXT if _in_context(place, own, ask) else UNDER_THE_FLOOR if silent else OVER_THE_LIMIT
+        session = pool.sessions[place.book]
+        dropped.append(Dropped("turn", "", one.score, reason, session if session != ask.session else "", place))
+    return dropped
 
 
 def _as_they_stood(ask: Ask, dropped: list[Dropped]) -> list[Quote]:
@@ -257,7 +275,8 @@ def _within(pieces: Sequence[Piece], room: int, dropped: list[Dropped]) -> list[
     for piece in pieces:
         room -= piece.tokens
         if room < 0:
-            dropped.append(Dropped(piece.kind, piece.ref, piece.score, "over half of recall_tok_max"))
+            reason = "over half of recall_tok_max"
+            dropped.append(Dropped(piece.kind, piece.ref, piece.score, reason, place=piece.place))
         else:
             kept.append(piece)
     return kept

@@ -4,6 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from memsvc.store.recalled import Place
+
 Kind = Literal["fact", "insight", "chunk", "turn"]
 IN_CONTEXT: Final = "in the recent context"
 
@@ -11,7 +13,7 @@ IN_CONTEXT: Final = "in the recent context"
 @dataclass(frozen=True, slots=True)
 class Piece:
     """One recalled thing as the block shows it, with what it costs in tokens and where it came from: `session` is that
-    of an item of another session, else ""."""
+    of an item of another session, else "". `place` is its entry, `cut` which characters of a longer text are shown."""
 
     kind: Kind
     shown: dict[str, Any]
@@ -21,6 +23,8 @@ class Piece:
     tokens: int
     id: str
     session: str = ""
+    place: Place | None = None
+    cut: tuple[int, int] | None = None
 
     @property
     def fact_id(self) -> str | None:
@@ -35,13 +39,14 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A candidate that is not shown, and why."""
+    """A candidate that is not shown, and why. One that was not even read has no `ref`, but a place."""
 
     kind: Kind
     ref: str
     score: float
     reason: str
     session: str = ""
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class Recalled:
     def without(self, refs: Collection[str]) -> "Recalled":
         """The same without these items of the session, which the recent context shows."""
         gone = [one for one in self.pieces if one.is_own_turn and one.ref in refs]
-        dropped = [Dropped("turn", one.ref, one.score, IN_CONTEXT) for one in gone]
+        dropped = [Dropped("turn", one.ref, one.score, IN_CONTEXT, place=one.place) for one in gone]
         kept = [one for one in self.pieces if one not in gone]
         return replace(self, pieces=kept, dropped=[*self.dropped, *dropped])
 
@@ -79,19 +84,26 @@ class Recalled:
         """The ids of this kind among the first so many pieces, each once."""
         return list(dict.fromkeys(one.id for one in self.pieces[:count] if one.kind == kind))
 
-    def explanation(self, count: int) -> dict[str, Any]:
-        """Why each candidate is shown or not, best first, and how sure recall is of the past items."""
+    def explanation(self, count: int, *, places: bool = False) -> dict[str, Any]:
+        """Why each candidate is shown or not, best first, and how sure recall is of the past items; if asked for, with
+        where each stands and what was cut out of it."""
         shown = [
             {"ref": one.ref, "kind": one.kind, "shown": at < count, "score": one.score}
             | ({"session": one.session} if one.session else {})
             | {"parts": {name: round(part, 4) for name, part in one.parts.items()}}
             | ({} if at < count else {"reason": "over the token budget"})
+            | (_placed(one.place, one.cut) if places else {})
             for at, one in enumerate(self.pieces)
         ]
         dropped = [
             {"ref": one.ref, "kind": one.kind, "shown": False, "score": one.score, "reason": one.reason}
             | ({"session": one.session} if one.session else {})
+            | (_placed(one.place, None) if places else {})
             for one in self.dropped
         ]
         candidates = sorted([*shown, *dropped], key=lambda one: -float(str(one["score"])))
         return {"candidates": candidates} | ({"confidence": self.confidence} if self.confidence else {})
+
+
+def _placed(place: Place | None, cut: tuple[int, int] | None) -> dict[str, Any]:
+    return ({"place": [*place]} if place else {}) | ({"cut": cut} if cut else {})

@@ -12,6 +12,7 @@ from uuid import UUID
 import anyio
 
 from memsvc.core.ports import Clock
+from memsvc.core.progress import SILENT, Progress
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import facts, guard, jobs, sessions
@@ -32,6 +33,8 @@ MAINTAIN_JOB: Final = "turns.maintain"
 MAINTAIN_ALL_JOB: Final = "turns.maintain_all"
 SESSIONS_A_STEP = 200
 SETTLE_DAYS_MIN: Final = 2
+PARTS: Final = ("compacting", "expiring", "sweeping", "consolidating", "archiving", "summarising")
+"""What a run does, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class Maintenance:
         hours = self._options.maintenance_every_hours
         return [one, Job(name=MAINTAIN_ALL_JOB, run=self.queue_all, every_s=hours * 3600)] if hours else [one]
 
-    async def run(self, scope: Scope, session: str) -> Maintained:
+    async def run(self, scope: Scope, session: str, progress: Progress = SILENT) -> Maintained:
         """Maintain one session; RESOURCE_BUSY while somebody else does. A session without turns has nothing to do."""
         async with self._database.begin(scope) as tx:
             found = await sessions.find(tx, session)
@@ -84,12 +87,11 @@ class Maintenance:
             claim = await guard.claim(tx, session, GUARDED_AS, fingerprint=b"", now=self._clock.now())
         run = _Run(scope, found, policy_of(found.policy, self._options), claim.token, Counter())
         try:
-            await self._compact(run)
-            await self._expire(run)
-            await self._sweep(run)
-            await self._consolidate(run)
-            await self._archive(run)
-            await self._summarise(run)
+            parts = (self._compact, self._expire, self._sweep, self._consolidate, self._archive, self._summarise)
+            for done, part in enumerate(parts):
+                progress.report(done, len(parts), PARTS[done])
+                await part(run)
+            progress.report(len(parts), len(parts))
             async with self._step(run) as tx:
                 await sessions.maintained(tx, session, counters={"maintenance_runs": 1}, now=self._clock.now())
         finally:

@@ -1,0 +1,182 @@
+"""The public keys of an issuer of tokens, from its JWKS document (RFC 7517): at a URL, or in a file.
+
+They are fetched behind the answers. Whoever comes with a key that is known never waits; only a key id that is unknown
+makes somebody look again, once in a while and not for long.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, Literal
+
+import httpx
+import jwt
+import orjson
+import structlog
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+log = structlog.get_logger("memsvc.oauth")
+
+Algorithm = Literal["RS256", "ES256", "EdDSA"]
+DOCUMENT_BYTES_MAX: Final = 256 * 1024
+KEYS_MAX: Final = 100
+RSA_BITS_MIN: Final = 2048
+KEY_ID_CHARS_MAX: Final = 256
+HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyingKey:
+    """A key, and the one algorithm that it verifies."""
+
+    algorithm: Algorithm
+    key: Any
+
+
+class NoKeysError(Exception):
+    """The document could not be read, or holds no key that can be used; a sentence that holds nothing of it."""
+
+
+def keys_of(document: bytes) -> dict[str, VerifyingKey]:
+    """The keys of a JWKS document that can verify signatures here, by their ids ("" for one without)."""
+    try:
+        listed = orjson.loads(document)["keys"]
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise NoKeysError("it is no JWKS document") from error
+    found: dict[str, VerifyingKey] = {}
+    for one in listed[:KEYS_MAX] if isinstance(listed, list) else ():
+        key = _usable(one)
+        key_id = one.get("kid", "") if isinstance(one, dict) else ""
+        if key is not None and isinstance(key_id, str) and len(key_id) <= KEY_ID_CHARS_MAX:
+            found[key_id] = key
+    if not found:
+        raise NoKeysError("it holds no key for RS256, ES256 or EdDSA")
+    return found
+
+
+def _usable(one: Any) -> VerifyingKey | None:
+    """A key as it can be used; None for every other kind: secrets, keys to encrypt with, weak ones."""
+    match one:
+        case {"kty": "RSA"}:
+            algorithm: Algorithm = "RS256"
+        case {"kty": "EC", "crv": "P-256"}:
+            algorithm = "ES256"
+        case {"kty": "OKP", "crv": "Ed25519"}:
+            algorithm = "EdDSA"
+        case _:
+            return None
+    if one.get("use", "sig") != "sig" or one.get("alg", algorithm) != algorithm:
+        return None
+    public = {name: value for name, value in one.items() if name in ("kty", "crv", "n", "e", "x", "y")}
+    try:
+        key = jwt.PyJWK(public, algorithm=algorithm).key
+    except (jwt.PyJWTError, ValueError, TypeError):
+        return None
+    if isinstance(key, RSAPublicKey) and key.key_size < RSA_BITS_MIN:
+        return None
+    return VerifyingKey(algorithm, key)
+
+
+class Jwks:
+    """The keys of one issuer, as they were read last. A document that cannot be read, or holds nothing of use, changes
+    nothing: the keys that are known go on being known."""
+
+    def __init__(self, place: str | Path, *, timeout_s: float, refresh_s: float, again_s: float) -> None:
+        self._place = place
+        self._timeout_s = timeout_s
+        self._refresh_s = refresh_s
+        self._again_s = again_s
+        self._keys: dict[str, VerifyingKey] = {}
+        self._tried_at = -again_s
+        self._reading: asyncio.Task[None] | None = None
+        self._outage = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the keys were ever read."""
+        return bool(self._keys)
+
+    async def find(self, key_id: str | None) -> VerifyingKey | None:
+        """The key of this id, or without one the only key that there is; None where there is none. An unknown one is
+        looked for once more, unless that was done a moment ago."""
+        found = self._known(key_id)
+        if found is None and await self._looked_again():
+            found = self._known(key_id)
+        return found
+
+    def _known(self, key_id: str | None) -> VerifyingKey | None:
+        if key_id is not None:
+            return self._keys.get(key_id)
+        return next(iter(self._keys.values())) if len(self._keys) == 1 else None
+
+    async def _looked_again(self) -> bool:
+        """Wait for a reading that is under way, or begin one if the last is long enough ago; whether there was one."""
+        if self._reading is None and monotonic() - self._tried_at < self._again_s:
+            return False
+        await asyncio.shield(self._begun())
+        return True
+
+    def _begun(self) -> asyncio.Task[None]:
+        if self._reading is None:
+            self._tried_at = monotonic()
+            self._reading = asyncio.create_task(self._read())
+        return self._reading
+
+    async def _read(self) -> None:
+        try:
+            self._keys = keys_of(await self._document())
+            if self._outage:
+                log.info("the keys of the issuer are read again")
+            self._outage = False
+        except (NoKeysError, OSError, TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
+            if not self._outage:
+                log.warning("the keys of the issuer cannot be read just now", error=type(error).__name__)
+            self._outage = True
+        finally:
+            self._reading = None
+
+    async def _document(self) -> bytes:
+        async with asyncio.timeout(self._timeout_s):
+            if isinstance(self._place, Path):
+                return await asyncio.to_thread(_bytes_of, self._place)
+            async with (
+                httpx.AsyncClient(timeout=self._timeout_s, follow_redirects=False, trust_env=False) as http,
+                http.stream("GET", self._place, headers=HEADERS) as response,
+            ):
+                if response.status_code != httpx.codes.OK:
+                    raise NoKeysError("it is not there")
+                whole = b""
+                async for piece in response.aiter_raw():
+                    whole += piece
+                    if len(whole) > DOCUMENT_BYTES_MAX:
+                        raise NoKeysError("it is too large")
+                return whole
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Read the keys in the background, now and from time to time."""
+        task = asyncio.create_task(self._keep_reading())
+        try:
+            yield
+        finally:
+            for begun in (task, self._reading):
+                if begun is not None:
+                    begun.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await begun
+
+    async def _keep_reading(self) -> None:
+        while True:
+            await asyncio.shield(self._begun())
+            await asyncio.sleep(self._refresh_s if self._keys and not self._outage else self._again_s)
+
+
+def _bytes_of(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        document = opened.read(DOCUMENT_BYTES_MAX + 1)
+    if len(document) > DOCUMENT_BYTES_MAX:
+        raise NoKeysError("it is too large")
+    return document

@@ -1,0 +1,286 @@
+"""Traces by OpenTelemetry, sent to a collector behind the answers. Importing this takes a while."""
+
+import asyncio
+import logging
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
+from typing import Final
+
+import anyio
+import httpx
+import structlog
+from anyio import to_thread
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    get_current_span,
+    set_span_in_context,
+)
+from opentelemetry.trace import Span as OtelSpan
+
+from memsvc.adapters.tracing import TracingOptions
+from memsvc.core import underway
+from memsvc.core.background import told_or_after
+from memsvc.core.ports import Meter
+from memsvc.core.underway import NOTHING_NOTED, Noted, Span
+
+log = structlog.get_logger("memsvc.tracing")
+
+BATCH_SPANS: Final = 512
+TEXT_CHARS_MAX: Final = 256
+KINDS: Final[dict[underway.SpanKind, SpanKind]] = {
+    "request": SpanKind.SERVER,
+    "call": SpanKind.INTERNAL,
+    "job": SpanKind.CONSUMER,
+    "transaction": SpanKind.INTERNAL,
+    "statement": SpanKind.CLIENT,
+    "model": SpanKind.CLIENT,
+    "embedding": SpanKind.CLIENT,
+    "rerank": SpanKind.CLIENT,
+}
+ATTRIBUTES: Final = {
+    "method": "http.request.method",
+    "route": "http.route",
+    "http_status": "http.response.status_code",
+    "failure": "error.type",
+    "model": "gen_ai.request.model",
+    **{
+        name: f"memsvc.{name}"
+        for name in (
+            "request_id",
+            "tool",
+            "surface",
+            "status",
+            "code",
+            "job",
+            "admission_ms",
+            "pool_ms",
+            "database_ms",
+            "model_ms",
+            "rest_ms",
+            "round_trips",
+            "texts",
+        )
+    },
+}
+"""What spans may tell, by the names that it has here and in a trace."""
+
+_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+_NOWHERE: Final = Context()
+_PASSING: Final = frozenset({408, 429, 502, 503, 504})
+_OPEN: ContextVar[Context] = ContextVar("memsvc_open_span", default=_NOWHERE)
+
+
+class Traces:
+    """The `Tracer` of one process.
+
+    A trace is kept by its number and `sample_ratio`: that of a client who says that it keeps its own is no exception,
+    and that of one who says that it does not is not kept. Nothing of the environment or of other libraries is used.
+    """
+
+    def __init__(self, options: TracingOptions, meter: Meter, version: str) -> None:
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # what goes wrong is told here, once
+        self._export = _Export(options, meter)
+        ratio = TraceIdRatioBased(options.sample_ratio)
+        provider = TracerProvider(
+            sampler=ParentBased(
+                root=ratio,
+                remote_parent_sampled=ratio,
+                remote_parent_not_sampled=ALWAYS_OFF,
+            ),
+            resource=Resource({"service.name": options.service_name, "service.version": version}),
+            shutdown_on_exit=False,
+            span_limits=SpanLimits(max_span_attribute_length=TEXT_CHARS_MAX),
+        )
+        provider.add_span_processor(self._export)
+        self._tracer = provider.get_tracer("memsvc", version)
+
+    @property
+    def recording(self) -> bool:
+        """Whether the span that is open here is kept."""
+        return get_current_span(_OPEN.get()).is_recording()
+
+    def traceparent(self) -> str:
+        """The span that is open here as a W3C traceparent, if it is kept."""
+        here = get_current_span(_OPEN.get()).get_span_context()
+        sampled = here.is_valid and here.trace_flags.sampled
+        return f"00-{here.trace_id:032x}-{here.span_id:016x}-01" if sampled else ""
+
+    def span(
+        self,
+        kind: underway.SpanKind,
+        name: str = "",
+        attributes: Mapping[str, Noted] = NOTHING_NOTED,
+        *,
+        parent: str = "",
+        linked: str = "",
+    ) -> AbstractContextManager[Span]:
+        """A span around a block; KeyError for a kind or an attribute outside the closed sets."""
+        return self._opened(kind, name, _read(parent), _read(linked), attributes)
+
+    @contextmanager
+    def _opened(
+        self,
+        kind: underway.SpanKind,
+        name: str,
+        parent: SpanContext | None,
+        linked: SpanContext | None,
+        attributes: Mapping[str, Noted],
+    ) -> Iterator[Span]:
+        above, links = _OPEN.get(), [Link(linked)] if linked else []
+        here = get_current_span(above).get_span_context()
+        if parent is not None and parent.trace_id != here.trace_id:
+            links += [Link(here)] if here.is_valid else []
+            above = set_span_in_context(NonRecordingSpan(parent), _NOWHERE)
+        otel_kind = KINDS[kind]
+        span = self._tracer.start_span(
+            f"{kind} {name}" if name else kind,
+            above,
+            otel_kind,
+            {ATTRIBUTES[key]: value for key, value in attributes.items()},
+            links,
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+        token = _OPEN.set(set_span_in_context(span, above))
+        try:
+            yield _Noting(span)
+        except BaseException as error:
+            span.set_attribute(ATTRIBUTES["failure"], type(error).__qualname__)
+            span.set_status(Status(StatusCode.ERROR))
+            raise
+        finally:
+            with suppress(ValueError):  # a generator may be closed from a task that is not the one that it began in
+                _OPEN.reset(token)
+            span.end()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Send in the background, and once more at the end."""
+        async with self._export.running():
+            yield
+
+
+class _Noting:
+    def __init__(self, span: OtelSpan) -> None:
+        self._span = span
+
+    def note(self, **attributes: Noted) -> None:
+        for key, value in attributes.items():
+            self._span.set_attribute(ATTRIBUTES[key], value)
+        if attributes.get("status") == "error":
+            self._span.set_status(Status(StatusCode.ERROR))
+
+
+def _read(traceparent: str) -> SpanContext | None:
+    found = _TRACEPARENT.match(traceparent) if traceparent else None
+    if found is None or (len(traceparent) != found.end() and traceparent.startswith("00")):
+        return None
+    trace, span, flags = (int(part, 16) for part in found.groups())
+    return SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(flags & TraceFlags.SAMPLED))
+
+
+class _Export(SpanProcessor):
+    """Keeps ended spans for the next batch, so many at the most, and sends them. A collector that is away is told of
+    once, and so is its return; its batch waits like a new one. Nothing of its answers is read but the status."""
+
+    def __init__(self, options: TracingOptions, meter: Meter) -> None:
+        self._options = options
+        self._meter = meter
+        self._waiting: deque[ReadableSpan] = deque()
+        self._enough = asyncio.Event()
+        self._stopping = False
+        self._away = False
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep a span, if there is room."""
+        if len(self._waiting) >= self._options.queue_max:
+            self._meter.add("memsvc_trace_spans_total", outcome="lost")
+            return
+        self._waiting.append(span)
+        if len(self._waiting) == BATCH_SPANS and not self._away:
+            self._enough.set()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Send in the background, and at the end what is left, within the time of one batch."""
+        headers = dict(header.partition("=")[::2] for header in self._options.headers)
+        async with httpx.AsyncClient(
+            headers={**headers, "Content-Type": "application/x-protobuf", "Accept-Encoding": "identity"},
+            timeout=None,  # noqa: S113 - the whole of a request is given its time
+            trust_env=False,
+        ) as client:
+            task = asyncio.create_task(self._keep_sending(client))
+            try:
+                yield
+            finally:
+                self._stopping = True
+                self._enough.set()
+                with anyio.CancelScope(shield=True), anyio.move_on_after(self._options.timeout_ms / 1000):
+                    await asyncio.wait({task})
+                task.cancel()
+                await asyncio.wait({task})
+                if self._waiting:
+                    self._meter.add("memsvc_trace_spans_total", len(self._waiting), outcome="lost")
+                    log.warning("spans were lost at the end", spans=len(self._waiting))
+
+    async def _keep_sending(self, client: httpx.AsyncClient) -> None:
+        while not self._stopping:
+            await told_or_after(self._enough, self._options.flush_every_s)
+            self._enough.clear()
+            await self._flush(client)
+        await self._flush(client)
+
+    async def _flush(self, client: httpx.AsyncClient) -> None:
+        while batch := [self._waiting.popleft() for _ in range(min(BATCH_SPANS, len(self._waiting)))]:
+            try:
+                reason, passing = await self._sent(client, batch)
+            except asyncio.CancelledError:
+                self._waiting.extendleft(reversed(batch))
+                raise
+            self._tell(reason)
+            if reason and passing:
+                room = self._options.queue_max - len(self._waiting)
+                self._waiting.extendleft(reversed(batch[:room]))
+                batch = batch[max(0, room) :]
+            outcome = "lost" if reason else "sent"
+            self._meter.add("memsvc_trace_spans_total", len(batch), outcome=outcome)
+            if reason or len(self._waiting) < BATCH_SPANS:
+                return
+
+    async def _sent(self, client: httpx.AsyncClient, batch: Sequence[ReadableSpan]) -> tuple[str, bool]:
+        """Why a batch was not taken, "" when it was, and whether that may pass."""
+        body = await to_thread.run_sync(_encoded, batch)
+        try:
+            with anyio.fail_after(self._options.timeout_ms / 1000):
+                async with client.stream("POST", self._options.url, content=body) as response:
+                    status = response.status_code
+        except TimeoutError:
+            return "too slow", True
+        except httpx.HTTPError as error:
+            return f"out of reach ({type(error).__name__})", True
+        return ("" if status in (200, 202) else f"answered with status {status}"), status in _PASSING
+
+    def _tell(self, reason: str) -> None:
+        if reason and not self._away:
+            log.warning("the collector of traces takes none", reason=reason)
+        elif not reason and self._away:
+            log.info("the collector of traces takes them again")
+        self._away = bool(reason)
+
+
+def _encoded(batch: Sequence[ReadableSpan]) -> bytes:
+    return bytes(encode_spans(batch).SerializeToString())

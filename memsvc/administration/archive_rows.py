@@ -1,0 +1,177 @@
+"""Rows as lines of JSON: bytes in base64, times in ISO 8601, everything else as JSON has it."""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import isfinite
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.facts import State, Tier
+from memsvc.store.archived import Column, Table
+
+_INTEGERS: Final = {"smallint": 15, "integer": 31, "bigint": 63}
+_CLOSED: Final[Mapping[tuple[str, str], frozenset[str]]] = {
+    ("facts", "state"): frozenset(State),
+    ("facts", "tier"): frozenset(Tier),
+}
+"""What words a column may hold where it may not hold any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one table: the columns that each has a value for."""
+
+    table: Table
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+
+
+def line(row: Mapping[str, Any]) -> bytes:
+    """A row as a line."""
+    return orjson.dumps(row, default=_told, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value)  # a UUID as the driver makes them
+
+
+def lines(content: bytes, member: str) -> list[dict[str, Any]]:
+    """The objects of a member, one a line. INVALID_CONTENT, which names the line."""
+    if not content.endswith(b"\n"):
+        raise wrong(member, "does not end with a line")
+    found = []
+    for number, one in enumerate(content[:-1].split(b"\n"), 1):
+        try:
+            value = orjson.loads(one)
+        except orjson.JSONDecodeError as error:
+            raise wrong(member, f"line {number} is no JSON") from error
+        if not isinstance(value, dict):
+            raise wrong(member, f"line {number} is no object")
+        found.append(value)
+    return found
+
+
+def rows(table: Table, objects: Sequence[Mapping[str, Any]], member: str) -> Rows:
+    """The rows that objects are. INVALID_CONTENT for one that has a column more or less than the table, but for columns
+    that a row need not have, or a value that is not of the column's type."""
+    known = {column.name: column for column in table.columns}
+    names = tuple(objects[0])
+    if not known.keys() >= set(names) or any(one.required and one.name not in names for one in table.columns):
+        raise wrong(member, f"its lines do not have the columns of {table.name}")
+    readers = [(name, _reader(table.name, known[name])) for name in names]
+    found = []
+    for number, given in enumerate(objects, 1):
+        if given.keys() != set(names):
+            raise wrong(member, f"line {number} has other columns than the first")
+        try:
+            found.append(tuple(reads(given[name]) for name, reads in readers))
+        except UnfitError as error:
+            raise wrong(member, f"line {number} holds no {error}") from None
+    return Rows(table, names, found)
+
+
+def wrong(member: str, what: str) -> MemsvcError:
+    """The error for an archive that is none."""
+    return MemsvcError(Code.INVALID_CONTENT, f"{member}: {what}")
+
+
+class UnfitError(Exception):
+    """A value is not of its column's type."""
+
+
+def _reader(table: str, column: Column) -> Callable[[Any], Any]:
+    reads = _of_type(column.type, _CLOSED.get((table, column.name)))
+
+    def checked(value: Any) -> Any:
+        if value is None:
+            if column.nullable:
+                return None
+            raise UnfitError(f"value for {column.name}")
+        try:
+            return reads(value)
+        except UnfitError:
+            raise UnfitError(f"{column.type} for {column.name}") from None
+
+    return checked
+
+
+def _of_type(kind: str, words: frozenset[str] | None) -> Callable[[Any], Any]:
+    if kind in _INTEGERS:
+        return lambda value: integer(value, _INTEGERS[kind])
+    if kind.endswith("[]"):
+        member = _of_type(kind[:-2], None)
+        return lambda value: [member(one) for one in _fit(value, list)]
+    if kind.startswith("character varying("):
+        most = int(kind.removeprefix("character varying(").rstrip(")"))
+        return lambda value: _text(value, words, most)
+    readers: dict[str, Callable[[Any], Any]] = {
+        "text": lambda value: _text(value, words),
+        "boolean": lambda value: _fit(value, bool),
+        "real": _real,
+        "double precision": _real,
+        "bytea": _bytes,
+        "uuid": uuid,
+        "timestamp with time zone": moment,
+        "jsonb": lambda value: value,
+    }
+    return readers[kind]
+
+
+def _fit(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise UnfitError
+    return value
+
+
+def integer(value: Any, bits: int) -> int:
+    """A number that a column of so many bits beside its sign can hold."""
+    if type(value) is not int or not -(2**bits) <= value < 2**bits:
+        raise UnfitError
+    return value
+
+
+def _real(value: Any) -> float:
+    if type(value) not in (int, float) or not isfinite(value):
+        raise UnfitError
+    return float(value)
+
+
+def _text(value: Any, words: frozenset[str] | None, most: int | None = None) -> str:
+    text: str = _fit(value, str)
+    if "\0" in text or (words is not None and text not in words) or (most is not None and len(text) > most):
+        raise UnfitError
+    return text
+
+
+def _bytes(value: Any) -> bytes:
+    try:
+        return base64.b64decode(_fit(value, str), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise UnfitError from error
+
+
+def uuid(value: Any) -> UUID:
+    """A UUID."""
+    try:
+        return UUID(_fit(value, str))
+    except ValueError as error:
+        raise UnfitError from error
+
+
+def moment(value: Any) -> datetime:
+    """An aware time."""
+    try:
+        found = datetime.fromisoformat(_fit(value, str))
+    except ValueError as error:
+        raise UnfitError from error
+    if found.tzinfo is None:
+        raise UnfitError
+    return found

@@ -1,0 +1,203 @@
+"""Archives of a tenant: what can be asked of them, as tools and as streams of bytes."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Any, BinaryIO
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memsvc.administration.archive_format import FORMAT, MEDIA_TYPES, SUFFIXES
+from memsvc.administration.exporting import Exporting
+from memsvc.administration.restoring import Allowed, Restored, Restoring
+from memsvc.core.archives import ARCHIVE_PATH, EXPORT_TOOL, IMPORT_TOOL, OpenArchive
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Clock
+from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
+from memsvc.core.tools import Result, SpanningArguments, Tool
+from memsvc.core.version import version
+from memsvc.store.database import Database
+
+
+class ArchiveOptions(BaseModel):
+    """What archives may be. One that is restored is in the folder for temporary files (TMPDIR) until it is read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    archive_bytes_max: int = Field(4 * 2**30, ge=1024, description="an archive to restore, in bytes as it is sent")
+    expanded_bytes_max: int = Field(16 * 2**30, ge=1024, description="the same when it is expanded, in bytes")
+    at_once_max: int = Field(
+        2, ge=1, le=100, description="exports and restores at once in one process; one tenant has one less, if not one"
+    )
+    idle_s_max: float = Field(
+        60.0, gt=0, description="how long a restore waits for more of its archive, and an export for it to be taken"
+    )
+
+
+class ExportArguments(SpanningArguments):
+    gzip: bool = Field(False, description="whether the archive is compressed")
+    calls: bool = Field(False, description="whether the call log of these projects is in it too, to read")
+
+
+class ImportArguments(SpanningArguments):
+    project: str = Field(
+        ALL_PROJECTS, description="where the only project of the archive goes; *: each where it came from"
+    )
+    check: bool = Field(False, description="only say whether the archive could be restored")
+
+
+class ProjectHoldings(Result):
+    project: str = Field(description="its name")
+    rows: dict[str, int] = Field(description="rows by table; content_bytes: what files hold and held, in bytes")
+
+
+class ExportResult(Result):
+    format: int = Field(description="the version of the format that archives are made in")
+    projects: list[ProjectHoldings] = Field(description="what an archive would hold now")
+    path: str = Field(description="where to GET the archive with the same arguments, under this server's URL")
+
+
+class RestoredProject(Result):
+    project: str = Field(description="its name in the archive")
+    into: str = Field(description="the project that it went to")
+    rows: dict[str, int] = Field(description="what came, or would come, as for archive_export")
+    written: bool = Field(description="false where it came from this very archive before, and nothing was changed")
+
+
+class ImportResult(Result):
+    path: str = Field(description="where to POST an archive as the body, under this server's URL")
+    format_max: int = Field(description="the newest version of the format that is read here")
+    archive_bytes_max: int = Field(description="what such a body may hold, in bytes")
+    archive: UUID | None = Field(None, description="the archive's id")
+    made_at: str | None = Field(None, description="when it was made")
+    checked_only: bool = Field(False, description="whether nothing was to be written")
+    projects: list[RestoredProject] = Field([], description="what became of each of its projects")
+
+
+class Archives:
+    """The archives of tenants, made and restored; `known_jobs` and `sweeps` as for `Restoring`."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        options: ArchiveOptions,
+        allowed: Allowed,
+        *,
+        known_jobs: Collection[str] = (),
+        sweeps: Collection[str] = (),
+    ) -> None:
+        self.options = options
+        self._exporting = Exporting(database, clock, version())
+        self._restoring = Restoring(
+            database,
+            clock,
+            allowed,
+            expanded_bytes_max=options.expanded_bytes_max,
+            known_jobs=known_jobs,
+            sweeps=sweeps,
+        )
+        self._under_way: Counter[bytes] = Counter()
+
+    @property
+    def bytes_max(self) -> int:
+        """What an archive to restore may hold."""
+        return self.options.archive_bytes_max
+
+    @property
+    def idle_s_max(self) -> float:
+        """How long to wait for more of it."""
+        return self.options.idle_s_max
+
+    @contextmanager
+    def place(self, tenant: bytes) -> Iterator[None]:
+        """One of the places for those who make or restore an archive; RATE_LIMITED when all are taken, or all but one
+        by this tenant."""
+        most = self.options.at_once_max
+        if self._under_way.total() >= most or self._under_way[tenant] >= max(1, most - 1):
+            raise MemsvcError(Code.RATE_LIMITED, "other archives are being made or restored", retry_after_s=10.0)
+        self._under_way[tenant] += 1
+        try:
+            yield
+        finally:
+            self._under_way[tenant] -= 1
+            if not self._under_way[tenant]:
+                del self._under_way[tenant]
+
+    def opened(self, scope: Scope, asked: Any) -> AbstractAsyncContextManager[OpenArchive]:
+        """An archive of what archive_export would count."""
+        return self._opened(scope, asked)
+
+    @asynccontextmanager
+    async def _opened(self, scope: Scope, asked: ExportArguments) -> AsyncIterator[OpenArchive]:
+        name = "memory" if scope.project == ALL_PROJECTS else scope.project.replace(".", "_")
+        async with self._exporting.opened(scope, gzip=asked.gzip, calls=asked.calls) as pieces:
+            yield OpenArchive(name + SUFFIXES[asked.gzip], MEDIA_TYPES[asked.gzip], pieces)
+
+    async def restored(self, scope: Scope, asked: Any, archive: BinaryIO) -> Result:
+        """What became of an archive. Errors as `Restoring.run`."""
+        outcome = await self._restoring.run(scope, archive, check_only=asked.check)
+        return self._told().model_copy(
+            update={
+                "archive": outcome.manifest.archive,
+                "made_at": outcome.manifest.made_at.isoformat(),
+                "checked_only": asked.check,
+                "projects": [_told(one) for one in outcome.projects],
+            }
+        )
+
+    async def export_summary(self, scope: Scope, asked: ExportArguments) -> ExportResult:
+        """What an archive would hold."""
+        del asked
+        counted = await self._exporting.counted(scope)
+        held = [ProjectHoldings(project=name, rows=rows) for name, rows in counted.items()]
+        return ExportResult(format=FORMAT, projects=held, path=ARCHIVE_PATH)
+
+    async def import_place(self, scope: Scope, asked: ImportArguments) -> ImportResult:
+        """Where to send an archive."""
+        del scope, asked
+        return self._told()
+
+    def _told(self) -> ImportResult:
+        return ImportResult(path=ARCHIVE_PATH, format_max=FORMAT, archive_bytes_max=self.bytes_max)
+
+
+def _told(one: Restored) -> RestoredProject:
+    return RestoredProject(project=one.project, into=one.into, rows=dict(one.rows), written=one.written)
+
+
+def archive_tools(archives: Archives) -> list[Tool]:
+    """These tools."""
+    return [
+        Tool(
+            name=EXPORT_TOOL,
+            title="Export an archive",
+            description="Say what an archive of a project, or of all of them, would hold. The archive itself, a tar"
+            " file that archive_import takes, comes from GET /api/archive or the command memsvc export.",
+            arguments=ExportArguments,
+            result=ExportResult,
+            run=archives.export_summary,
+            permission=Permission.ADMIN,
+            read_only=True,
+            idempotent=True,
+            logged=frozenset({"project"}),
+            spans_projects=True,
+            administrative=True,
+        ),
+        Tool(
+            name=IMPORT_TOOL,
+            title="Restore an archive",
+            description="Say where to send an archive that is to be restored: as the body of POST /api/archive, or by"
+            " the command memsvc restore. It goes into projects in which nothing is, whole or not at all.",
+            arguments=ImportArguments,
+            result=ImportResult,
+            run=archives.import_place,
+            permission=Permission.ADMIN,
+            read_only=False,
+            idempotent=True,
+            logged=frozenset({"project"}),
+            spans_projects=True,
+            administrative=True,
+        ),
+    ]

@@ -1,0 +1,134 @@
+"""The tool that purges: tenant_purge."""
+
+from datetime import datetime
+from typing import Final
+
+from pydantic import Field, field_validator
+
+from memsvc.administration.purging import Asked, Level, Purging, Receipt
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.paths import check_identifier, check_path, check_project
+from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
+from memsvc.core.tools import Arguments, Result, Tool
+
+_SPANNING: Final = (Level.TENANT, Level.USER)
+"""Levels that may reach over all projects."""
+
+
+class PurgeArguments(Arguments):
+    project: str = Field(
+        description="the project; * with level tenant, and with level user for all projects of the tenant"
+    )
+    level: Level = Field(description="what goes: the tenant, the project, or of the project a user, session or path")
+    name: str = Field("", description="the user, the session or the path of the file or directory that goes")
+    confirm: str = Field("", description="the name of what goes, once more; of a tenant, what a dry run calls it")
+    dry_run: bool = Field(False, description="only count what would go; needs no confirm")
+
+    @field_validator("project")
+    @classmethod
+    def _project(cls, value: str) -> str:
+        return value.strip() if value.strip() == ALL_PROJECTS else check_project(value.strip())
+
+
+class PurgeResult(Result):
+    purge_id: str = Field(description="what this purge is known by")
+    level: Level = Field(description="as asked")
+    project: str = Field(description="as asked")
+    name: str = Field(description="what went: confirm has to be the same")
+    dry_run: bool = Field(description="whether it was only counted")
+    resumed: bool = Field(description="whether a purge of the same was interrupted before, which was finished now")
+    started_at: datetime = Field(description="when it began")
+    ended_at: datetime = Field(description="when it ended")
+    counts: dict[str, int] = Field(description="rows by table that went or, in a dry run, would go")
+    complete: bool = Field(description="whether all of it is gone")
+
+
+class PurgeTools:
+    """The function behind this tool."""
+
+    def __init__(self, purging: Purging) -> None:
+        self._purging = purging
+
+    async def purge(self, scope: Scope, asked: PurgeArguments) -> PurgeResult:
+        what = checked(scope, asked.level, asked.name)
+        name = name_of(scope, what)
+        if not asked.dry_run:
+            check_confirmed(asked.confirm, name)
+        receipt = await self._purging.run(scope, what, dry_run=asked.dry_run)
+        return result_of(scope, what, receipt)
+
+
+def checked(scope: Scope, level: Level, name: str) -> Asked:
+    """What is asked for; INVALID_ARGUMENT where that makes no sense, PERMISSION_DENIED where it spans more than the key
+    may touch."""
+    everywhere = scope.project == ALL_PROJECTS
+    if everywhere and level not in _SPANNING:
+        raise invalid(f"a {level} is of one project: name it")
+    if level is Level.TENANT and not everywhere:
+        raise invalid("a tenant is all of its projects: project must be *")
+    if everywhere and scope.confined_to is not None:
+        raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch all projects")
+    match level:
+        case Level.USER | Level.SESSION:
+            return Asked(level, check_identifier(name, "name"))
+        case Level.PATH:
+            return Asked(level, check_path(name.removesuffix("/")))
+        case _:
+            if name and name != name_of(scope, Asked(level)):
+                raise invalid(f"a {level} is named by the project and the key alone: leave name out")
+            return Asked(level)
+
+
+def name_of(scope: Scope, asked: Asked) -> str:
+    """The name of what goes."""
+    match asked.level:
+        case Level.TENANT:
+            return scope.tenant.hex()
+        case Level.PROJECT:
+            return scope.project
+        case _:
+            return asked.name
+
+
+def check_confirmed(confirm: str, name: str) -> None:
+    """INVALID_ARGUMENT unless the name was repeated."""
+    if confirm != name:
+        raise invalid("confirm must be the name of what goes", recovery="ask with dry_run, which tells the name")
+
+
+def result_of(scope: Scope, asked: Asked, receipt: Receipt) -> PurgeResult:
+    """The receipt as it is told."""
+    return PurgeResult(
+        purge_id=str(receipt.purge),
+        level=asked.level,
+        project=scope.project,
+        name=name_of(scope, asked),
+        dry_run=receipt.dry_run,
+        resumed=receipt.resumed,
+        started_at=receipt.started_at,
+        ended_at=receipt.ended_at,
+        counts=receipt.counts,
+        complete=not receipt.dry_run,
+    )
+
+
+def purge_tools(purging: Purging) -> list[Tool]:
+    """This tool."""
+    return [
+        Tool(
+            name="tenant_purge",
+            title="Purge for good",
+            description="Remove a tenant, a project, a user, a session or a path for good, with all that is derived "
+            "from it and all that it was. Answers with a receipt: how many rows of which table went.",
+            arguments=PurgeArguments,
+            result=PurgeResult,
+            run=PurgeTools(purging).purge,
+            permission=Permission.ADMIN,
+            read_only=False,
+            idempotent=True,
+            destructive=True,
+            logged=frozenset({"project", "level"}),
+            spans_projects=True,
+            administrative=True,
+        )
+    ]

@@ -1,0 +1,221 @@
+"""What an archive says, step by step, each step checked: whoever walks to the end has seen a whole archive.
+
+The order of members is fixed and each name follows from what was read before it, so that no name of an archive is ever
+used for anything, and no member can come twice. Two passes over one archive give the same steps.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+from memsvc.administration import archive_rows
+from memsvc.administration.archive_format import (
+    END,
+    HEAD_BYTES_MAX,
+    MANIFEST,
+    ROWS_BYTES,
+    ROWS_BYTES_MAX,
+    Manifest,
+    content_name,
+    manifest_of,
+    rows_name,
+    version_name,
+)
+from memsvc.administration.archive_rows import Rows, wrong
+from memsvc.administration.unpacking import Unpacking, expanded
+from memsvc.core.errors import MemsvcError
+from memsvc.core.paths import check_path, is_kept
+from memsvc.core.tar import Member
+from memsvc.store.archived import CALLS, JOBS, PLAIN, Column, Table
+from memsvc.store.archived_files import Block, Kept, Stream
+
+GATHERED_BYTES: Final = 1024 * 1024
+ORDER: Final = ("files", *PLAIN, CALLS, JOBS)
+_PART: Final = re.compile(r"projects/([^/]{1,512})/rows/([a-z_]{1,64})/[0-9]{8}\.jsonl\Z")
+_WORD: Final = "character varying(512)"
+_JOBS: Final = Table(JOBS, (Column("name", _WORD, False, True), Column("subject", _WORD, False, True)), ())
+_SIZE_BITS: Final = 31
+
+
+@dataclass(frozen=True, slots=True)
+class SomeRows:
+    """Rows of a table of a project; `caller_bytes` is what those of files say that callers keep in them."""
+
+    project: str
+    rows: Rows
+    caller_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SomeStreams:
+    """The streams of files, by incarnation."""
+
+    project: str
+    streams: list[tuple[Any, Stream]]
+
+
+@dataclass(frozen=True, slots=True)
+class SomeBlocks:
+    """Blocks of files."""
+
+    project: str
+    blocks: list[Kept]
+
+
+Step = Manifest | SomeRows | SomeStreams | SomeBlocks
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What the name and the place of a file's contents follow from."""
+
+    project: str
+    row: Mapping[str, Any]
+    streams: list[Stream]
+
+    def name(self, of: Stream) -> str:
+        if self.row["deleted_at"] is None and self.row["stream"] == of.stream:
+            return content_name(self.project, self.row["path"])
+        return version_name(self.project, self.row["path"], self.row["incarnation"], of.first_revision)
+
+
+class Reading:
+    """Reads one archive. `tables` are those of this database, `revision` is that of its schema."""
+
+    def __init__(self, tables: Mapping[str, Table], revision: str, *, expanded_bytes_max: int) -> None:
+        self._tables = {**tables, JOBS: _JOBS}
+        self._revision = revision
+        self._most_bytes = expanded_bytes_max
+
+    def steps(self, archive: BinaryIO) -> Iterator[Step]:
+        """The archive from its front to its end: the manifest, then what it holds. INVALID_CONTENT where it is none,
+        or not whole, PAYLOAD_TOO_LARGE where it is larger than it may be; both at the step where that shows."""
+        members = Unpacking(expanded(archive, self._most_bytes))
+        first = members.next()
+        if first is None or first.name != MANIFEST:
+            raise wrong(MANIFEST, "is not the first member")
+        manifest = manifest_of(members.whole(first, HEAD_BYTES_MAX), self._revision)
+        yield manifest
+        held: Counter[str] = Counter()
+        seen: set[str] = set()
+        at, part = (0, -1), 0  # which project and table, and how many parts of it there were
+        while (member := members.next()) is not None:
+            project, table = _named(member)
+            if project not in manifest.projects or table not in ORDER or (table == CALLS and not manifest.calls):
+                raise wrong(member.name, "is not what the manifest tells of")
+            place = (manifest.projects.index(project), ORDER.index(table))
+            part = part + 1 if place == at else 1
+            if place < at or member.name != rows_name(project, table, part):
+                raise wrong(member.name, "is not the member that belongs here")
+            at = place
+            seen.add(project)
+            content = members.whole(member, ROWS_BYTES_MAX)
+            if len(content) > ROWS_BYTES and content.count(b"\n") > 1:  # as objects they would take many times as much
+                raise wrong(member.name, "holds more rows than belong in one member")
+            objects = archive_rows.lines(content, member.name)
+            held[table] += len(objects)
+            if table == "files":
+                for step in self._files(project, objects, member, members):
+                    held["blocks"] += len(step.blocks) if isinstance(step, SomeBlocks) else 0
+                    yield step
+            else:
+                yield SomeRows(project, archive_rows.rows(self._tables[table], objects, member.name))
+        assert members.end is not None
+        if +held != +Counter(members.end.rows):
+            raise wrong(END, "tells of other rows than there are")
+        if seen != {*manifest.projects}:
+            raise wrong(MANIFEST, "tells of a project of which nothing is there")
+
+    def _files(
+        self, project: str, objects: list[dict[str, Any]], member: Member, members: Unpacking
+    ) -> Iterator[SomeRows | SomeStreams | SomeBlocks]:
+        """Files, their streams, and what these hold, from the members that follow."""
+        streams = [_streams(one.pop("streams", None), member) for one in objects]
+        rows = archive_rows.rows(self._tables["files"], objects, member.name)
+        files = [
+            _File(project, dict(zip(rows.columns, row, strict=True)), own)
+            for row, own in zip(rows.rows, streams, strict=True)
+        ]
+        for file in files:
+            _check_file(file, member)
+        caller_bytes = sum(
+            one.row["size_bytes"] for one in files if not one.row["owner"] and one.row["deleted_at"] is None
+        )
+        yield SomeRows(project, rows, caller_bytes)
+        yield SomeStreams(project, [(one.row["incarnation"], own) for one in files for own in one.streams])
+        gathered: list[Kept] = []
+        gathered_bytes = 0
+        for file in files:
+            for stream in file.streams:
+                _open(members, Member(file.name(stream), stream.size_bytes))
+                start = 0
+                for block in stream.blocks:
+                    content = members.take(block.size_bytes)
+                    gathered.append(Kept(stream.stream, start, block.revision, block.created_at, content))
+                    start += block.size_bytes
+                    gathered_bytes += block.size_bytes
+                    if gathered_bytes >= GATHERED_BYTES:
+                        yield SomeBlocks(project, gathered)
+                        gathered, gathered_bytes = [], 0
+        if gathered:
+            yield SomeBlocks(project, gathered)
+
+
+def _named(member: Member) -> tuple[str, str]:
+    found = _PART.match(member.name)
+    if found is None:
+        raise wrong("the archive", "a member has a name that memsvc does not give")
+    # a project of dots alone is the only one that is written otherwise than it is called
+    return found[1].replace("%2E", "."), found[2]
+
+
+def _open(members: Unpacking, wanted: Member) -> None:
+    if members.next() != wanted:
+        raise wrong(wanted.name, "is not there where it belongs, or has another size")
+
+
+def _streams(told: Any, member: Member) -> list[Stream]:
+    if type(told) is not list:
+        raise wrong(member.name, "a file has no streams")
+    try:
+        return [_stream(one) for one in told]
+    except (TypeError, KeyError, ValueError, archive_rows.UnfitError) as error:
+        raise wrong(member.name, "a stream of a file is none") from error
+
+
+def _stream(told: Any) -> Stream:
+    if type(told) is not dict or told.keys() != {"stream", "first_revision", "created_at", "blocks"}:
+        raise archive_rows.UnfitError
+    created_at = told["created_at"]
+    return Stream(
+        archive_rows.integer(told["stream"], 63),
+        archive_rows.integer(told["first_revision"], 63),
+        None if created_at is None else archive_rows.moment(created_at),
+        [_block(one) for one in told["blocks"]],
+    )
+
+
+def _block(told: Any) -> Block:
+    size_bytes, revision, created_at = told
+    if not 0 < archive_rows.integer(size_bytes, _SIZE_BITS) <= ROWS_BYTES_MAX:
+        raise archive_rows.UnfitError
+    return Block(size_bytes, archive_rows.integer(revision, 63), archive_rows.moment(created_at))
+
+
+def _check_file(file: _File, member: Member) -> None:
+    """A file stands where files may, and has the size that its content has: quotas are counted from it."""
+    path, owner = file.row["path"], file.row["owner"]
+    try:
+        fits = check_path(path) == path != "" and is_kept(path) == bool(owner)
+    except MemsvcError:
+        fits = False
+    if not fits:
+        raise wrong(member.name, "a file stands where no file may")
+    present = [one for one in file.streams if one.stream == file.row["stream"]]
+    sized = all(one.size_bytes == file.row["size_bytes"] for one in present)
+    if any(one.first_revision < 1 for one in file.streams) or not sized:
+        raise wrong(member.name, "a file has another size than its content")
+    if file.row["deleted_at"] is None and len(present) != 1:
+        raise wrong(member.name, "a file has no content")

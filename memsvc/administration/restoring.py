@@ -1,0 +1,235 @@
+"""An archive as a tenant's memory again: read through once, then written in one transaction, all of it or nothing."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO, Final
+
+import anyio.to_thread
+
+from memsvc.administration.archive_format import Manifest
+from memsvc.administration.archive_rows import Rows
+from memsvc.administration.reading import Reading, SomeBlocks, SomeStreams, Step
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.ports import Clock
+from memsvc.core.scope import ALL_PROJECTS, Scope
+from memsvc.store import archived, archived_files, jobs, quotas, restored_index
+from memsvc.store.archived import CALLS, JOBS, Table
+from memsvc.store.database import Database, Tx
+from memsvc.store.locks import Lock
+
+PROJECTS_ALONE_MAX: Final = 100
+"""Projects that are locked each by itself: locks are the whole database's, and there are only so many. Whoever restores
+more is alone with the tenant."""
+JOBS_MAX: Final = 200_000
+"""Jobs that an archive may bring: the queue is everybody's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What callers' files may hold after a restore: `tenant_bytes_max` 0 is no limit."""
+
+    project_bytes_max: int
+    tenant_bytes_max: int
+
+
+@dataclass(slots=True)
+class Found:
+    """What an archive was found to hold of a project."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    caller_bytes: int = 0
+    jobs: set[tuple[str, str]] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What became of a project of an archive: where it went, and whether it came just now (`written`) or before."""
+
+    project: str
+    into: str
+    rows: Mapping[str, int]
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an archive."""
+
+    manifest: Manifest
+    projects: Sequence[Restored]
+
+
+class Restoring:
+    """Reads archives into projects in which nothing is. `known_jobs` are the jobs that somebody here runs, `sweeps`
+    those of them that look for what is missing in a project."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        allowed: Allowed,
+        *,
+        expanded_bytes_max: int,
+        known_jobs: Collection[str],
+        sweeps: Collection[str],
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._allowed = allowed
+        self._expanded_bytes_max = expanded_bytes_max
+        self._known_jobs = frozenset(known_jobs)
+        self._sweeps = tuple(sweeps)
+
+    async def run(self, scope: Scope, archive: BinaryIO, *, check_only: bool) -> Outcome:
+        """Write what an archive holds to the projects that it names or, where the scope names one, the only project of
+        it to that; or only see that it could be.
+
+        INVALID_CONTENT, PAYLOAD_TOO_LARGE as `Reading.steps`; CONFLICT where a project holds anything that did not come
+        from this archive; QUOTA_EXCEEDED; PERMISSION_DENIED for a project that the scope may not touch; RESOURCE_BUSY.
+        After any of them nothing is there that was not there before. An archive that was restored before succeeds
+        again and changes nothing.
+        """
+        async with self._database.begin_tenant(scope, read_only=True) as tx:
+            tables = await archived.described(tx)
+            streamed = await archived.described(tx, ("streams", "blocks"))
+            reading = Reading(tables, await archived.revision(tx), expanded_bytes_max=self._expanded_bytes_max)
+        manifest, found = await anyio.to_thread.run_sync(_surveyed, reading.steps(archive))
+        into = _targets(manifest, scope)
+        for project, held in found.items():
+            if held.caller_bytes > self._allowed.project_bytes_max:
+                raise _too_much(project, held.caller_bytes, self._allowed.project_bytes_max)
+        async with self._database.begin_tenant(scope, read_only=check_only) as tx:
+            parts = {project: tx.within(into[project]) for project in manifest.projects}
+            if not check_only:
+                await _alone(tx, list(parts.values()))
+            written = {project: await self._is_to_come(part, manifest) for project, part in parts.items()}
+            if not check_only and any(written.values()):
+                load = _Load({name: part for name, part in parts.items() if written[name]}, tables | streamed)
+                steps = reading.steps(archive)
+                while (step := await anyio.to_thread.run_sync(next, steps, None)) is not None:
+                    await load.take(step)
+                for name, part in load.parts.items():
+                    await self._finish(part, manifest, found.get(name, Found()))
+        return Outcome(
+            manifest,
+            [
+                Restored(name, into[name], found[name].rows if name in found else {}, written[name])
+                for name in manifest.projects
+            ],
+        )
+
+    async def _is_to_come(self, tx: Tx, manifest: Manifest) -> bool:
+        """Whether a project is empty, so that it can be filled; False when it came from this archive."""
+        if not await archived.holds_anything(tx):
+            return True
+        if await archived.restored_before(tx, manifest.archive):
+            return False
+        raise MemsvcError(
+            Code.CONFLICT,
+            f"the project {tx.scope.project} holds something already",
+            recovery="restore into another project, or purge this one first",
+        )
+
+    async def _finish(self, tx: Tx, manifest: Manifest, found: Found) -> None:
+        now = self._clock.now()
+        await restored_index.make(tx)
+        await archived.note_restored(tx, manifest.archive, now)
+        for name, subject in sorted({*found.jobs, *((name, "") for name in self._sweeps)}):
+            if name in self._known_jobs:
+                await jobs.enqueue(tx, name, subject, now=now)
+        await quotas.spend(
+            tx,
+            found.caller_bytes,
+            project_bytes_max=self._allowed.project_bytes_max,
+            tenant_bytes_max=self._allowed.tenant_bytes_max,
+            now=now,
+        )
+
+
+class _Load:
+    """Writes the steps of an archive to the projects that are to come of it."""
+
+    def __init__(self, parts: Mapping[str, Tx], tables: Mapping[str, Table]) -> None:
+        self.parts = parts
+        self._tables = tables
+
+    async def take(self, step: Step) -> None:
+        """Write one step."""
+        if isinstance(step, Manifest) or (tx := self.parts.get(step.project)) is None:
+            return
+        if isinstance(step, SomeStreams):
+            await archived_files.put_streams(tx, self._tables["streams"], step.streams)
+        elif isinstance(step, SomeBlocks):
+            await archived_files.put_blocks(tx, self._tables["blocks"], step.blocks)
+        elif (rows := step.rows).table.name not in (CALLS, JOBS):
+            await archived.put(tx, rows.table, rows.columns, rows.rows)
+
+
+async def _alone(tx: Tx, parts: Sequence[Tx]) -> None:
+    """Be the only writer of some projects until the transaction ends; RESOURCE_BUSY where that is not to be had."""
+    many = len(parts) > PROJECTS_ALONE_MAX
+    if many:
+        await tx.lock(Lock("tenant", ""))
+    for part in parts:
+        if not many:
+            await part.lock(Lock("project", ""))
+        if await archived.is_closed(part):
+            raise MemsvcError(Code.RESOURCE_BUSY, "this project is being purged just now", retry_after_s=2.0)
+
+
+def _surveyed(steps: Iterator[Step]) -> tuple[Manifest, dict[str, Found]]:
+    """What an archive holds, by its projects, after all of it was read."""
+    manifest = next(steps)
+    assert isinstance(manifest, Manifest)
+    found: dict[str, Found] = defaultdict(Found)
+    jobs_left = JOBS_MAX
+    for step in steps:
+        assert not isinstance(step, Manifest)
+        held = found[step.project]
+        if isinstance(step, SomeBlocks):
+            held.rows["blocks"] += len(step.blocks)
+            held.rows["content_bytes"] += sum(len(block.content) for block in step.blocks)
+        elif isinstance(step, SomeStreams):
+            held.rows["streams"] += len(step.streams)
+        else:
+            held.caller_bytes += step.caller_bytes
+            held.rows[step.rows.table.name] += len(step.rows.rows)
+            if step.rows.table.name == JOBS:
+                jobs_left -= len(step.rows.rows)
+                if jobs_left < 0:
+                    raise MemsvcError(
+                        Code.PAYLOAD_TOO_LARGE,
+                        f"an archive may hold {JOBS_MAX} jobs that wait",
+                        recovery="export again once fewer wait, or project by project",
+                    )
+                held.jobs.update(_pairs(step.rows))
+    return manifest, dict(found)
+
+
+def _pairs(rows: Rows) -> list[tuple[str, str]]:
+    name, subject = rows.columns.index("name"), rows.columns.index("subject")
+    return [(row[name], row[subject]) for row in rows.rows]
+
+
+def _targets(manifest: Manifest, scope: Scope) -> dict[str, str]:
+    """Where each project of an archive goes."""
+    if scope.project != ALL_PROJECTS:
+        if len(manifest.projects) != 1:
+            raise invalid(
+                f"there are {len(manifest.projects)} projects in this archive, and one was named to restore it into",
+                recovery="name none: each goes where it came from",
+            )
+        return {manifest.projects[0]: scope.project}
+    for project in manifest.projects:
+        if scope.confined_to is not None and project not in scope.confined_to:
+            raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch every project of this archive")
+    return {project: project for project in manifest.projects}
+
+
+def _too_much(project: str, held_bytes: int, most_bytes: int) -> MemsvcError:
+    return MemsvcError(
+        Code.QUOTA_EXCEEDED,
+        f"a project's files may hold {most_bytes} bytes, and those of {project} hold {held_bytes}",
+        recovery="raise files.project_bytes_max",
+    )

@@ -1,0 +1,121 @@
+"""Archives on their way in: opened, and read member by member against their checksums."""
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Callable
+from typing import BinaryIO, Final
+
+from memsvc.administration.archive_format import CHECKSUMS_A_MEMBER, END, HEAD_BYTES_MAX, End, checksums_name, end_of
+from memsvc.administration.archive_rows import wrong
+from memsvc.core import tar
+from memsvc.core.errors import Code, MemsvcError
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+def expanded(archive: BinaryIO, most_bytes: int) -> Callable[[int], bytes]:
+    """Reads an archive from its beginning, compressed or not. PAYLOAD_TOO_LARGE when it would be larger than this,
+    however little of it there is; INVALID_CONTENT for what cannot be expanded."""
+    archive.seek(0)
+    packed = archive.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    archive.seek(0)
+    source: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=archive, mode="rb") if packed else archive
+    left_bytes = most_bytes
+
+    def read(size_bytes: int) -> bytes:
+        nonlocal left_bytes
+        try:
+            found = source.read(size_bytes)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise MemsvcError(Code.INVALID_CONTENT, "the archive cannot be expanded, or ends too early") from error
+        left_bytes -= len(found)
+        if left_bytes < 0:
+            raise MemsvcError(
+                Code.PAYLOAD_TOO_LARGE,
+                f"an archive may hold {most_bytes} bytes when it is expanded",
+                recovery="raise archives.expanded_bytes_max, or export project by project",
+            )
+        return found
+
+    return read
+
+
+class Unpacking:
+    """The members of an archive one behind the other, without those that check them. What a member holds has to be
+    taken before the next is asked for."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._tar = tar.Reader(read)
+        self._name: str | None = None
+        self._sums: list[bytes] = []
+        self._checksums: list[str] = []
+        self._members = 0
+        self._content_bytes = 0
+        self.end: End | None = None
+        """What the last member says, once `next` came to it."""
+
+    def next(self) -> tar.Member | None:
+        """The next member, None once all are read and were what the checksums say."""
+        if self._name is not None:
+            self._close()
+        member = self._member()
+        if len(self._sums) == CHECKSUMS_A_MEMBER or (self._sums and member.name == checksums_name(self._parts + 1)):
+            self._check(member)
+            member = self._member()
+        if member.name == END:
+            self._check_end(member)
+            return None
+        self._name, self._sum = member.name, hashlib.sha256()
+        self._content_bytes += member.size_bytes
+        return member
+
+    def whole(self, member: tar.Member, most_bytes: int) -> bytes:
+        """All that a member holds. PAYLOAD_TOO_LARGE where that is more than a member of its kind may."""
+        if member.size_bytes > most_bytes:
+            raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"{member.name} may hold {most_bytes} bytes")
+        return self.take(member.size_bytes)
+
+    def take(self, size_bytes: int) -> bytes:
+        """The next bytes of the member."""
+        content = self._tar.take(size_bytes)
+        self._sum.update(content)
+        return content
+
+    @property
+    def _parts(self) -> int:
+        return len(self._checksums)
+
+    def _close(self) -> None:
+        if self._tar.left_bytes:
+            raise wrong(str(self._name), "holds more than it should")
+        self._sums.append(f"{self._sum.hexdigest()}  {self._name}\n".encode())
+        self._members += 1
+
+    def _member(self) -> tar.Member:
+        member = self._tar.member()
+        if member is None:
+            raise MemsvcError(Code.INVALID_CONTENT, f"the archive ends without {END}: it is not whole")
+        return member
+
+    def _check(self, member: tar.Member) -> None:
+        """The sums of the members so far are those that this one tells."""
+        content = b"".join(self._sums)
+        if member.name != checksums_name(self._parts + 1) or member.size_bytes != len(content):
+            raise wrong(member.name, "stands where the checksums of the members before it belong")
+        if self._tar.take(member.size_bytes) != content:
+            raise wrong(member.name, "a member before it is not what it was when the archive was made")
+        self._checksums.append(hashlib.sha256(content).hexdigest())
+        self._sums.clear()
+
+    def _check_end(self, member: tar.Member) -> None:
+        if self._sums:
+            raise wrong(END, "stands before the checksums of all members")
+        if member.size_bytes > HEAD_BYTES_MAX:
+            raise wrong(END, "is too large")
+        self.end = end_of(self._tar.take(member.size_bytes))
+        told = (self.end.members, self.end.content_bytes, self.end.checksums)
+        if told != (self._members, self._content_bytes, self._checksums):
+            raise wrong(END, "tells of other members than there are")
+        if self._tar.member() is not None:
+            raise wrong(END, "is not the last member")

@@ -1,0 +1,85 @@
+"""The tool that tells what a tenant holds: tenant_usage."""
+
+from pydantic import Field
+
+from memsvc.administration.usage import Held, Usage
+from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
+from memsvc.core.tools import Result, SpanningArguments, Tool
+
+
+class UsageArguments(SpanningArguments):
+    project: str = Field(ALL_PROJECTS, description="the project, or * for all of your projects")
+
+
+class Counts(Result):
+    files: int = Field(0, description="files that callers wrote")
+    file_bytes: int = Field(0, description="what these hold: what counts against the quota")
+    contents: int = Field(0, description="contents of files, past ones included, without what was only appended")
+    stored_bytes: int = Field(0, description="what all files hold, those of the memory itself and past ones included")
+    memory_file_bytes: int = Field(0, description="what the files of the memory itself hold now")
+    sessions: int = Field(0, description="sessions of turn memory")
+    turns: int = Field(0, description="turns in these")
+    facts: int = Field(0, description="facts that hold, memories among them")
+    memories: int = Field(0, description="memories, deleted ones included")
+    boards: int = Field(0, description="whiteboards")
+    documents: int = Field(0, description="documents of the notebook")
+    blocks: int = Field(0, description="blocks of knowledge, archived ones included")
+    index_entries: int = Field(0, description="entries of the index that can be found")
+    vectors: int = Field(0, description="vectors of these")
+    jobs: int = Field(0, description="jobs in the queue")
+    calls: dict[str, int] = Field({}, description="calls of the last 24 hours, by how they ended")
+
+
+class ProjectCounts(Counts):
+    project: str = Field(description="the project; * for calls that named none")
+
+
+class UsageResult(Result):
+    total: Counts = Field(description="all of these projects together")
+    projects: list[ProjectCounts] = Field(description="each project in which anything is, by name")
+    model_calls: dict[str, int] = Field(description="how often models were asked today (UTC), by purpose")
+    model_calls_a_day: int = Field(description="how often they may be; 0: without a limit")
+
+
+class UsageTools:
+    """The function behind this tool."""
+
+    def __init__(self, usage: Usage) -> None:
+        self._usage = usage
+
+    async def usage(self, scope: Scope, asked: UsageArguments) -> UsageResult:
+        del asked
+        report = await self._usage.report(scope)
+        return UsageResult(
+            total=Counts.model_validate(_shown(report.total)),
+            projects=[
+                ProjectCounts.model_validate({"project": name} | _shown(one)) for name, one in report.projects.items()
+            ],
+            model_calls=dict(sorted(report.taken.items())),
+            model_calls_a_day=report.calls_a_day,
+        )
+
+
+def _shown(held: Held) -> dict[str, object]:
+    return {**held.counts, "calls": dict(sorted(held.calls.items()))}
+
+
+def usage_tools(usage: Usage) -> list[Tool]:
+    """This tool."""
+    return [
+        Tool(
+            name="tenant_usage",
+            title="Tell what is held",
+            description="Tell what each project holds and in sum: files, sessions, facts, boards, documents, blocks, "
+            "the index, jobs that wait, and the calls of the last 24 hours.",
+            arguments=UsageArguments,
+            result=UsageResult,
+            run=UsageTools(usage).usage,
+            permission=Permission.READ,
+            read_only=True,
+            idempotent=True,
+            logged=frozenset({"project"}),
+            spans_projects=True,
+            administrative=True,
+        )
+    ]

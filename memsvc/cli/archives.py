@@ -1,0 +1,142 @@
+"""`memsvc export` and `memsvc restore`: a tenant's memory, or a project of it, as a file that can be read anywhere."""
+
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Final
+
+import httpx
+import typer
+
+from memsvc.cli.calls import Calls, Config, DataDir, Json, Place, Said, Url, as_command, failure, server_of
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.scope import ALL_PROJECTS
+
+PATH: Final = "/api/archive"
+COMPRESSED: Final = (".gz", ".tgz")
+PIECE_BYTES: Final = 256 * 1024
+TIMEOUT_S: Final = 600.0
+"""How long the server may be silent: a large archive is read and written before it is answered."""
+
+Archive = Annotated[Path, typer.Argument(help="The archive; - for standard output or input.", allow_dash=True)]
+
+
+def placed(
+    *,
+    as_json: Json = False,
+    url: Url = None,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> Place:
+    """The place that the options name, whatever the project."""
+    return Place(server_of(url, data_dir), ALL_PROJECTS, config, data_dir, as_json)
+
+
+async def export_archive(
+    call: Calls,
+    archive: Archive,
+    project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
+    calls: Annotated[bool, typer.Option("--calls", help="With the call log, to read.")] = False,
+    gzip: Annotated[bool, typer.Option("--gzip", help="Compressed; so is a file named .gz or .tgz.")] = False,
+) -> Said:
+    """Write everything that is kept, or one project of it, to an archive: a tar file of files and lines of JSON.
+
+    It is one moment of the memory, whatever is written meanwhile, and comes back by `memsvc restore`. The key needs the
+    admin permission.
+    """
+    asked = {
+        "project": project or ALL_PROJECTS,
+        "gzip": str(gzip or archive.suffix in COMPRESSED).lower(),
+        "calls": str(calls).lower(),
+    }
+    size_bytes = 0
+    try:
+        async with call.http.stream("GET", PATH, params=asked, timeout=TIMEOUT_S) as response:
+            if response.is_error:
+                await response.aread()
+                raise failure(response)
+            with _written(archive) as file:
+                async for piece in response.aiter_raw():
+                    file.write(piece)
+                    size_bytes += len(piece)
+    except httpx.HTTPError as error:
+        raise MemsvcError(
+            Code.UNAVAILABLE, f"the archive broke off ({type(error).__name__})", recovery="run it once more"
+        ) from error
+    if str(archive) == "-":
+        return Said(None, ())
+    return Said({"archive": str(archive), "bytes": size_bytes}, [f"{size_bytes} bytes written to {archive}"])
+
+
+async def restore_archive(
+    call: Calls,
+    archive: Archive,
+    into: Annotated[str | None, typer.Option(help="Where the only project of the archive goes.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only say whether it could be restored.")] = False,
+) -> Said:
+    """Restore an archive that `memsvc export` wrote, compressed or not, to projects in which nothing is.
+
+    It comes whole or not at all, and can be sent once more. The key needs the admin permission.
+    """
+    asked = {"project": into or ALL_PROJECTS, "check": str(check).lower()}
+    with _opened(archive) as file:
+        headers = {"Content-Type": "application/x-tar"}
+        if str(archive) != "-":
+            headers["Content-Length"] = str(archive.stat().st_size)
+        response = await call.send(
+            "POST", PATH, params=asked, content=_pieces(file), headers=headers, timeout=TIMEOUT_S
+        )
+    body = response.json()
+    return Said(body, _told(body))
+
+
+def _told(body: dict[str, Any]) -> Iterable[str]:
+    for one in body["projects"]:
+        rows = ", ".join(f"{name} {count}" for name, count in sorted(one["rows"].items()))
+        if not one["written"]:
+            what = "came from this archive before"
+        elif body["checked_only"]:
+            what = "can be restored"
+        else:
+            what = "restored"
+        yield "\t".join([one["into"], what, rows])
+
+
+async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    while piece := file.read(PIECE_BYTES):
+        yield piece
+
+
+@contextmanager
+def _written(archive: Path) -> Iterator[BinaryIO]:
+    """A file that has the name of the archive once it is whole, and no name before."""
+    if str(archive) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    part = archive.with_name(archive.name + ".part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(archive)
+    except OSError as error:
+        raise invalid(f"cannot write {archive}: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _opened(archive: Path) -> Iterator[BinaryIO]:
+    if str(archive) == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with archive.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise invalid(f"cannot read {archive}: {error.strerror}") from error
+
+
+export_command = as_command(export_archive, placed)
+restore_command = as_command(restore_archive, placed)

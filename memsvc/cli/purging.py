@@ -1,0 +1,41 @@
+"""Purging on the database itself, for an operator who names the tenant."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from memsvc.adapters.clock import SystemClock
+from memsvc.administration.purge_tools import PurgeArguments, PurgeTools
+from memsvc.administration.purging import Purging
+from memsvc.cli.options import settings_of, tenant_of, with_database
+from memsvc.core.errors import invalid
+from memsvc.core.problems import plain
+from memsvc.core.scope import Scope
+from memsvc.publishing import owners
+from memsvc.store import keys as registry
+from memsvc.store.database import Database
+
+
+def purged(
+    tenant: str, project: str, asked: dict[str, Any], *, keys: bool, config: Path | None, data_dir: Path | None
+) -> dict[str, Any]:
+    """What tenant_purge answers, without a key. With `keys` those of the tenant go behind all else, and are counted."""
+    owner = tenant_of(tenant)
+    try:
+        arguments = PurgeArguments.model_validate({"project": project} | asked)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise invalid(f"{'.'.join(map(str, first['loc']))} {plain(first)}") from error
+
+    async def work(database: Database) -> dict[str, Any]:
+        clock = SystemClock()
+        tools = PurgeTools(Purging(database, clock, owners(database, clock)))
+        result = await tools.purge(Scope(owner, arguments.project), arguments)
+        body = result.model_dump(mode="json")
+        if keys:
+            forget = registry.count_keys if arguments.dry_run else registry.forget_tenant
+            body["counts"] |= await forget(database, owner)
+        return body
+
+    return with_database(settings_of(config, data_dir=data_dir), work)

@@ -1,0 +1,79 @@
+"""What is different between two texts, line by line."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import takewhile
+from typing import Final, Literal
+
+LINES_MAX: Final = 2000
+"""Lines of each text that are compared."""
+PAIRS_MAX: Final = 20_000
+"""Pairs of lines that are the same, one of each text, which may be looked through each time that one of them is chosen:
+texts that repeat a few lines over and over would keep the whole process busy for hours."""
+AROUND: Final = 3
+
+Kind = Literal["same", "added", "removed", "skipped"]
+Step = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a comparison: of `skipped`, how many lines that are the same stand there."""
+
+    kind: Kind
+    text: str
+
+
+def difference(before: str, after: str) -> list[Line]:
+    """What was removed and added from one text to another, with the lines around it. Of long texts only the first
+    LINES_MAX lines are compared; between the first and the last change of texts that repeat themselves too much, all
+    is told as removed and added."""
+    old, new = before.splitlines()[:LINES_MAX], after.splitlines()[:LINES_MAX]
+    lines: list[Line] = []
+    steps = _steps(old, new)
+    for at, (kind, start, stop, added_start, added_stop) in enumerate(steps):
+        if kind == "equal":
+            lines += _same(old[start:stop], first=at == 0, last=at == len(steps) - 1)
+        else:
+            lines += [Line("removed", text) for text in old[start:stop]]
+            lines += [Line("added", text) for text in new[added_start:added_stop]]
+    return lines
+
+
+def _steps(old: list[str], new: list[str]) -> list[Step]:
+    """What becomes of which lines: kind, where they begin and end in the old text, and where in the new one."""
+    head = _alike(zip(old, new, strict=False))
+    tail = _alike(zip(reversed(old[head:]), reversed(new[head:]), strict=False))
+    changed, made = old[head : len(old) - tail], new[head : len(new) - tail]
+    steps: list[Step] = [("equal", 0, head, 0, head)] if head else []
+    if changed or made:
+        steps += [
+            (kind, start + head, stop + head, added_start + head, added_stop + head)
+            for kind, start, stop, added_start, added_stop in _changes(changed, made)
+        ]
+    if tail:
+        steps.append(("equal", len(old) - tail, len(old), len(new) - tail, len(new)))
+    return steps
+
+
+def _changes(old: list[str], new: list[str]) -> Sequence[Step]:
+    held = Counter(new)
+    if sum(held[line] for line in old) > PAIRS_MAX:
+        return [("replace", 0, len(old), 0, len(new))]
+    return SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+
+
+def _alike(pairs: Iterable[tuple[str, str]]) -> int:
+    """How many pairs from the first on are the same."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _same(texts: list[str], *, first: bool, last: bool) -> list[Line]:
+    head, tail = 0 if first else AROUND, 0 if last else AROUND
+    if len(texts) <= head + tail + 1:
+        return [Line("same", text) for text in texts]
+    hidden = Line("skipped", str(len(texts) - head - tail))
+    shown = [Line("same", text) for text in texts]
+    return [*shown[:head], hidden, *(shown[-tail:] if tail else [])]

@@ -1,0 +1,120 @@
+"""One request to the console: who asks, for which project, the tools, and the page that is answered."""
+
+from dataclasses import dataclass, field
+from hmac import compare_digest
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from memsvc.console import showing
+from memsvc.console.given import Given
+from memsvc.console.navigation import PLACES
+from memsvc.console.seals import Seal
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.scope import Caller
+from memsvc.core.tools import Calls
+
+ROOT: Final = "/console"
+SEE_OTHER: Final = 303
+PROJECT: Final = "default"
+
+environment = Environment(
+    loader=PackageLoader("memsvc.console"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+environment.filters.update(showing.FILTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a view works with. `project` is the one that the page is about, `allowed` the tools that the caller may use
+    by name."""
+
+    request: Request
+    given: Given
+    slot: str
+    project: str
+    caller: Caller
+    seal: Seal
+    calls: Calls
+    allowed: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Made once: a page of many rows asks for each."""
+        allowed = (tool.name for tool in self.calls.tools() if tool.permission in self.caller.permissions)
+        object.__setattr__(self, "allowed", frozenset(allowed))
+
+    @property
+    def partial(self) -> bool:
+        """Whether a part of a page is asked for, to be put into one that is there."""
+        return self.request.headers.get("hx-request") == "true"
+
+    @property
+    def origin(self) -> str:
+        """Where the browser found this server."""
+        return f"{self.request.url.scheme}://{self.request.url.netloc}"
+
+    def given_text(self, name: str, default: str = "") -> str:
+        """A parameter of the query."""
+        return self.request.query_params.get(name, default)
+
+    def has(self, tool: str) -> bool:
+        """Whether the caller may use a tool."""
+        return tool in self.allowed
+
+    async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """What a tool answers, called in the page's project unless another is named; its error is raised."""
+        outcome = await self.calls.call(tool, {"project": self.project} | arguments)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.body
+
+    async def form(self) -> FormData:
+        """What was sent with a form; PERMISSION_DENIED unless it is one of this session's own."""
+        async with self.given.receiving(self.caller):
+            form = await self.request.form(max_files=0, max_fields=200)
+        token = form.get("form_token") or self.request.headers.get("x-form-token")
+        if not compare_digest(str(token).encode(), self.seal.form_token.encode()):
+            raise MemsvcError(
+                Code.PERMISSION_DENIED,
+                "this form is not of this session",
+                recovery="open the page again, and repeat it",
+            )
+        return form
+
+    def url(self, place: str = "", *, project: str | None = None, **query: Any) -> str:
+        """The address of a place in the console; names of sessions, files and the like stand in the query."""
+        path = f"{ROOT}/{self.slot}/{quote(project or self.project)}/{place}"
+        asked = {name: value for name, value in query.items() if value not in (None, "")}
+        return f"{path}?{urlencode(asked)}" if asked else path
+
+    def render(self, template: str, *, status: int = 200, **context: Any) -> Response:
+        """A page, or a part of one."""
+        text = environment.get_template(template).render(self._common() | context)
+        return HTMLResponse(text, status)
+
+    def go(self, place: str, **query: Any) -> Response:
+        """On to another page, after something was done."""
+        return RedirectResponse(self.url(place, **query), SEE_OTHER)
+
+    def refused(self, error: MemsvcError) -> Response:
+        """The page that tells of an error."""
+        template = "parts/error.html" if self.partial else "error.html"
+        return self.render(template, status=error.http_status, error=error.body(), title="That did not work", here="")
+
+    def _common(self) -> dict[str, Any]:
+        return {
+            "page": self,
+            "places": [place for place in PLACES if place.tool is None or self.has(place.tool)],
+            "form_token": self.seal.form_token,
+            "key_label": self.caller.key_label,
+            "version": self.given.version,
+            "now": self.given.clock.now(),
+        }

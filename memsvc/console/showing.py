@@ -1,0 +1,82 @@
+"""How values are written on a page: moments, sizes, numbers, and text of which nobody knows what it holds."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+from markupsafe import Markup, escape
+
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_CONTROL: Final = {code: f"\\u{code:04x}" for code in (*range(9), 11, 12, *range(14, 32), 127, *range(0x80, 0xA0))}
+# What turns the direction of text, and what cannot be seen: shown by its number, so that it misleads nobody.
+_UNSEEN: Final = {
+    code: f"\\u{code:04x}" for code in (0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)
+}
+
+
+def moment(value: str | datetime | None, *, now: datetime) -> Markup:
+    """A moment as a person would say it, with the exact one beside it."""
+    if value is None:
+        return Markup('<span class="none">never</span>')
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    exact = at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(), exact, _said(at, now))
+
+
+def _said(at: datetime, now: datetime) -> str:
+    ago_s = (now - at).total_seconds()
+    if ago_s < 0:
+        return f"{at:%b} {at.day}, {at:%H:%M}" if at.year == now.year else f"{at:%Y-%m-%d}"
+    if ago_s < _MINUTE:
+        return "just now"
+    if ago_s < _HOUR:
+        return f"{int(ago_s // _MINUTE)} min ago"
+    if ago_s < _DAY:
+        return f"{int(ago_s // _HOUR)} h ago"
+    return f"{at:%b} {at.day}, {at:%H:%M}" if at.year == now.year else f"{at:%Y-%m-%d}"
+
+
+def size(value: float) -> str:
+    """Bytes in the largest unit that leaves a whole number before the point."""
+    at = 0
+    while value >= 1000 and at < len(_UNITS) - 1:
+        value, at = value / 1000, at + 1
+    return f"{value:.0f} {_UNITS[at]}" if at == 0 or value >= 100 else f"{value:.1f} {_UNITS[at]}"
+
+
+def number(value: float) -> str:
+    """A number with its thousands apart."""
+    return f"{value:,.0f}".replace(",", "\u202f")
+
+
+def share(value: float) -> str:
+    """A share in percent."""
+    return f"{100 * value:.0f}\u202f%"
+
+
+def plain(value: object) -> str:
+    """Text from anywhere, with what cannot be seen made visible; the template escapes it."""
+    return str(value).translate(_CONTROL).translate(_UNSEEN)
+
+
+def json_of(value: object) -> str:
+    """A value as indented JSON."""
+    return plain(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode())
+
+
+def lines(value: object) -> Markup:
+    """Text with its line breaks kept."""
+    return Markup('<span class="text">{}</span>').format(escape(plain(value)))
+
+
+FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
+    "moment": moment,
+    "size": size,
+    "number": number,
+    "share": share,
+    "plain": plain,
+    "json_of": json_of,
+    "lines": lines,
+}

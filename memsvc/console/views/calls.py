@@ -1,0 +1,57 @@
+"""The call log: who called what, how it ended and how long it took, filtered and a page at a time; and the last day as
+a picture."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from memsvc.console import charts
+from memsvc.console.page import Page
+from memsvc.console.views.forms import filled, moment
+
+HOURS: Final = 24
+EVERYWHERE: Final = "*"
+FILTERS: Final = ("tool", "status", "code", "surface", "key_label", "session_id")
+SURFACES: Final = ("mcp", "stdio", "sse", "rest", "console", "pipe", "subscription", "completion")
+
+
+async def listed(page: Page) -> Response:
+    """Calls, the latest first."""
+    given = {name: page.given_text(name) for name in FILTERS}
+    times = {name: page.given_text(name) for name in ("since", "until")}
+    where = page.given_text("in")
+    found = await page.call(
+        "calls_list",
+        project=EVERYWHERE if where == "all" else page.project,
+        **filled(given),
+        **{name: moment(text, name) for name, text in times.items() if text},
+        cursor=page.given_text("cursor"),
+    )
+    asked = given | times | {"in": where}
+    context = {
+        "calls": found["calls"],
+        "more": page.url("calls", **asked, cursor=found["next_cursor"]) if found["next_cursor"] else None,
+        "where": where,
+    }
+    if page.partial:
+        return page.render("parts/call_rows.html", **context)
+    return page.render(
+        "calls.html",
+        title="Call log",
+        here="calls",
+        asked=given | times,
+        filtered=any((given | times).values()),
+        surfaces=SURFACES,
+        day=await day_of_calls(page, EVERYWHERE if where == "all" else page.project),
+        **context,
+    )
+
+
+async def day_of_calls(page: Page, project: str) -> dict[str, Any] | None:
+    """The last 24 hours counted and drawn; None where the key may not have them."""
+    if not page.has("calls_summary"):
+        return None
+    counted = await page.call("calls_summary", project=project, hours=HOURS)
+    drawn = charts.calls_by_hour(counted["hours"], datetime.fromisoformat(counted["since"]), HOURS)
+    return counted | {"chart": drawn}

@@ -1,0 +1,172 @@
+"""Files: the tree, one file with its history, editing without losing what others write, and search."""
+
+from itertools import accumulate
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from memsvc.console.differing import difference
+from memsvc.console.page import Page
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import is_kept
+
+SHOWN_BYTES: Final = 200_000
+"""Bytes of a file that a page shows; all of it can be edited and downloaded."""
+EDITED_BYTES_MAX: Final = 1_500_000
+CONFLICT_STATUS: Final = 409
+ENTRIES_SHOWN: Final = 100
+
+
+async def listed(page: Page) -> Response:
+    """What is in a directory, or what a search finds below it."""
+    path, q = page.given_text("path"), page.given_text("q")
+    if q:
+        found = await page.call("file_search", query=q, path_prefix=path, limit=20)
+        return page.render(
+            "files_found.html", title="Files", here="files", path=path, q=q, chunks=found["chunks"], **_around(path)
+        )
+    entries: dict[str, Any] = {"entries": [], "next_cursor": None}
+    there = await page.call("file_stat", path=path)
+    if there["type"] == "FILE":
+        return page.go("file", path=path)
+    if there["exists"]:
+        entries = await page.call("file_list", path=path, limit=ENTRIES_SHOWN, cursor=page.given_text("cursor"))
+    more = page.url("files", path=path, cursor=entries["next_cursor"]) if entries["next_cursor"] else None
+    template = "parts/file_rows.html" if page.partial else "files.html"
+    return page.render(
+        template, title="Files", here="files", path=path, q="", entries=entries["entries"], more=more, **_around(path)
+    )
+
+
+async def shown(page: Page) -> Response:
+    """A file as it is, and its history."""
+    path = page.given_text("path")
+    stat = await page.call("file_stat", path=path)
+    past = await page.call("file_list_versions", path=path, limit=50, before_id=page.given_text("before") or None)
+    held = None
+    if stat["exists"] and stat["type"] == "FILE":
+        held = await page.call("file_read", path=path, length=SHOWN_BYTES)
+    more = page.url("file", path=path, before=past["next_cursor"]) if past["next_cursor"] else None
+    return page.render(
+        "file.html",
+        title=path.rpartition("/")[2] or "File",
+        here="files",
+        path=path,
+        stat=stat,
+        held=held,
+        cut=stat["size"] > SHOWN_BYTES,
+        versions=past["versions"],
+        more=more,
+        kept=is_kept(path),
+        saved=page.given_text("saved"),
+        **_around(path),
+    )
+
+
+async def version(page: Page) -> Response:
+    """What a file held at a version, and what is different now."""
+    path, name = page.given_text("path"), page.given_text("id")
+    then = await page.call("file_read_version", path=path, history_id=name)
+    stat = await page.call("file_stat", path=path)
+    now = await page.call("file_read", path=path, length=EDITED_BYTES_MAX) if stat["type"] == "FILE" else None
+    texts = then["content_encoding"] == "utf-8" and (now is None or now["content_encoding"] == "utf-8")
+    return page.render(
+        "file_version.html",
+        title="A version",
+        here="files",
+        path=path,
+        then=then,
+        stat=stat,
+        lines=difference(then["content"], now["content"] if now else "") if texts else None,
+        kept=is_kept(path),
+        **_around(path),
+    )
+
+
+async def restore(page: Page) -> Response:
+    """Make a file what it was at a version."""
+    form = await page.form()
+    path = str(form.get("path", ""))
+    await page.call("file_restore_version", path=path, history_id=str(form.get("id", "")))
+    return page.go("file", path=path, saved="restored")
+
+
+async def edit(page: Page) -> Response:
+    """A file to be edited, or to be made; and what was edited, stored only if nobody wrote the file meanwhile."""
+    if page.request.method == "POST":
+        return await _store(page)
+    path = page.given_text("path")
+    stat = await page.call("file_stat", path=path) if path and not path.endswith("/") else {"exists": False}
+    content, base = "", ""
+    if stat["exists"]:
+        if stat["size"] > EDITED_BYTES_MAX:
+            raise MemsvcError(Code.PAYLOAD_TOO_LARGE, "this file is too large to be edited here")
+        held = await page.call("file_read", path=path, length=EDITED_BYTES_MAX)
+        if held["content_encoding"] != "utf-8":
+            raise MemsvcError(Code.INVALID_CONTENT, "this file is no text")
+        content, base = held["content"], held["version"] or ""
+    return _editor(page, path, content, base)
+
+
+async def _store(page: Page) -> Response:
+    form = await page.form()
+    path, base = str(form.get("path", "")), str(form.get("version", ""))
+    content = str(form.get("content", "")).replace("\r\n", "\n")
+    meant = {"expected_version": base} if base else {"create_only": "version" in form and not form.get("overwrite")}
+    try:
+        await page.call("file_write", path=path, content=content, mode="TRUNCATE", **meant)
+    except MemsvcError as error:
+        if error.code not in (Code.VERSION_CONFLICT, Code.ALREADY_EXISTS):
+            return _editor(page, path, content, base, problem=error.body(), status=error.http_status)
+        return await _overtaken(page, path, content, error)
+    return page.go("file", path=path, saved="saved")
+
+
+async def _overtaken(page: Page, path: str, content: str, error: MemsvcError) -> Response:
+    """The editor with what was typed, beside what somebody else did meanwhile: wrote the file, or deleted it."""
+    conflict = {"problem": error.body(), "status": CONFLICT_STATUS}
+    stat = await page.call("file_stat", path=path)
+    if not stat["exists"]:
+        return _editor(page, path, content, "", deleted=True, **conflict)
+    held = await page.call("file_read", path=path, length=EDITED_BYTES_MAX)
+    lines = difference(held["content"], content) if held["content_encoding"] == "utf-8" else []
+    return _editor(page, path, content, held["version"] or "", lines=lines, **conflict)
+
+
+def _editor(page: Page, path: str, content: str, base: str, **more: Any) -> Response:
+    status = more.pop("status", 200)
+    shown = {"problem": None, "lines": None, "deleted": False} | more
+    return page.render(
+        "file_edit.html",
+        status=status,
+        title="Edit a file",
+        here="files",
+        path=path,
+        content=content,
+        base=base,
+        **shown,
+        **_around(path),
+    )
+
+
+async def rename(page: Page) -> Response:
+    """Move a file or a directory."""
+    form = await page.form()
+    to = str(form.get("to", ""))
+    await page.call("file_rename", from_path=str(form.get("path", "")), to_path=to)
+    return page.go("files", path=to)
+
+
+async def delete(page: Page) -> Response:
+    """Delete a file, or a directory with all that is in it."""
+    form = await page.form()
+    path = str(form.get("path", ""))
+    await page.call("file_delete", path=path, recursive=True)
+    return page.go("files", path=path.rpartition("/")[0])
+
+
+def _around(path: str) -> dict[str, Any]:
+    """Where a path stands: each directory above it by name."""
+    names = [name for name in path.split("/") if name]
+    paths = list(accumulate(f"/{name}" for name in names))
+    return {"crumbs": list(zip(names[:-1], paths[:-1], strict=True)), "name": names[-1] if names else "/"}

@@ -1,0 +1,96 @@
+"""API keys: which there are and what each may, making, changing, rotating and revoking them; and what is held where."""
+
+from typing import Any
+
+from starlette.datastructures import FormData
+from starlette.responses import Response
+
+from memsvc.console.page import Page
+from memsvc.console.views.forms import moment, number, words
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.scope import Permission
+
+
+async def listed(page: Page) -> Response:
+    """The keys that the caller may know of."""
+    found = await page.call("keys_list")
+    return page.render(
+        "keys.html",
+        title="Keys and usage",
+        here="keys",
+        keys=found["keys"],
+        permissions=[one.value for one in Permission if one in page.caller.permissions],
+        done=page.given_text("done"),
+    )
+
+
+async def usage(page: Page) -> Response:
+    """What each project holds, counted: a part of the page about keys, or a page of its own."""
+    counted = await page.call("tenant_usage", project="*")
+    template = "parts/usage.html" if page.partial else "usage.html"
+    return page.render(template, title="Usage", here="keys", usage=counted)
+
+
+async def create(page: Page) -> Response:
+    """A new key, shown this once: no address shows it again."""
+    form = await page.form()
+    made = await page.call("keys_create", **_wanted(form), label=str(form.get("label", "")) or None)
+    return page.render("key_made.html", title="A new key", here="keys", made=made, old=None)
+
+
+async def rotate(page: Page) -> Response:
+    """A key in place of another, which ends when the overlap is over."""
+    form = await page.form()
+    hours = number(str(form.get("overlap", "")), "the overlap")
+    made = await page.call("keys_rotate", key_id=str(form.get("id", "")), overlap_hours=hours)
+    return page.render("key_made.html", title="A new key", here="keys", made=made, old=made["old"])
+
+
+async def revoke(page: Page) -> Response:
+    """Let a key open nothing any more."""
+    form = await page.form()
+    done = await page.call("keys_revoke", key_id=str(form.get("id", "")), even_last="even_last" in form)
+    return page.go("keys", done=f"{done['key']['label']} opens nothing any more.")
+
+
+async def shown(page: Page) -> Response:
+    """One key, to be changed, rotated or revoked."""
+    name = page.given_text("id")
+    held = next((one for one in (await page.call("keys_list"))["keys"] if one["key_id"] == name), None)
+    if held is None:
+        raise MemsvcError(Code.NOT_FOUND, "there is no such key")
+    return page.render(
+        "key.html",
+        title="Key",
+        here="keys",
+        key=held,
+        permissions=[one.value for one in Permission if one in page.caller.permissions],
+    )
+
+
+async def update(page: Page) -> Response:
+    """Change what a key is called, may, and until when it opens."""
+    form = await page.form()
+    wanted = _wanted(form)
+    done = await page.call(
+        "keys_update",
+        key_id=str(form.get("id", "")),
+        label=str(form.get("label", "")) or None,
+        **wanted,
+        hidden_tools=wanted.get("hidden_tools", []),
+        all_projects="projects" not in wanted,
+        never_expires="expires_at" not in wanted,
+        even_last="even_last" in form,
+    )
+    return page.go("keys", done=f"{done['key']['label']} was changed.")
+
+
+def _wanted(form: FormData) -> dict[str, Any]:
+    """What a key is to be; fields that are empty say nothing."""
+    given = {
+        "permissions": [str(one) for one in form.getlist("permissions")],
+        "projects": words(str(form.get("projects", ""))),
+        "hidden_tools": words(str(form.get("hidden_tools", ""))),
+        "expires_at": moment(str(form.get("expires_at", "")), "the end"),
+    }
+    return {name: value for name, value in given.items() if value}

@@ -1,0 +1,156 @@
+"""Knowledge: the blocks that agents learnt, what a recall would show and why, and one block with all that is thought
+of it; and what may be done with them."""
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from memsvc.console import charts
+from memsvc.console.page import Page
+from memsvc.console.views.forms import number
+
+LISTED: Final = 200
+FRAMES: Final = {
+    "attention": "what bears on the question",
+    "self": "identity",
+    "task": "goals",
+    "simulate": "minds",
+}
+RELATIONS: Final = ("similar", "elaborates", "supports", "contradicts", "predicts", "validates")
+LEFT_AT_THE_END: Final = 0.05
+"""What is left of a block when it may be archived."""
+
+
+async def listed(page: Page) -> Response:
+    """The blocks of the project, the surest first, or those that wait, with how the memory stands; or a recall."""
+    q, frame = page.given_text("q"), page.given_text("frame")
+    if q or frame:
+        return await _recalled(page, q, frame or "attention")
+    tag, category, where = page.given_text("tag"), page.given_text("category"), page.given_text("where")
+    if where == "inbox":
+        found = await page.call("elfmem_inbox", max_count=LISTED)
+    else:
+        found = await page.call("elfmem_ls", tag=tag or None, category=category or None, limit=LISTED)
+    return page.render(
+        "knowledge.html",
+        title="Knowledge",
+        here="knowledge",
+        blocks=found["result"],
+        standing=await page.call("elfmem_status") if page.has("elfmem_status") else None,
+        tag=tag,
+        category=category,
+        where=where,
+        most=LISTED,
+        frames=FRAMES,
+        done=page.given_text("done"),
+    )
+
+
+async def _recalled(page: Page, q: str, frame: str) -> Response:
+    found = await page.call("elfmem_recall", query=q, frame=frame, top_k=number(page.given_text("top"), "top") or None)
+    return page.render(
+        "knowledge_recall.html",
+        title="A recall",
+        here="knowledge",
+        q=q,
+        frame=frame,
+        top=page.given_text("top"),
+        found=found,
+        frames=FRAMES,
+    )
+
+
+async def shown(page: Page) -> Response:
+    """One block: how sure it is and by what, how it fades, what it hangs together with."""
+    block = await page.call("elfmem_show", block_id=page.given_text("id"))
+    unused_h = max(0.0, block["now_h"] - block["reinforced_h"])
+    curve = charts.fading(block["decay_per_h"], unused_h, block["faded_h"] - block["reinforced_h"], LEFT_AT_THE_END)
+    return page.render(
+        "block.html",
+        title="Block",
+        here="knowledge",
+        block=block,
+        unused_h=unused_h,
+        curve=curve,
+        graph=charts.graph(block["edges"]),
+        relations=RELATIONS,
+        done=page.given_text("done"),
+    )
+
+
+async def edit(page: Page) -> Response:
+    """Let a block say something else, or be found by another cue."""
+    form = await page.form()
+    block = str(form.get("id", ""))
+    content, cue = (str(form.get(name, "")).replace("\r\n", "\n") for name in ("content", "cue"))
+    done = await page.call("elfmem_edit", block_id=block, content=content, cue=cue)
+    return page.go("block", id=block, done=done["summary"])
+
+
+async def forget(page: Page) -> Response:
+    """Give a block up for good."""
+    form = await page.form()
+    done = await page.call("elfmem_forget", block_id=str(form.get("id", "")))
+    return page.go("knowledge", done=done["summary"])
+
+
+async def outcome(page: Page) -> Response:
+    """Tell how it went when a block was used."""
+    form = await page.form()
+    block = str(form.get("id", ""))
+    done = await page.call(
+        "elfmem_outcome",
+        block_ids=[block],
+        signal=number(str(form.get("signal", "")), "how it went"),
+        source=str(form.get("source", "")) or "console",
+    )
+    return page.go("block", id=block, done=_learnt(done))
+
+
+async def connect(page: Page) -> Response:
+    """State that a block and another one hang together."""
+    form = await page.form()
+    block, given = str(form.get("id", "")), {name: str(form.get(name, "")) for name in ("relation", "note")}
+    done = await page.call(
+        "elfmem_connect",
+        source=block,
+        target=str(form.get("target", "")).strip(),
+        **{name: text for name, text in given.items() if text},
+        if_exists="update",
+    )
+    return page.go("block", id=block, done=done["summary"])
+
+
+async def disconnect(page: Page) -> Response:
+    """Take the edge between two blocks away."""
+    form = await page.form()
+    block = str(form.get("id", ""))
+    done = await page.call("elfmem_disconnect", source=block, target=str(form.get("target", "")))
+    return page.go("block", id=block, done=done["summary"])
+
+
+async def curate(page: Page) -> Response:
+    """Archive what has faded."""
+    await page.form()
+    done = await page.call("elfmem_curate")
+    return page.go("knowledge", done=done["summary"])
+
+
+async def dream(page: Page) -> Response:
+    """Consolidate the inbox."""
+    form = await page.form()
+    done = await page.call("elfmem_dream", no_llm="rules" in form)
+    return page.go("knowledge", done=done["summary"])
+
+
+def _learnt(done: dict[str, Any]) -> str:
+    """What an outcome came to: a block that learnt nothing says why."""
+    if not done["skipped"]:
+        return str(done["summary"])
+    why = {
+        "constitutional": "it is constitutional, and outcomes do not change it",
+        "pending_inbox": "it still waits in the inbox",
+        "archived": "it was archived",
+        "unmatched": "there is no such block",
+    }
+    return "It learnt nothing: " + ", ".join(why[one["reason"]] for one in done["skipped"])

@@ -1,0 +1,104 @@
+"""The notebook: its tree, one document with what is below it, its history, editing, and search."""
+
+from itertools import islice
+from typing import Any, Final
+
+import yaml
+from starlette.responses import Response
+
+from memsvc.console.differing import difference
+from memsvc.console.page import Page
+from memsvc.core.errors import Code, MemsvcError
+
+DOCUMENTS_SHOWN: Final = 2000
+"""Documents of which the tree is drawn; of a larger one the top is."""
+CONFLICT_STATUS: Final = 409
+
+
+async def shown(page: Page) -> Response:
+    """A document beside the tree, or what a search finds."""
+    q = page.given_text("q")
+    if q:
+        found = await page.call("search_documents", query=q, limit=20)
+        return page.render("notebook_found.html", title="Notebook", here="notebook", q=q, passages=found["passages"])
+    name, version = page.given_text("id", "root"), page.given_text("version")
+    held = await page.call("read_document", id=name)
+    past = await page.call("document_history", id=name, limit=20, cursor=page.given_text("cursor") or None)
+    then = await page.call("read_document", id=name, version=version) if version else None
+    tree = await page.call("get_document_tree")
+    more = page.url("notebook", id=name, cursor=past["next_cursor"]) if past["next_cursor"] else None
+    return page.render(
+        "notebook.html",
+        title="Notebook",
+        here="notebook",
+        name=name,
+        held=held,
+        tree=_tree(tree["text"], DOCUMENTS_SHOWN),
+        documents=tree["documents"],
+        shown_most=DOCUMENTS_SHOWN,
+        versions=past["versions"],
+        more=more,
+        version=version,
+        lines=difference(then["text"], held["text"]) if then else None,
+        saved=page.given_text("saved"),
+    )
+
+
+async def edit(page: Page) -> Response:
+    """A document to be edited, and what was edited, stored only if nobody wrote it meanwhile."""
+    if page.request.method == "GET":
+        name = page.given_text("id", "root")
+        held = await page.call("read_document", id=name)
+        return _editor(page, name, held["text"], held["version"] or "")
+    form = await page.form()
+    name, base = str(form.get("id", "")), str(form.get("version", ""))
+    content = str(form.get("content", "")).replace("\r\n", "\n")
+    try:
+        done = await page.call("update_document", id=name, content=content, expected_version=base or None)
+    except MemsvcError as error:
+        if error.code is not Code.VERSION_CONFLICT:
+            return _editor(page, name, content, base, problem=error.body(), status=error.http_status)
+        held = await page.call("read_document", id=name)
+        lines = difference(held["text"], content)
+        return _editor(
+            page, name, content, held["version"] or "", problem=error.body(), lines=lines, status=CONFLICT_STATUS
+        )
+    return page.go("notebook", id=name, saved=done["text"])
+
+
+async def restore(page: Page) -> Response:
+    """Make a document what it was at a version."""
+    form = await page.form()
+    name = str(form.get("id", ""))
+    await page.call("restore_document", id=name, version=str(form.get("version", "")))
+    return page.go("notebook", id=name, saved="Restored")
+
+
+def _editor(page: Page, name: str, content: str, base: str, **more: Any) -> Response:
+    status = more.pop("status", 200)
+    held = {"problem": None, "lines": None} | more
+    return page.render(
+        "notebook_edit.html",
+        status=status,
+        title="Edit a document",
+        here="notebook",
+        name=name,
+        content=content,
+        base=base,
+        **held,
+    )
+
+
+def _tree(text: str, most: int) -> list[tuple[int, str]]:
+    """The documents of a tree in YAML with the depth of each, in order, the first so many. Each is a line, as the tool
+    writes them: read as YAML the whole tree would keep everybody waiting, and a deep one could not be read at all."""
+    return [_document(line) for line in islice(text.removesuffix("\n").split("\n"), most)]
+
+
+def _document(line: str) -> tuple[int, str]:
+    marked = line.lstrip(" ")
+    depth = (len(line) - len(marked)) // 2 + 1 if marked.startswith("- ") else 0
+    name = (marked[2:] if depth else marked).removesuffix(":")
+    if name.startswith("'"):
+        return depth, name[1:-1].replace("''", "'")
+    return depth, str(yaml.safe_load(name)) if name.startswith('"') else name

@@ -1,0 +1,67 @@
+"""Sessions: which ones there are, what was said in one of them, and what each of its turns recalled and why."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from starlette.responses import Response
+
+from memsvc.console.page import Page
+
+
+async def listed(page: Page) -> Response:
+    """The sessions of the project, the latest first, found by a part of their names or by their user."""
+    q, user = page.given_text("q"), page.given_text("user")
+    found = await page.call("memory_list_sessions", q=q, user_id=user, limit=50, cursor=page.given_text("cursor"))
+    template = "parts/session_rows.html" if page.partial else "sessions.html"
+    return page.render(
+        template,
+        title="Sessions",
+        here="sessions",
+        sessions=found["sessions"],
+        more=page.url("sessions", q=q, user=user, cursor=found["next_cursor"]) if found["next_cursor"] else None,
+        q=q,
+        user=user,
+    )
+
+
+async def timeline(page: Page) -> Response:
+    """What was said in a session, turn by turn, the latest first, with what each turn recalled and taught."""
+    session = page.given_text("id")
+    if not session:
+        return page.go("sessions")
+    said = await page.call("memory_list_turns", session_id=session, limit=60, cursor=page.given_text("cursor"))
+    turns = list(_turns(said["items"]))
+    more = page.url("session", id=session, cursor=said["next_cursor"]) if said["next_cursor"] else None
+    if page.partial:
+        return page.render("parts/turns.html", session=session, turns=turns, more=more)
+    latest = await page.call("memory_list_recalls", session_id=session, limit=1)
+    return page.render(
+        "session.html",
+        title="Session",
+        here="sessions",
+        session=session,
+        turns=turns,
+        more=more,
+        user=next((one["user_id"] for one in latest["recalls"] if one["user_id"]), ""),
+    )
+
+
+async def recall(page: Page) -> Response:
+    """What the prompts of a turn had from memory, and why; what they did not have, and why not."""
+    session, turn = page.given_text("id"), page.given_text("turn")
+    if not session:
+        return page.go("sessions")
+    found = await page.call("memory_list_recalls", session_id=session, turn_id=turn, limit=5)
+    template = "parts/recalls.html" if page.partial else "recall.html"
+    return page.render(
+        template, title="What was recalled", here="sessions", session=session, turn=turn, recalls=found["recalls"]
+    )
+
+
+def _turns(items: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The items by turn, the turns as they came and the items of each in order."""
+    for turn, said in groupby(items, key=itemgetter("turn_id")):
+        latest_first = list(said)
+        yield {"turn_id": turn, "items": latest_first[::-1], "said_at": latest_first[-1]["said_at"]}

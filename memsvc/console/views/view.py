@@ -1,0 +1,16 @@
+"""A view: what answers at one path."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from memsvc.console.page import Page
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What answers at one path, and to which methods; one that changes something takes POST."""
+
+    show: Callable[[Page], Awaitable[Response]]
+    methods: tuple[str, ...] = ("GET",)

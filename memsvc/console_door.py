@@ -1,0 +1,62 @@
+"""The console, with what the service gives to it."""
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+
+from starlette.types import ASGIApp, Scope
+
+from memsvc.console.given import Given, SignedIn
+from memsvc.console.options import ConsoleOptions
+from memsvc.console.routes import console_app
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Caller
+from memsvc.gateway.auth import Authenticator
+from memsvc.gateway.credentials import Credentials
+from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.mcp.schemas import input_schema
+from memsvc.gateway.rest import Check, holds
+from memsvc.store import keys, server_secrets
+from memsvc.store.database import Database
+
+SURFACE = "console"
+SECRET = "console"  # noqa: S105 - the name of the secret that seals cookies
+
+
+def console(
+    options: ConsoleOptions,
+    *,
+    dispatch: Dispatch,
+    authenticator: Authenticator,
+    database: Database,
+    checks: Mapping[str, Check],
+    clock: Clock,
+    version: str,
+) -> ASGIApp | None:
+    """The app at /console; None where it is switched off."""
+    if not options.enabled:
+        return None
+
+    async def sign_in(scope: Scope, text: str) -> SignedIn | None:
+        caller = await authenticator.let_in(scope, Credentials(text, as_bearer=False))
+        return SignedIn(caller, keys.hash_key(text)) if caller is not None else None
+
+    def receiving(caller: Caller) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if dispatch.admission is None else dispatch.admission.body(caller)
+
+    async def health() -> dict[str, bool]:
+        return {name: await holds(check) for name, check in checks.items()}
+
+    return console_app(
+        Given(
+            sign_in=sign_in,
+            recognise=authenticator.caller_of_hash,
+            receiving=receiving,
+            calls=lambda caller, request_id: dispatch.calls(caller, surface=SURFACE, request_id=request_id),
+            schema=input_schema,
+            health=health,
+            secret=lambda: server_secrets.obtain(database, SECRET, clock.now()),
+            clock=clock,
+            version=version,
+        ),
+        options,
+    )

@@ -1,0 +1,61 @@
+"""Cursors: the place at which a page of a list ended, in a form that means nothing to callers."""
+
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from datetime import MAXYEAR, MINYEAR, datetime
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+
+from memsvc.core.errors import MemsvcError, invalid
+
+
+def cursor_of(*place: datetime | UUID | int | str) -> str:
+    """A place as callers get it."""
+    return urlsafe_b64encode(orjson.dumps(place, default=str)).decode().rstrip("=")
+
+
+def read_cursor(cursor: str, *kinds: type) -> tuple[Any, ...]:
+    """The place that `cursor_of` made this of, each part of its kind; INVALID_ARGUMENT for what it never made."""
+    try:
+        parts = orjson.loads(b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        if not isinstance(parts, list):
+            raise ValueError
+        return tuple(_READERS[kind](part) for kind, part in zip(kinds, parts, strict=True))
+    except ValueError:
+        raise no_such_cursor() from None
+
+
+def no_such_cursor() -> MemsvcError:
+    """The error for a cursor that no page ended with."""
+    return invalid(
+        "cursor must be the next_cursor of an earlier answer", recovery="begin with the first page, without a cursor"
+    )
+
+
+def _moment(part: Any) -> datetime:
+    moment = datetime.fromisoformat(_text(part))
+    if moment.tzinfo is None or not MINYEAR < moment.year < MAXYEAR:  # else it may be no moment in another zone
+        raise ValueError
+    return moment
+
+
+def _number(part: Any) -> int:
+    if type(part) is not int:
+        raise ValueError
+    return part
+
+
+def _text(part: Any) -> str:
+    if not isinstance(part, str) or "\0" in part:  # which the database cannot hold
+        raise ValueError
+    return part
+
+
+_READERS: Final[Mapping[type, Callable[[Any], Any]]] = {
+    datetime: _moment,
+    UUID: lambda part: UUID(_text(part)),
+    int: _number,
+    str: _text,
+}

@@ -1,0 +1,137 @@
+"""Tar as archives are written in it (POSIX.1-2001): headers for any tar tool, and a reader that takes nothing else.
+
+What is read may be anybody's. So the reader knows plain files alone, no link, device, directory or sparse file, keeps
+nothing of a member in memory, and goes once from the front to the end.
+"""
+
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from memsvc.core.errors import Code, MemsvcError
+
+BLOCK_BYTES: Final = 512
+ENDING: Final = b"\0" * (2 * BLOCK_BYTES)
+"""What stands behind the last member."""
+PAX_BYTES_MAX: Final = 16 * 1024
+
+_PLAIN, _EXTENDED = b"0", b"x"
+_MAGIC: Final = b"ustar\x0000"
+_BLANK_SUM: Final = 8 * ord(" ")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file of an archive: what it is called, and how many bytes follow."""
+
+    name: str
+    size_bytes: int
+
+
+def header(member: Member, modified_at_s: int) -> bytes:
+    """What stands before the bytes of a plain file. The time is in whole seconds since 1970."""
+    written = tarfile.TarInfo(member.name)
+    written.size, written.mtime, written.mode = member.size_bytes, max(modified_at_s, 0), 0o644
+    return written.tobuf(tarfile.PAX_FORMAT, "ascii", "strict")
+
+
+def padding(size_bytes: int) -> bytes:
+    """What stands behind the bytes of a file of this size."""
+    return b"\0" * (-size_bytes % BLOCK_BYTES)
+
+
+class Reader:
+    """The members of an archive, one behind the other. `read(n)` gives the next n bytes, fewer only at the end.
+
+    INVALID_CONTENT for whatever is no such archive, or ends before it is whole.
+    """
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self._left_bytes = 0
+        self._padding_bytes = 0
+
+    def member(self) -> Member | None:
+        """The next member, None behind the last one. What it holds has to be taken before the next is asked for."""
+        if self._left_bytes:
+            raise ValueError("the member before was not taken whole")
+        if self._exactly(self._padding_bytes).strip(b"\0"):
+            _refuse("something stands between two members")
+        self._padding_bytes = 0
+        raw = self._exactly(BLOCK_BYTES)
+        if not raw.strip(b"\0"):
+            self._check_ending()
+            return None
+        kind, name, size_bytes = _parsed(raw)
+        if kind == _EXTENDED:
+            if size_bytes > PAX_BYTES_MAX:
+                _refuse("an extended header is too large")
+            records = self._exactly(size_bytes)
+            self._exactly(len(padding(size_bytes)))
+            kind, _, size_bytes = _parsed(self._exactly(BLOCK_BYTES))
+            name = _path_of(records)
+        if kind != _PLAIN:
+            _refuse("an archive holds plain files alone, no links, devices or directories")
+        self._left_bytes, self._padding_bytes = size_bytes, len(padding(size_bytes))
+        return Member(name, size_bytes)
+
+    def take(self, size_bytes: int) -> bytes:
+        """The next bytes of the member, exactly so many."""
+        if size_bytes > self._left_bytes:
+            _refuse("a member holds less than it should")
+        self._left_bytes -= size_bytes
+        return self._exactly(size_bytes)
+
+    @property
+    def left_bytes(self) -> int:
+        """How many bytes of the member were not taken yet."""
+        return self._left_bytes
+
+    def _exactly(self, size_bytes: int) -> bytes:
+        found = self._read(size_bytes) if size_bytes else b""
+        if len(found) != size_bytes:
+            _refuse("the archive ends before it is whole")
+        return found
+
+    def _check_ending(self) -> None:
+        if self._exactly(BLOCK_BYTES).strip(b"\0"):
+            _refuse("something stands behind the end of the archive")
+        while rest := self._read(64 * 1024):  # tools fill up a record of 10 KiB
+            if rest.strip(b"\0"):
+                _refuse("something stands behind the end of the archive")
+
+
+def _parsed(raw: bytes) -> tuple[bytes, str, int]:
+    """The kind, the name and the size that a header tells."""
+    total = sum(raw) - sum(raw[148:156]) + _BLANK_SUM
+    if raw[257:265] != _MAGIC or _number(raw[148:156]) != total:
+        _refuse("this is no tar archive as memsvc writes it")
+    parts = [raw[345:500].partition(b"\0")[0], raw[:100].partition(b"\0")[0]]
+    return raw[156:157], _name(b"/".join(part for part in parts if part)), _number(raw[124:136])
+
+
+def _number(field: bytes) -> int:
+    digits = field.strip(b" \0")
+    if not digits.isdigit() or digits.strip(b"01234567"):
+        _refuse("a header of the archive holds no number where one belongs")
+    return int(digits, 8)
+
+
+def _name(raw: bytes) -> str:
+    if not raw.isascii():
+        _refuse("a name in the archive is none that memsvc gives")
+    return raw.decode()
+
+
+def _path_of(records: bytes) -> str:
+    """The name that an extended header tells, and it may tell nothing else."""
+    size, _, record = records.partition(b" ")
+    name, _, path = record.partition(b"=")
+    if size != str(len(records)).encode() or name != b"path" or path[-1:] != b"\n" or b"\0" in path:
+        _refuse("an extended header of the archive tells more than a name")
+    return _name(path[:-1])
+
+
+def _refuse(message: str) -> NoReturn:
+    raise MemsvcError(Code.INVALID_CONTENT, message)

@@ -1,0 +1,12 @@
+"""The version of this package, as it was installed."""
+
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+
+
+def version() -> str:
+    """The version; `0` where the package is run without being installed."""
+    try:
+        return installed_version("memsvc")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,125 @@
+"""One call under way, and what is told of it when it ends: in the call log, the log, the metrics and its trace."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+import structlog
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Clock, Meter
+from memsvc.core.scope import Caller
+from memsvc.core.tools import DEFAULT_PROJECT, Tool
+from memsvc.core.underway import Noted, Underway
+from memsvc.gateway.audit import CallLog, printable, shape
+from memsvc.gateway.metrics import NO_CODE, UNKNOWN_TOOL
+from memsvc.gateway.slow import SlowCalls
+from memsvc.store.calls import CallRecord
+
+log = structlog.get_logger("memsvc.calls")
+
+
+@dataclass(slots=True)
+class Raw:
+    """Bytes that come beside the arguments of a call: which argument they stand for, and how many came so far."""
+
+    argument: str
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Call:
+    """One call under way: what is known of it so far, for the log."""
+
+    caller: Caller
+    surface: str
+    request_id: str
+    given: Any
+    raw: Raw | None = None
+    traceparent: str = ""
+    underway: Underway = field(default_factory=Underway)
+    started: float = field(default_factory=perf_counter)
+    tool: Tool | None = None
+    project: str = DEFAULT_PROJECT
+    status: str = "cancelled"
+    code: str = NO_CODE
+
+    @property
+    def tool_name(self) -> str:
+        return UNKNOWN_TOOL if self.tool is None else self.tool.name
+
+    def failed(self, error: MemsvcError) -> MemsvcError:
+        """Note that the call ended with this error. A fault of ours is told with the name that finds it in the log."""
+        self.status, self.code = "error", error.code.value
+        if error.code is Code.INTERNAL_ERROR:
+            error.details = {**error.details, "request_id": self.request_id}
+        return error
+
+    def shape(self) -> dict[str, Any]:
+        """What the call log keeps of the arguments."""
+        if self.tool is None:
+            return {}
+        raw = {} if self.raw is None else {self.raw.argument: {"redacted": True, "bytes": self.raw.size_bytes}}
+        return shape(self.given, self.tool) | raw
+
+    def identifier(self, name: str) -> str | None:
+        """An identifier among the given arguments, if the tool says that it may be logged."""
+        if self.tool is None or name not in self.tool.logged or not isinstance(self.given, Mapping):
+            return None
+        value = self.given.get(name)
+        return printable(value, 128) if isinstance(value, str) else None
+
+
+class Accounts:
+    """Tells of calls that have ended. Those that took longer than `slow_ms` are told of once more, unless that is 0."""
+
+    def __init__(self, call_log: CallLog, meter: Meter, clock: Clock, slow_ms: int) -> None:
+        self._call_log = call_log
+        self._meter = meter
+        self._clock = clock
+        self._slow = SlowCalls(slow_ms, meter, clock)
+
+    def close(self, call: Call) -> dict[str, Noted]:
+        """Log and count a call that has ended, whichever way; what its trace is told of it."""
+        duration_ms = (perf_counter() - call.started) * 1000
+        tool = call.tool
+        self._meter.add("memsvc_calls_total", tool=call.tool_name, status=call.status, code=call.code)
+        self._meter.add("memsvc_call_duration_ms", duration_ms, tool=call.tool_name)
+        if tool is not None and tool.counter is not None:
+            self._meter.add(tool.counter, status=call.status)
+        if tool is not None and tool.duration_ms is not None:
+            self._meter.add(tool.duration_ms, duration_ms)
+        self._call_log.record(
+            CallRecord(
+                tenant=call.caller.tenant,
+                project=call.project,
+                call=uuid4(),
+                called_at=self._clock.now(),
+                surface=call.surface,
+                tool=call.tool_name,
+                key_label=call.caller.key_label,
+                status=call.status,
+                code=call.code or None,
+                duration_ms=duration_ms,
+                arguments=call.shape(),
+                request_id=call.request_id,
+            )
+        )
+        log.info(
+            "call",
+            request_id=call.request_id,
+            surface=call.surface,
+            tool=call.tool_name,
+            project=call.project,
+            session_id=call.identifier("session_id"),
+            turn_id=call.identifier("turn_id"),
+            latency_ms=round(duration_ms, 2),
+            status=call.status,
+            code=call.code or None,
+        )
+        split = call.underway.split(duration_ms)
+        about = {"request_id": call.request_id, "surface": call.surface, "project": call.project, "status": call.status}
+        self._slow.heed(call.tool_name, duration_ms, about | split)
+        return {**split, "code": call.code}

@@ -1,0 +1,66 @@
+"""What whoever is not let in, or not far enough, is told: the status, and the header that clients act on.
+
+Where tokens are taken the header follows RFC 6750 and names the metadata of RFC 9728, from which a client learns whom
+to ask for a token, and the scopes that it needs.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import Message, Scope, Send
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.scope import Caller, Permission
+from memsvc.gateway.oauth import InsufficientScopeError, Scopes
+from memsvc.gateway.rest import LACKING, error_response
+
+UNAUTHENTICATED_STATUS: Final = 401
+FORBIDDEN_STATUS: Final = 403
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """What is asked of callers: a key, or, with the URL of metadata, a token with scopes as well."""
+
+    metadata_url: str = ""
+    scopes: Scopes | None = None
+
+    def refusal(self, scope: Scope, *, given: bool) -> Response:
+        """401, for whoever showed nothing, or nothing that opens anything."""
+        message = "this API key is unknown, was revoked, or has expired" if given else "an API key is required"
+        if self.scopes is not None:
+            message = message.replace("API key", "API key or access token")
+        error = MemsvcError(Code.PERMISSION_DENIED, message, recovery="send the header Authorization: Bearer KEY")
+        wanted = "" if self.scopes is None else self.scopes.usual
+        told = self._header("invalid_token" if given and self.scopes is not None else "", wanted)
+        return error_response(error, scope, status=UNAUTHENTICATED_STATUS, headers={"WWW-Authenticate": told})
+
+    def error(self, error: MemsvcError, scope: Scope) -> Response:
+        """An error that came up while somebody was to be let in."""
+        if not isinstance(error, InsufficientScopeError):
+            return error_response(error, scope)
+        told = self._header("insufficient_scope", error.scopes)
+        return error_response(error, scope, headers={"WWW-Authenticate": told})
+
+    def stepping_up(self, scope: Scope, send: Send, caller: Caller) -> Send:
+        """What answers a caller who came with a token: 403 with the scopes that it needs where its call was refused for
+        want of one, so that a client can ask for a token that has it."""
+        scopes = self.scopes
+        if scopes is None or caller.key_id is not None:
+            return send
+
+        async def sending(message: Message) -> None:
+            lacking = scope.get(LACKING)
+            if message["type"] == "http.response.start" and isinstance(lacking, Permission):
+                told = self._header("insufficient_scope", scopes.with_permission(caller, lacking))
+                headers = [*message.get("headers", ()), (b"www-authenticate", told.encode("latin-1"))]
+                message = {**message, "status": FORBIDDEN_STATUS, "headers": headers}
+            await send(message)
+
+        return sending
+
+    def _header(self, error: str, scopes: str) -> str:
+        parts = {"error": error, "scope": scopes, "resource_metadata": self.metadata_url}
+        told = ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)
+        return f"Bearer {told}".rstrip()

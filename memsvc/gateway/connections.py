@@ -1,0 +1,121 @@
+"""The connections of clients, bounded before there is a request: how many, how long and how large its head may be."""
+
+from asyncio import TimerHandle, Transport
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+import structlog
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.gateway.limits import LimitsOptions
+
+log = structlog.get_logger("memsvc.connections")
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 as uvicorn speaks it, but that the head of a request, its first line and its headers, has a size and a
+    time, and connections have a number. What is refused is told in the one shape, and the connection closed."""
+
+    limits = LimitsOptions()
+
+    def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._in_head = True
+        self._head_bytes = 0
+        self._head_timer: TimerHandle | None = None
+        self._refused = False
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        """Take a connection; one that is too many is closed at once."""
+        super().connection_made(transport)
+        if len(self.connections) > self.limits.connections_max:
+            log.warning("a connection is one too many", connections=len(self.connections))
+            self._refused = True
+            transport.abort()
+            return
+        self._head_timer = self.loop.call_later(self.limits.head_s, self._too_slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on. What is of a head is counted as it comes: the parser tells of a header when it has all of it."""
+        if self._refused:
+            return
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_timer is None:
+                self._head_timer = self.loop.call_later(self.limits.head_s, self._too_slow)
+        super().data_received(data)
+        if self._in_head and self._head_bytes > self.limits.head_bytes_max:
+            self._too_large()
+
+    def on_headers_complete(self) -> None:
+        self._stop_timer()
+        self._in_head = False
+        size_bytes = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size_bytes > self.limits.head_bytes_max or len(self.headers) > self.limits.headers_max:
+            self._too_large()
+        if not self._refused:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_head, self._head_bytes = True, 0
+        if not self._refused:
+            super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """What cannot be read as HTTP."""
+        del msg
+        self._refuse(HTTPStatus.BAD_REQUEST, invalid("this request cannot be understood"))
+
+    def _too_large(self) -> None:
+        most = f"{self.limits.head_bytes_max} bytes and {self.limits.headers_max} headers"
+        error = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"the head of a request may have {most} at the most")
+        self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, error)
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        message = f"the head of the request did not come within {self.limits.head_s:g} s"
+        self._refuse(HTTPStatus.REQUEST_TIMEOUT, MemsvcError(Code.INVALID_CONTENT, message))
+
+    def _refuse(self, status: HTTPStatus, error: MemsvcError) -> None:
+        """Close the connection; say why, where that cannot be taken for a part of another answer."""
+        if self._refused:
+            return
+        self._refused = True
+        if self._head_bytes and not self._answering:
+            body = orjson.dumps(error.body())
+            lines = (
+                f"HTTP/1.1 {status.value} {status.phrase}",
+                "content-type: application/json",
+                f"content-length: {len(body)}",
+                "connection: close",
+            )
+            self.transport.write("\r\n".join((*lines, "", "")).encode() + body)
+        self.transport.close()
+
+    @property
+    def _answering(self) -> bool:
+        """Whether an answer is under way, into which nothing may be written."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
+def bounded(limits: LimitsOptions) -> type[BoundedProtocol]:
+    """The protocol within these limits, as uvicorn takes it."""
+    return type("Bounded", (BoundedProtocol,), {"limits": limits})

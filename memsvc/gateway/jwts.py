@@ -1,0 +1,86 @@
+"""A signed token in its compact form (RFC 7515, 7519), read strictly: what two readers could understand in two ways is
+refused."""
+
+import json
+import re
+from base64 import urlsafe_b64decode
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+import jwt
+
+from memsvc.adapters.jwks import KEY_ID_CHARS_MAX, VerifyingKey
+
+NESTED_MAX: Final = 200
+"""Objects and lists in a header or in claims; few enough that no parser comes to the end of its stack."""
+_PART = re.compile(r"[A-Za-z0-9_-]+\Z")
+_NEVER_UNDERSTOOD: Final = ("crit", "b64")
+"""Headers that change what is signed, or must be understood: none is."""
+
+
+class RefusedError(Exception):
+    """A token that is not good. It says no more: whoever made it knows, and nobody else is to learn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token whose signature nobody has looked at yet. Of its header nothing is believed but which key of ours, and
+    which of our algorithms, it asks for: `jku`, `jwk`, `x5u` and their kin name keys of whoever made it."""
+
+    text: str = field(repr=False)
+    algorithm: str
+    key_id: str | None
+    type: str
+
+    def verified(self, key: VerifyingKey) -> dict[str, Any]:
+        """The claims, which the owner of this key has signed."""
+        try:
+            payload = jwt.PyJWS().decode(self.text, key.key, algorithms=[key.algorithm])
+        except (jwt.PyJWTError, ValueError, TypeError) as error:
+            raise RefusedError from error
+        return _object(payload)
+
+
+def read(text: str) -> Token:
+    """The token that this text is; RefusedError where it is none."""
+    parts = text.split(".")
+    if len(parts) != 3 or not all(_PART.match(part) for part in parts):
+        raise RefusedError
+    header = _object(_bytes(parts[0]))
+    algorithm, key_id, kind = header.get("alg"), header.get("kid"), header.get("typ", "")
+    if not isinstance(algorithm, str) or not isinstance(kind, str) or any(name in header for name in _NEVER_UNDERSTOOD):
+        raise RefusedError
+    if key_id is not None and not (isinstance(key_id, str) and len(key_id) <= KEY_ID_CHARS_MAX):
+        raise RefusedError
+    return Token(text, algorithm, key_id, kind)
+
+
+def _bytes(part: str) -> bytes:
+    try:
+        return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    except ValueError as error:
+        raise RefusedError from error
+
+
+def _object(document: bytes) -> dict[str, Any]:
+    """A JSON object in which no name stands twice, at any depth."""
+    if document.count(b"{") + document.count(b"[") > NESTED_MAX:
+        raise RefusedError
+    try:
+        value = json.loads(document.decode("utf-8"), object_pairs_hook=_once, parse_constant=_refuse)
+    except ValueError as error:
+        raise RefusedError from error
+    if not isinstance(value, dict):
+        raise RefusedError
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise RefusedError
+    return made
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise RefusedError(constant)

@@ -1,0 +1,116 @@
+"""What the registry said of keys, remembered for a moment, and forgotten as soon as it is told that a key changed."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+
+from memsvc.store import keys
+from memsvc.store.changes import Changes
+from memsvc.store.database import Database
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was said of a listed key, and until when that is believed. `told` counts what was heard of its changes."""
+
+    key: keys.ApiKey | None = None
+    believed_until: float = 0.0
+    told: int = 0
+    end: Callable[[], None] | None = None
+
+
+class KnownKeys:
+    """Listed keys by their hashes. Keys that are not listed have a place of their own, so that no guesses push out what
+    is known of the others. `changed` is called when a key that is known was changed by anybody, anywhere."""
+
+    def __init__(
+        self, database: Database, *, keep_s: float, keys_max: int, changes: Changes | None, changed: Callable[[], None]
+    ) -> None:
+        self._database = database
+        self._keep_s = keep_s
+        self._keys_max = keys_max
+        self._changes = changes
+        self._changed = changed
+        self._listed: OrderedDict[bytes, _Known] = OrderedDict()
+        self._absent: OrderedDict[bytes, float] = OrderedDict()
+        self._asking: dict[tuple[bytes, int], asyncio.Task[keys.ApiKey | None]] = {}
+
+    async def find(self, key_hash: bytes) -> keys.ApiKey | None:
+        """The listed key of this hash, revoked and expired ones included; None when no such key was ever listed.
+        UNAVAILABLE when nobody could say."""
+        known = self._listed.get(key_hash)
+        if known is not None and monotonic() < known.believed_until:
+            self._listed.move_to_end(key_hash)
+            return known.key
+        if monotonic() < self._absent.get(key_hash, 0.0):
+            return None
+        asking = (key_hash, 0 if known is None else known.told)
+        if asking not in self._asking:  # a client that sends many requests at once needs one answer
+            self._asking[asking] = asyncio.create_task(self._ask(key_hash, known))
+            self._asking[asking].add_done_callback(lambda _: self._asking.pop(asking))
+        return await asyncio.shield(self._asking[asking])
+
+    async def _ask(self, key_hash: bytes, known: _Known | None) -> keys.ApiKey | None:
+        known = known or self._watched(key_hash)
+        told = known.told
+        try:
+            found = await keys.find_key(self._database, key_hash)
+            if known.told == told:  # else it may have been read before it was changed: whoever asked since knows better
+                known.key = found
+        finally:
+            if known.key is None:
+                self._forget(key_hash)
+        if found is None:
+            _keep(self._absent, key_hash, monotonic() + self._keep_s, self._keys_max)
+        elif known.told == told and self._listed.get(key_hash) is known:  # else it was forgotten meanwhile
+            known.believed_until = monotonic() + self._keep_s
+            self._listed.move_to_end(key_hash)
+        return found
+
+    def is_absent(self, key_hash: bytes) -> bool:
+        """Whether the registry has said, and not too long ago to be remembered, that this key is not listed."""
+        return key_hash in self._absent
+
+    def was_listed(self, key_hash: bytes) -> bool:
+        """Whether this is known to be a listed key, be it still good or not."""
+        known = self._listed.get(key_hash)
+        return known is not None and known.key is not None
+
+    async def look_again(self, key_hashes: Collection[bytes]) -> dict[bytes, keys.ApiKey]:
+        """What the registry says now of these keys, all of them in one question."""
+        told = {key_hash: known.told for key_hash in key_hashes if (known := self._listed.get(key_hash)) is not None}
+        found = await keys.find_keys(self._database, key_hashes)
+        for key_hash, key in found.items():
+            known = self._listed.get(key_hash)
+            if known is not None and known.told == told.get(key_hash):
+                known.key = key
+        return found
+
+    def _watched(self, key_hash: bytes) -> _Known:
+        known = _Known()
+        if self._changes is not None:
+            known.end = self._changes.watch(keys.change_of(key_hash), partial(self._hear, known))
+        self._listed[key_hash] = known
+        while len(self._listed) > self._keys_max:
+            self._forget(next(iter(self._listed)))
+        return known
+
+    def _hear(self, known: _Known) -> None:
+        known.told += 1
+        known.believed_until = 0.0
+        self._changed()
+
+    def _forget(self, key_hash: bytes) -> None:
+        known = self._listed.pop(key_hash, None)
+        if known is not None and known.end is not None:
+            known.end()
+
+
+def _keep(kept: OrderedDict[bytes, float], key_hash: bytes, until: float, most: int) -> None:
+    kept[key_hash] = until
+    kept.move_to_end(key_hash)
+    while len(kept) > most:
+        kept.popitem(last=False)

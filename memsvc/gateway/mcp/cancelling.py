@@ -1,0 +1,117 @@
+"""Calls that are cancelled over HTTP, where each message is a request of its own.
+
+On the newer wire a client cancels by closing the connection. On the older one it sends `notifications/cancelled`, which
+says an id that each client counts from nought: what tells clients apart is a session that they are given when they
+begin. It is a name and nothing is kept under it but the calls that are under way, so any process may be sent anything;
+a notification that comes to another process than the call cancels nothing, as the protocol lets it.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from typing import Final
+from uuid import uuid4
+
+import anyio
+import orjson
+from mcp_types import CancelledNotificationParams
+from starlette.requests import Request
+from starlette.types import Message, Receive, Send
+
+from memsvc.core.scope import Caller
+from memsvc.gateway.mcp.asking import Context, Who
+
+SESSION_HEADER: Final = b"mcp-session-id"
+GONE_LOOKED_FOR_AFTER_S: Final = 0.25
+"""A call that takes longer is ended when its client goes; most are over before, and cost nothing for it."""
+_SESSION = re.compile(r"[!-~]{1,128}")
+
+_Named = tuple[Caller, str, str]
+
+
+class Cancelling:
+    """The calls of the older wire that are under way in this process."""
+
+    def __init__(self, who: Who) -> None:
+        self._who = who
+        self._under_way: dict[_Named, anyio.CancelScope] = {}
+
+    @contextmanager
+    def cancellable(self, context: Context, caller: Caller) -> Iterator[anyio.CancelScope | None]:
+        """What is done in this ends when the client cancels its request: then `cancelled_caught` is true. None for a
+        request that has no session: its transport sees to it, or nobody could say whose it is."""
+        session = _session_of(context)
+        if session is None or context.request_id is None:
+            yield None
+            return
+        named = (caller, session, str(context.request_id))
+        with anyio.CancelScope() as scope:
+            self._under_way[named] = scope
+            try:
+                yield scope
+            finally:
+                if self._under_way.get(named) is scope:
+                    del self._under_way[named]
+
+    async def cancel(self, context: Context, asked: CancelledNotificationParams) -> None:
+        """End a call of the same key and session; nothing happens where there is none (any more)."""
+        session = _session_of(context)
+        if session is None:
+            return
+        scope = self._under_way.get((self._who(context).caller, session, str(asked.request_id)))
+        if scope is not None:
+            scope.cancel()
+
+
+def has_session(context: Context) -> bool:
+    """Whether a request came over HTTP with the session that its client was given."""
+    return _session_of(context) is not None
+
+
+def _session_of(context: Context) -> str | None:
+    if not isinstance(context.request, Request):
+        return None
+    given = context.request.headers.get("mcp-session-id", "")
+    return given if _SESSION.fullmatch(given) else None
+
+
+def names_session(body: bytes, send: Send) -> Send:
+    """Sends what is sent, with a new session in the answer if this is the body of a request to begin one."""
+    if b'"initialize"' not in body:
+        return send
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return send
+    if not isinstance(message, dict) or message.get("method") != "initialize":
+        return send
+
+    async def send_named(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == 200:
+            headers = [*message.get("headers", ()), (SESSION_HEADER, uuid4().hex.encode())]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return send_named
+
+
+async def ended_when_gone(receive: Receive, answering: Awaitable[None]) -> None:
+    """Await this until it is done or the client closes the connection, which is how it cancels. Nobody else may receive
+    meanwhile: the request is read."""
+    loop = asyncio.get_running_loop()
+    watching: list[asyncio.Task[None]] = []
+    with anyio.CancelScope() as call:
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            call.cancel()
+
+        timer = loop.call_later(GONE_LOOKED_FOR_AFTER_S, lambda: watching.append(loop.create_task(watch())))
+        try:
+            await answering
+        finally:
+            timer.cancel()
+            for task in watching:
+                task.cancel()

@@ -1,0 +1,157 @@
+"""What a fixture is, and those that answer at once: content of every kind, errors, progress, schemas."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolRequestParams
+from pydantic import ConfigDict
+
+from memsvc.core.errors import invalid
+from memsvc.core.progress import Progress
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tools import Arguments, Result, Tool
+from memsvc.gateway.mcp.asking import Context
+from memsvc.gateway.mcp.conformance.schemas import HEADERS_SCHEMA, SCHEMA_2020_12
+
+IMAGE: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+"""One pixel, as PNG."""
+AUDIO: Final = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQIAAAAAAA=="
+"""One sample of silence, as WAV."""
+STEP_S: Final = 0.15
+"""How long a fixture takes between two of the things that it tells; longer than progress is held back."""
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call of a fixture: its request, what came with it, and whom it tells how far it has come."""
+
+    context: Context
+    call: CallToolRequestParams
+    progress: Progress
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return self.call.arguments or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Fixture:
+    """A tool of the suite. An error of the protocol is returned, not raised: it is an answer, and not a failure of
+    ours."""
+
+    name: str
+    description: str
+    answer: Callable[[Asked], Awaitable[Answer | MCPError]]
+    schema: dict[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+
+
+class FixtureArguments(Arguments):
+    """Whatever the suite sends; each fixture's own schema says what that is."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class FixtureResult(Result):
+    """What a fixture answers is content of the protocol, which no other surface has."""
+
+
+def tool_of(fixture: Fixture) -> Tool:
+    """The fixture as a tool of the catalogue."""
+
+    async def elsewhere(scope: Scope, asked: FixtureArguments) -> FixtureResult:
+        del scope, asked
+        raise invalid("a fixture of the conformance suite answers over MCP alone")
+
+    return Tool(
+        name=fixture.name,
+        title=fixture.name,
+        description=fixture.description,
+        arguments=FixtureArguments,
+        result=FixtureResult,
+        run=elsewhere,
+        permission=Permission.READ,
+        read_only=True,
+        idempotent=True,
+    )
+
+
+def text(*lines: str) -> Answer:
+    """A result of texts."""
+    return {"content": [{"type": "text", "text": line} for line in lines], "resultType": "complete"}
+
+
+def embedded(uri: str, mime_type: str, content: str) -> dict[str, Any]:
+    """A resource within content."""
+    return {"type": "resource", "resource": {"uri": uri, "mimeType": mime_type, "text": content}}
+
+
+def image() -> dict[str, Any]:
+    """The image, as content."""
+    return {"type": "image", "data": IMAGE, "mimeType": "image/png"}
+
+
+def _constant(**result: Any) -> Callable[[Asked], Awaitable[Answer]]:
+    async def answer(_: Asked) -> Answer:
+        return {"resultType": "complete", **result}
+
+    return answer
+
+
+async def _with_progress(asked: Asked) -> Answer:
+    for done in (0, 50, 100):
+        asked.progress.report(done, 100, f"step {done} of 100")
+        await asyncio.sleep(STEP_S)
+    return text("Three steps were told of.")
+
+
+async def _with_logging(asked: Asked) -> Answer:
+    for line in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        await log_line(asked.context, line)
+        await asyncio.sleep(STEP_S / 3)
+    return text("Three lines were logged.")
+
+
+async def _reconnecting(asked: Asked) -> Answer:
+    await log_line(asked.context, "The stream is closed now.")
+    if asked.context.close_sse_stream is not None:
+        await asked.context.close_sse_stream()
+    await asyncio.sleep(STEP_S)
+    return text("Reconnection test completed")
+
+
+async def log_line(context: Context, line: str) -> None:
+    """Send a log line to the client, into the response to its request, where the client takes any."""
+    session = context.session
+    await session.send_log_message(  # type: ignore[deprecated] # the suite asks for it
+        "info", line, related_request_id=context.request_id
+    )
+
+
+def fixtures() -> list[Fixture]:
+    """Those that need nothing from the client."""
+    simple = "This is a simple text response for testing."
+    failure = "This tool intentionally returns an error for testing"
+    mixed = embedded("test://mixed-content-resource", "application/json", '{"test":"data","value":123}')
+    plain = embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")
+    audio = {"type": "audio", "data": AUDIO, "mimeType": "audio/wav"}
+    several = [{"type": "text", "text": "Multiple content types test:"}, image(), mixed]
+    said = [{"type": "text", "text": failure}]
+    return [
+        Fixture("test_simple_text", "Answers a text.", _constant(content=[{"type": "text", "text": simple}])),
+        Fixture("test_image_content", "Answers an image.", _constant(content=[image()])),
+        Fixture("test_audio_content", "Answers a sound.", _constant(content=[audio])),
+        Fixture("test_embedded_resource", "Answers a resource.", _constant(content=[plain])),
+        Fixture("test_multiple_content_types", "Answers a text, an image, a resource.", _constant(content=several)),
+        Fixture("test_error_handling", "Answers an error.", _constant(content=said, isError=True)),
+        Fixture("test_tool_with_progress", "Tells of its progress.", _with_progress),
+        Fixture("test_tool_with_logging", "Logs three lines to the client.", _with_logging),
+        Fixture("test_logging_tool", "Logs three lines to the client, if it takes any.", _with_logging),
+        Fixture("test_reconnection", "Closes its stream before it answers.", _reconnecting),
+        Fixture("json_schema_2020_12_tool", "Has a schema of many words.", _constant(content=[]), SCHEMA_2020_12),
+        Fixture("test_custom_headers", "Has arguments that are headers too.", _constant(content=[]), HEADERS_SCHEMA),
+    ]

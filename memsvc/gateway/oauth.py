@@ -1,0 +1,281 @@
+"""OAuth 2.1 as a resource server: access tokens (JWT, RFC 9068) of one issuer, verified here, and the callers that they
+stand for. A token is never handed on to anybody."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from memsvc.adapters.jwks import Algorithm, Jwks
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import check_project
+from memsvc.core.ports import Clock
+from memsvc.core.scope import ALL_PROJECTS, Caller, Permission
+from memsvc.core.urls import is_loopback
+from memsvc.gateway.jwts import RefusedError, read
+
+CLAIM_CHARS_MAX: Final = 256
+PROJECTS_MAX: Final = 100
+EXPIRES_MAX: Final = 2**36
+_TENANT: Final = b"memsvc\x00oauth\x00"
+"""What a tenant is hashed with: no key holds a NUL, so no tenant of a key is ever the same."""
+
+
+class OAuthOptions(BaseModel):
+    """Access tokens of an issuer, beside keys. Without `issuer` none are taken."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    issuer: str = Field("", description="the `iss` of tokens, exactly as it stands there; empty: no tokens")
+    resource: str = Field(
+        "", description="the URL of /mcp as clients know it; the `aud` of tokens, and where the metadata is found"
+    )
+    audiences: tuple[str, ...] = Field((), description="further values of `aud` that are taken")
+    jwks_url: str = Field("", description="where the issuer publishes its keys")
+    jwks_file: Path | None = Field(None, description="a file with the issuer's keys instead")
+    algorithms: tuple[Algorithm, ...] = Field(
+        ("RS256", "ES256", "EdDSA"), min_length=1, description="how tokens may be signed"
+    )
+    token_types: tuple[str, ...] = Field(
+        ("at+jwt", "application/at+jwt", "jwt"), description="the `typ` that tokens may have; an empty one: none"
+    )
+    required_scopes: tuple[str, ...] = Field((), description="scopes that every token must have")
+    read_scopes: tuple[str, ...] = Field(
+        ("memsvc:read",), description="scopes of which any gives the read permission; none: every token has it"
+    )
+    write_scopes: tuple[str, ...] = Field(("memsvc:write",), description="the same for the write permission")
+    admin_scopes: tuple[str, ...] = Field(("memsvc:admin",), description="the same for the admin permission")
+    scopes_claim: str = Field("scope", min_length=1, description="the claim with scopes: a list, or words in a text")
+    tenant_claim: str = Field("sub", min_length=1, description="the claim whose text is the tenant, for this issuer")
+    projects_claim: str = Field(
+        "", description="the claim with the projects that a token may touch, `*` for all; empty: tokens touch all"
+    )
+    leeway_s: float = Field(30.0, ge=0, le=300, description="by how much the issuer's clock may differ")
+    token_chars_max: int = Field(8192, ge=512, le=65536, description="longest token that is looked at")
+    jwks_refresh_s: float = Field(600.0, ge=10, description="how often the keys are read")
+    jwks_again_s: float = Field(
+        30.0, ge=1, description="how often they are read at the most for an unknown key id, or after a failure"
+    )
+    jwks_timeout_s: float = Field(
+        3.0,
+        gt=0,
+        le=30,
+        description="how long reading them may take; whoever comes with a known key id never waits",
+    )
+
+    @field_validator("issuer", "resource", "jwks_url")
+    @classmethod
+    def _secure(cls, value: str) -> str:
+        parts = urlsplit(value)
+        of_the_web = parts.hostname and parts.username is None and not parts.fragment and parts.port != 0
+        if value and not (
+            of_the_web and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")))
+        ):
+            raise ValueError("must be an https URL (http on this machine alone), without user or fragment")
+        return value
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if not self.issuer:
+            return self
+        if not self.resource:
+            raise ValueError("issuer needs resource beside it: the URL of /mcp as clients know it")
+        if bool(self.jwks_url) == (self.jwks_file is not None):
+            raise ValueError("issuer needs either jwks_url or jwks_file beside it")
+        return self
+
+
+class InsufficientScopeError(MemsvcError):
+    """A token that is good, and has not the scopes that are needed, which `scopes` names."""
+
+    def __init__(self, scopes: str) -> None:
+        super().__init__(
+            Code.PERMISSION_DENIED, "this token lacks a scope", recovery=f"ask the issuer for the scopes: {scopes}"
+        )
+        self.scopes = scopes
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """Which scopes there are, as clients are told of them."""
+
+    options: OAuthOptions
+
+    @property
+    def all(self) -> list[str]:
+        """Every scope that means something here."""
+        options = self.options
+        listed = (options.required_scopes, options.read_scopes, options.write_scopes, options.admin_scopes)
+        return list(dict.fromkeys(scope for scopes in listed for scope in scopes))
+
+    @property
+    def usual(self) -> str:
+        """What a client asks for that has nothing yet: to read and to write."""
+        return self._for((Permission.READ, Permission.WRITE))
+
+    def with_permission(self, caller: Caller, lacking: Permission) -> str:
+        """What a token needs that may what this caller may, and what it lacks."""
+        return self._for(sorted({*caller.permissions, lacking}))
+
+    def of(self, permission: Permission) -> tuple[str, ...]:
+        """The scopes of which any gives a permission."""
+        match permission:
+            case Permission.READ:
+                return self.options.read_scopes
+            case Permission.WRITE:
+                return self.options.write_scopes
+            case Permission.ADMIN:
+                return self.options.admin_scopes
+
+    def _for(self, permissions: Iterable[Permission]) -> str:
+        needed = [scope for permission in permissions for scope in self.of(permission)[:1]]
+        return " ".join(dict.fromkeys((*self.options.required_scopes, *needed)))
+
+
+def is_token(text: str) -> bool:
+    """Whether this has the shape of a JWT, which no key has."""
+    return text.startswith("ey") and text.count(".") == 2
+
+
+def tenant_of(issuer: str, name: str) -> bytes:
+    """The tenant of whoever an issuer calls so: no other issuer's, no other name's, and no key's."""
+    words = (issuer.encode(), name.encode())
+    return sha256(_TENANT + b"".join(len(word).to_bytes(4, "big") + word for word in words)).digest()
+
+
+class Tokens:
+    """Verifies tokens and says whom they stand for."""
+
+    def __init__(self, options: OAuthOptions, clock: Clock) -> None:
+        self._options = options
+        self._clock = clock
+        self._scopes = Scopes(options)
+        self._keys = Jwks(
+            options.jwks_file or options.jwks_url,
+            timeout_s=options.jwks_timeout_s,
+            refresh_s=options.jwks_refresh_s,
+            again_s=options.jwks_again_s,
+        )
+
+    async def caller(self, text: str) -> Caller | None:
+        """Whoever this token stands for; None for one that is not good. InsufficientScopeError for one that is and may
+        nothing here, UNAVAILABLE while nobody could say, as the issuer's keys were never read."""
+        try:
+            return self._caller(await self._claims(text))
+        except RefusedError:
+            return None
+
+    async def caller_or_none(self, text: str) -> Caller | None:
+        """As `caller`, but None for a token that may nothing."""
+        try:
+            return await self.caller(text)
+        except InsufficientScopeError:
+            return None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Read the issuer's keys in the background."""
+        async with self._keys.running():
+            yield
+
+    async def _claims(self, text: str) -> dict[str, Any]:
+        """The claims of a token that is good now."""
+        if len(text) > self._options.token_chars_max:
+            raise RefusedError
+        token = read(text)
+        if token.algorithm not in self._options.algorithms:
+            raise RefusedError
+        if token.type.lower() not in {one.lower() for one in self._options.token_types}:
+            raise RefusedError
+        key = await self._keys.find(token.key_id)
+        if key is None:
+            if not self._keys.is_known:
+                raise MemsvcError(
+                    Code.UNAVAILABLE, "the keys of the issuer of tokens were not to be had yet", retry_after_s=1.0
+                )
+            raise RefusedError
+        if key.algorithm != token.algorithm:
+            raise RefusedError
+        claims = token.verified(key)
+        self._check(claims)
+        return claims
+
+    def _check(self, claims: dict[str, Any]) -> None:
+        """RefusedError unless these are of the issuer, for us, and hold now."""
+        audience = claims.get("aud")
+        audiences = audience if isinstance(audience, list) else [audience]
+        if claims.get("iss") != self._options.issuer:
+            raise RefusedError
+        if not any(one in (self._options.resource, *self._options.audiences) for one in audiences):
+            raise RefusedError
+        now, leeway_s = self._clock.now().timestamp(), self._options.leeway_s
+        if _time(claims, "exp") <= now - leeway_s:
+            raise RefusedError
+        if any(_time(claims, name) > now + leeway_s for name in ("nbf", "iat") if name in claims):
+            raise RefusedError
+
+    def _caller(self, claims: dict[str, Any]) -> Caller:
+        held = _words(claims.get(self._options.scopes_claim, ""))
+        missing = not {*self._options.required_scopes} <= held
+        permissions = frozenset(one for one in Permission if not self._scopes.of(one) or held & {*self._scopes.of(one)})
+        if missing or not permissions:
+            raise InsufficientScopeError(self._scopes.usual)
+        client = _name(claims, "client_id") or _name(claims, "azp")
+        return Caller(
+            tenant=tenant_of(self._options.issuer, _required_name(claims, self._options.tenant_claim)),
+            key_label=f"oauth:{client}" if client else "oauth",
+            permissions=permissions,
+            projects=self._projects(claims),
+            expires_at=datetime.fromtimestamp(_time(claims, "exp"), UTC),
+        )
+
+    def _projects(self, claims: dict[str, Any]) -> frozenset[str] | None:
+        """What a token may touch. None are all; a token that says nothing where it should may touch nothing."""
+        if not self._options.projects_claim:
+            return None
+        named = _words(claims.get(self._options.projects_claim, ""))
+        if ALL_PROJECTS in named:
+            return None
+        if len(named) > PROJECTS_MAX:
+            raise RefusedError
+        try:
+            return frozenset(map(check_project, named))
+        except MemsvcError as error:
+            raise RefusedError from error
+
+
+def _time(claims: dict[str, Any], name: str) -> float:
+    """A moment in a claim, in seconds since 1970."""
+    value = claims.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= EXPIRES_MAX:
+        raise RefusedError
+    return value
+
+
+def _words(value: Any) -> frozenset[str]:
+    """The words of a claim, which may be a list of them or one text."""
+    if isinstance(value, str):
+        return frozenset(value.split())
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return frozenset(value)
+    raise RefusedError
+
+
+def _name(claims: dict[str, Any], claim: str) -> str:
+    """A name in a claim; "" where there is none that could be logged."""
+    value = claims.get(claim)
+    usable = isinstance(value, str) and 0 < len(value) <= CLAIM_CHARS_MAX and value.isprintable() and value.strip()
+    return str(value) if usable else ""
+
+
+def _required_name(claims: dict[str, Any], claim: str) -> str:
+    name = _name(claims, claim)
+    if not name:
+        raise RefusedError
+    return name

@@ -1,0 +1,262 @@
+"""How often a key and a tenant may call: counted in each process at once, told among replicas behind the answers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final, Literal
+
+import structlog
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from memsvc.core.background import in_background, told_or_after
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Meter
+from memsvc.core.rates import Rate
+from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
+from memsvc.store import rates
+from memsvc.store.database import Database
+
+log = structlog.get_logger("memsvc.rates")
+
+TOLD_SHARE: Final = 0.1
+"""What a process uses of a bucket between two exchanges is told when it is more than this share of its rate."""
+AT_ONCE_RETRY_S: Final = 1.0
+TENANT_DIGITS_MIN: Final = 8
+
+Kind = Literal["calls", "requests"]
+_Bucket = tuple[Kind, str | None]
+"""What is counted, and of which key or, for all of a tenant's keys together, None."""
+
+
+class RateOptions(BaseModel):
+    """How often a key and a tenant may call. A busy host of agents, 32 of them that call four tools in a turn of three
+    seconds, makes about 50 calls a second; one client that never waits may make 300."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(True, description="whether rates and calls under way are limited for each key and tenant")
+    key_calls_s: float = Field(300, ge=0, description="calls a second with one key, steps of mcp_pipe too; 0: any")
+    tenant_calls_s: float = Field(600, ge=0, description="calls a second with all keys of a tenant; 0: any")
+    key_requests_s: float = Field(600, ge=0, description="HTTP requests a second with one key; 0: any")
+    tenant_requests_s: float = Field(1200, ge=0, description="requests a second with all keys of a tenant; 0: any")
+    burst_s: float = Field(10, gt=0, le=3600, description="seconds of a rate that may be used at once, after a pause")
+    key_calls_at_once: int = Field(128, ge=0, description="calls under way with one key in one process; 0: any")
+    tenant_calls_at_once: int = Field(256, ge=0, description="calls under way of a tenant in one process; 0: any")
+    tenants: tuple[str, ...] = Field(
+        (),
+        description="tenants that may have more or less of all this, as ID=FACTOR: the first digits of the tenant, 8 "
+        "at least, as `memsvc key list` shows it, and a number such as 4 or 0.5",
+    )
+    told_every_s: float = Field(
+        1.0, ge=0.05, le=60, description="how often replicas tell each other what they let through"
+    )
+
+    @field_validator("tenants")
+    @classmethod
+    def _factors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            digits, _, factor = one.partition("=")
+            if len(digits) < TENANT_DIGITS_MIN or not set(digits) <= set("0123456789abcdef"):
+                raise ValueError("must be ID=FACTOR, the ID 8 or more of the digits 0 to 9 and a to f")
+            if not _is_positive(factor):
+                raise ValueError("must be ID=FACTOR, the FACTOR a number above 0")
+        return value
+
+    def factor(self, tenant: bytes) -> float:
+        """How many times of everything this tenant may have; of several that fit, the one with most digits says so."""
+        told = [one.partition("=") for one in self.tenants]
+        fitting = [(len(digits), float(factor)) for digits, _, factor in told if tenant.hex().startswith(digits)]
+        return max(fitting)[1] if fitting else 1.0
+
+
+def _is_positive(number: str) -> bool:
+    try:
+        return 0 < float(number) < float("inf")
+    except ValueError:
+        return False
+
+
+@dataclass(slots=True)
+class _Use:
+    """One bucket: when it is empty, by this process's clock, and what was used since the last exchange."""
+
+    empty_at: float = 0.0
+    untold: int = 0
+
+
+@dataclass(slots=True)
+class _Tenant:
+    """What a tenant uses in this process right now."""
+
+    rates: dict[_Bucket, Rate | None]
+    keys_at_once: int
+    at_once: int
+    uses: dict[_Bucket, _Use] = field(default_factory=dict)
+    under_way: dict[str, int] = field(default_factory=dict)
+    calls_under_way: int = 0
+    told_at: float | None = None
+
+
+class Rates:
+    """Counts calls and requests. With the database away each process goes on by what it knows."""
+
+    def __init__(self, database: Database, options: RateOptions, meter: Meter) -> None:
+        self._database = database
+        self._options = options
+        self._meter = meter
+        self._tenants: dict[bytes, _Tenant] = {}
+        self._enough = asyncio.Event()
+
+    def count(self, caller: Caller, kind: Kind) -> None:
+        """Count one more; RATE_LIMITED, and nothing counted, when the key or its tenant has had what it may."""
+        if not self._options.enabled:
+            return
+        now = monotonic()
+        tenant = self._tenant(caller.tenant)
+        found: list[tuple[Rate, _Use]] = []
+        for bucket in ((kind, _key(caller)), (kind, None)):
+            rate = tenant.rates[kind, "" if bucket[1] is not None else None]
+            if rate is None:
+                continue
+            use = tenant.uses.get(bucket)
+            if use is None:
+                use = tenant.uses[bucket] = _Use()
+            wait_s = rate.wait_s(use.empty_at, now)
+            if wait_s > 0:
+                raise self._refused(bucket, wait_s)
+            found.append((rate, use))
+        for rate, use in found:
+            use.empty_at = rate.used(use.empty_at, now)
+            use.untold += 1
+            if use.untold >= rate.per_s * self._options.told_every_s:
+                self._enough.set()
+
+    @contextmanager
+    def under_way(self, caller: Caller) -> Iterator[None]:
+        """Count a call while it is under way; RATE_LIMITED when the key or its tenant has as many as it may."""
+        if not self._options.enabled:
+            yield
+            return
+        tenant, label = self._tenant(caller.tenant), _key(caller)
+        of_key = tenant.under_way.get(label, 0)
+        if of_key >= tenant.keys_at_once > 0:
+            raise self._too_many("key_at_once", f"{of_key} calls with this key are under way")
+        if tenant.calls_under_way >= tenant.at_once > 0:
+            raise self._too_many("tenant_at_once", f"{tenant.calls_under_way} calls of this tenant are under way")
+        tenant.under_way[label] = of_key + 1
+        tenant.calls_under_way += 1
+        try:
+            yield
+        finally:
+            tenant.calls_under_way -= 1
+            tenant.under_way[label] -= 1
+            if not tenant.under_way[label]:
+                del tenant.under_way[label]
+
+    def _tenant(self, tenant: bytes) -> _Tenant:
+        found = self._tenants.get(tenant)
+        if found is None:
+            options, factor = self._options, self._options.factor(tenant)
+            allowed: dict[_Bucket, float] = {
+                ("calls", ""): options.key_calls_s,
+                ("calls", None): options.tenant_calls_s,
+                ("requests", ""): options.key_requests_s,
+                ("requests", None): options.tenant_requests_s,
+            }
+            found = self._tenants[tenant] = _Tenant(
+                {bucket: Rate(per_s * factor, options.burst_s) if per_s else None for bucket, per_s in allowed.items()},
+                keys_at_once=_times(options.key_calls_at_once, factor),
+                at_once=_times(options.tenant_calls_at_once, factor),
+            )
+        return found
+
+    def _refused(self, bucket: _Bucket, wait_s: float) -> MemsvcError:
+        kind, label = bucket
+        whose, reason = ("this tenant", f"tenant_{kind}") if label is None else ("this key", f"key_{kind}")
+        self._meter.add("memsvc_refused_total", reason=reason)
+        return MemsvcError(
+            Code.RATE_LIMITED,
+            f"{whose} makes more {kind} a second than it may",
+            retry_after_s=round(wait_s + 0.0005, 3),
+        )
+
+    def _too_many(self, reason: str, message: str) -> MemsvcError:
+        self._meter.add("memsvc_refused_total", reason=reason)
+        return MemsvcError(Code.RATE_LIMITED, f"{message}, which is as many as may be", retry_after_s=AT_ONCE_RETRY_S)
+
+    async def tell(self) -> bool:
+        """Tell the other replicas what was let through here and take in what was there; whether the database was there
+        for it. What could not be told is not told later: by then it has run out."""
+        now = monotonic()
+        for name, tenant in list(self._tenants.items()):
+            told = {bucket: use.untold for bucket, use in tenant.uses.items() if self._matters(tenant, bucket, use)}
+            for bucket, use in list(tenant.uses.items()):
+                use.untold = 0
+                if use.empty_at <= now and bucket not in told:
+                    del tenant.uses[bucket]
+            try:
+                if told:
+                    await self._exchange(name, tenant, told)
+                elif tenant.told_at is not None and now - tenant.told_at > 2 * rates.QUIET_S + self._options.burst_s:
+                    async with self._database.begin_tenant(Scope(name, ALL_PROJECTS)) as tx:
+                        await rates.forget(tx)
+                    tenant.told_at = None
+            except MemsvcError as error:
+                self._meter.add("memsvc_rates_told_total", status="error")
+                if error.code is Code.RESOURCE_BUSY:  # as long as it is being purged; the others are not
+                    continue
+                log.warning("rates are not shared among replicas just now", code=error.code.value)
+                return False
+            if not (tenant.uses or tenant.under_way) and tenant.told_at is None:
+                del self._tenants[name]
+        return True
+
+    def _matters(self, tenant: _Tenant, bucket: _Bucket, use: _Use) -> bool:
+        rate = _rate(tenant, bucket)
+        return use.untold >= max(1.0, rate.per_s * self._options.told_every_s * TOLD_SHARE)
+
+    async def _exchange(self, name: bytes, tenant: _Tenant, told: dict[_Bucket, int]) -> None:
+        used_s = {_named(bucket): times * _rate(tenant, bucket).cost_s for bucket, times in told.items()}
+        async with self._database.begin_tenant(Scope(name, ALL_PROJECTS)) as tx:
+            ahead_s = await rates.tell(tx, used_s)
+        now = tenant.told_at = monotonic()
+        for bucket in told:
+            use = tenant.uses.setdefault(bucket, _Use())
+            known = _rate(tenant, bucket).used(now + ahead_s[_named(bucket)], now, use.untold)
+            use.empty_at = max(use.empty_at, known)
+        self._meter.add("memsvc_rates_told_total", status="success")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Exchange in the background."""
+        async with in_background(self._keep_telling()):
+            yield
+
+    async def _keep_telling(self) -> None:
+        while True:
+            await told_or_after(self._enough, self._options.told_every_s)
+            self._enough.clear()
+            if not await self.tell():
+                await asyncio.sleep(self._options.told_every_s)
+
+
+def _rate(tenant: _Tenant, bucket: _Bucket) -> Rate:
+    rate = tenant.rates[bucket[0], None if bucket[1] is None else ""]
+    assert rate is not None  # else there is no such bucket
+    return rate
+
+
+def _key(caller: Caller) -> str:
+    """What tells the keys of a tenant apart."""
+    return caller.key_label if caller.key_id is None else str(caller.key_id)
+
+
+def _named(bucket: _Bucket) -> str:
+    kind, label = bucket
+    return kind if label is None else f"{kind} {label}"
+
+
+def _times(most: int, factor: float) -> int:
+    return max(1, round(most * factor)) if most else 0

@@ -1,0 +1,42 @@
+"""The log of slow calls: what took long, and what for."""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+
+from memsvc.core.ports import Clock, Meter
+
+log = structlog.get_logger("memsvc.calls")
+
+LINES_MAX: Final = 10
+LINES_WITHIN: Final = timedelta(seconds=60)
+
+
+class SlowCalls:
+    """Tells of calls that took longer than `slow_ms` (0: of none), in so many lines a minute at the most: when
+    everything is slow, ten lines say so as well as ten thousand. All are counted."""
+
+    def __init__(self, slow_ms: int, meter: Meter, clock: Clock) -> None:
+        self._slow_ms = slow_ms
+        self._meter = meter
+        self._clock = clock
+        self._began_at: datetime | None = None
+        self._lines = 0
+        self._left_out = 0
+
+    def heed(self, tool: str, duration_ms: float, told: dict[str, Any]) -> None:
+        """Tell of a call that has ended if it was slow. `told` is for the log as it is: no content."""
+        if not 0 < self._slow_ms < duration_ms:
+            return
+        self._meter.add("memsvc_slow_calls_total", tool=tool)
+        now = self._clock.now()
+        if self._began_at is None or now - self._began_at >= LINES_WITHIN:
+            self._began_at, self._lines = now, 0
+        if self._lines >= LINES_MAX:
+            self._left_out += 1
+            return
+        self._lines += 1
+        left_out = {"left_out_before": self._left_out} if self._left_out else {}
+        self._left_out = 0
+        log.warning("slow call", tool=tool, latency_ms=round(duration_ms, 2), **told, **left_out)

@@ -1,0 +1,106 @@
+"""Files as an archive has them: each with every state that can be read of it, and their bytes, cut as they are."""
+
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from memsvc.store.archived import Table, put
+from memsvc.store.database import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some bytes of a stream, as a revision added them."""
+
+    size_bytes: int
+    revision: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream of a file from its first readable revision on, and the blocks that it is made of, in order."""
+
+    stream: int
+    first_revision: int
+    created_at: datetime | None
+    blocks: Sequence[Block] = field(default=())
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes it holds."""
+        return sum(block.size_bytes for block in self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A block on its way into the database."""
+
+    stream: int
+    start: int
+    revision: int
+    created_at: datetime
+    content: bytes
+
+
+async def streams(tx: Tx, incarnations: Sequence[uuid.UUID]) -> dict[uuid.UUID, list[Stream]]:
+    """The streams of files that can still be read, by incarnation, oldest first."""
+    rows = await tx.fetch(
+        """
+        SELECT incarnation, first_revision, stream, created_at FROM streams
+        WHERE tenant = $1 AND project = $2 AND incarnation = ANY ($3) AND first_revision > 0
+        ORDER BY incarnation, first_revision
+        """,
+        list(incarnations),
+    )
+    blocks = await _blocks(tx, [row["stream"] for row in rows])
+    found: dict[uuid.UUID, list[Stream]] = defaultdict(list)
+    for row in rows:
+        own = blocks.get(row["stream"], [])
+        found[row["incarnation"]].append(Stream(row["stream"], row["first_revision"], row["created_at"], own))
+    return found
+
+
+async def _blocks(tx: Tx, of: Sequence[int]) -> dict[int, list[Block]]:
+    rows = await tx.fetch(
+        """
+        SELECT stream, octet_length(content) AS size_bytes, revision, created_at FROM blocks
+        WHERE tenant = $1 AND project = $2 AND stream = ANY ($3) ORDER BY stream, start
+        """,
+        list(of),
+    )
+    found: dict[int, list[Block]] = defaultdict(list)
+    for row in rows:
+        found[row["stream"]].append(Block(row["size_bytes"], row["revision"], row["created_at"]))
+    return found
+
+
+async def contents(tx: Tx, places: Sequence[tuple[int, int]]) -> list[bytes]:
+    """The blocks that start at these places (stream, start), in this order."""
+    rows = await tx.fetch(
+        """
+        SELECT b.content FROM unnest($3::int8[], $4::int8[]) WITH ORDINALITY AS p (stream, start, at)
+        CROSS JOIN LATERAL (
+            SELECT content FROM blocks
+            WHERE tenant = $1 AND project = $2 AND stream = p.stream AND start = p.start OFFSET 0) AS b
+        ORDER BY p.at
+        """,
+        [stream for stream, _ in places],
+        [start for _, start in places],
+    )
+    return [row["content"] for row in rows]
+
+
+async def put_streams(tx: Tx, table: Table, of: Sequence[tuple[uuid.UUID, Stream]]) -> None:
+    """Add streams of files. Errors as `archived.put`."""
+    rows = [(incarnation, one.first_revision, one.stream, one.created_at) for incarnation, one in of]
+    if rows:
+        await put(tx, table, ("incarnation", "first_revision", "stream", "created_at"), rows)
+
+
+async def put_blocks(tx: Tx, table: Table, kept: Sequence[Kept]) -> None:
+    """Add blocks. Errors as `archived.put`."""
+    rows = [(one.stream, one.start, one.revision, one.created_at, one.content) for one in kept]
+    await put(tx, table, ("stream", "start", "revision", "created_at", "content"), rows)

@@ -1,0 +1,53 @@
+"""How a transaction begins: one message of plain SQL, without arguments, that says whose rows it sees and waits for its
+locks. Whoever writes passes `admit_writer` in it, which `closures` explains."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memsvc.core.scope import Scope
+from memsvc.store.locks import Lock, shared_locks, whole_lock
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a transaction needs: locks in their order, waited for so long. One that is `purging` writes what is closed
+    to others; one that is `alone` begins when nobody else is writing the project or, where that is `*`, the tenant."""
+
+    locks: Sequence[Lock]
+    lock_timeout_ms: int
+    purging: bool = False
+    alone: bool = False
+
+    def reading(self, scope: Scope) -> str:
+        """The SQL of one that reads, all of one moment."""
+        head = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;{_tenant(scope)}"
+        return head + (self._timeout() + self._waits(scope) if self.locks else "")
+
+    def writing(self, scope: Scope) -> str:
+        """The SQL of one that writes."""
+        head = f"BEGIN;{_tenant(scope)}{self._timeout()}"
+        if self.purging:
+            return head + self._waits(scope)
+        own = [lock.key(scope) for lock in self.locks]
+        return head + f"SELECT admit_writer({_text(scope.project)}, {_keys(shared_locks(scope))}, {_keys(own)});"
+
+    def _timeout(self) -> str:
+        return f"SET LOCAL lock_timeout = {self.lock_timeout_ms};"
+
+    def _waits(self, scope: Scope) -> str:
+        keys = [whole_lock(scope)] * self.alone + [lock.key(scope) for lock in self.locks]
+        return "".join(f"SELECT pg_advisory_xact_lock({key});" for key in keys)
+
+
+def _tenant(scope: Scope) -> str:
+    return f"SET LOCAL memsvc.tenant = '\\x{scope.tenant.hex()}';"
+
+
+def _text(text: str) -> str:
+    """A text as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _keys(keys: Sequence[int]) -> str:
+    """Keys of locks, as SQL has an array."""
+    return "'{" + ",".join(map(str, keys)) + "}'"

@@ -1,0 +1,171 @@
+"""Records that are written behind the answers: taken without waiting or failing, and stored in batches.
+
+What cannot be written is counted and gone: a crash may lose the last second of it, and nothing else is lost with it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+from pydantic import BaseModel, ConfigDict, Field
+
+from memsvc.core.background import told_or_after
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Scope
+from memsvc.store.database import Database, Tx
+
+log = structlog.get_logger("memsvc.behind")
+
+LOCK_TIMEOUT_MS = 250
+"""How long the records of a scope wait for whoever is alone with it: the others wait behind them."""
+
+
+class BehindOptions(BaseModel):
+    """How records are written behind the answers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    flush_every_s: float = Field(0.5, gt=0, description="how long a record waits at the most")
+    batch_records: int = Field(200, ge=1, description="how many records are written together at the most")
+    backlog_max: int = Field(10_000, ge=1, description="how many records wait for the database before the oldest go")
+    keep_s: float = Field(300.0, gt=0, description="how long a record waits for the database before it goes")
+
+
+class Record(Protocol):
+    """What is written: of one scope, at one moment. Writing it twice must store it once."""
+
+    @property
+    def scope(self) -> Scope: ...
+
+    @property
+    def at(self) -> datetime: ...
+
+
+_Record = TypeVar("_Record", bound=Record)
+
+
+class Behind(Generic[_Record]):
+    """Takes records and writes them behind, those of one scope in one transaction. `dropped` is told how many were
+    lost. Where somebody is alone with a scope, as who purges or restores it is, records wait for the end of it, or,
+    unless they are `outliving` it, go: what is purged does not come back with them."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        options: BehindOptions,
+        *,
+        what: str,
+        write: Callable[[Tx, Sequence[_Record]], Awaitable[object]],
+        dropped: Callable[[int], None],
+        outliving: bool = True,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._options = options
+        self._what = what
+        self._write = write
+        self._dropped = dropped
+        self._outliving = outliving
+        self._waiting: deque[_Record] = deque()
+        self._enough = asyncio.Event()
+        self._stopping = False
+
+    def record(self, record: _Record) -> None:
+        """Keep a record for the next batch; the oldest one goes when there are too many."""
+        if len(self._waiting) >= self._options.backlog_max:
+            self._waiting.popleft()
+            self._dropped(1)
+        self._waiting.append(record)
+        if len(self._waiting) >= self._options.batch_records:
+            self._enough.set()
+
+    def backlog(self) -> int:
+        """How many records wait."""
+        return len(self._waiting)
+
+    async def flush(self) -> None:
+        """Write what waits, a batch at a time, until the database will not take one for now. Records of a scope with
+        which somebody is alone hold up none of other scopes."""
+        shut_out: list[_Record] = []
+        while batch := list(islice(self._waiting, self._options.batch_records)):
+            self._waiting = deque(islice(self._waiting, len(batch), None))
+            groups = _groups(batch)
+            while groups:
+                try:
+                    await self._dealt_with(groups[-1])
+                except MemsvcError as error:
+                    told = {"what": self._what, "records": len(groups[-1]), "code": error.code.value}
+                    log.warning("records wait for the database", **told)
+                    if error.code is not Code.RESOURCE_BUSY:
+                        self._put_back([*shut_out, *(record for group in groups for record in group)])
+                        return
+                    if self._outliving:
+                        shut_out += groups[-1]
+                    else:
+                        self._dropped(len(groups[-1]))
+                groups.pop()
+            if len(batch) < self._options.batch_records:
+                break  # what came meanwhile waits for a batch of its own
+        if shut_out:
+            self._put_back(shut_out)
+
+    async def _dealt_with(self, group: list[_Record]) -> None:
+        """Write the records of one scope, or drop them where nobody ever could. Raises what is retryable."""
+        try:
+            async with self._database.begin(group[0].scope, lock_timeout_ms=LOCK_TIMEOUT_MS) as tx:
+                await self._write(tx, group)
+        except MemsvcError as error:
+            if error.retryable:
+                raise
+            self._drop(len(group), error)
+        except Exception as error:  # noqa: BLE001 - the task behind all calls outlives a record that no row can hold
+            self._drop(len(group), error)
+
+    def _drop(self, count: int, error: Exception) -> None:
+        self._dropped(count)
+        log.error("records were dropped", what=self._what, records=count, exc_info=error)
+
+    def _put_back(self, records: Iterable[_Record]) -> None:
+        oldest = self._clock.now() - timedelta(seconds=self._options.keep_s)
+        waiting = [*records, *self._waiting]
+        kept = [record for record in waiting if record.at >= oldest][-self._options.backlog_max :]
+        if len(kept) < len(waiting):
+            self._dropped(len(waiting) - len(kept))
+        self._waiting = deque(kept)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Write in the background, and once more at the end."""
+        self._stopping = False
+        task = asyncio.create_task(self._keep_writing())
+        try:
+            yield
+        finally:
+            self._stopping = True
+            self._enough.set()
+            await task
+            if self._waiting:
+                log.error("records were lost at the end", what=self._what, records=len(self._waiting))
+
+    async def _keep_writing(self) -> None:
+        while not self._stopping:
+            await told_or_after(self._enough, self._options.flush_every_s)
+            self._enough.clear()
+            await self.flush()
+            if self._waiting and not self._stopping:
+                await asyncio.sleep(self._options.flush_every_s)
+        await self.flush()
+
+
+def _groups(records: Iterable[_Record]) -> list[list[_Record]]:
+    groups: dict[tuple[bytes, str], list[_Record]] = {}
+    for record in records:
+        groups.setdefault((record.scope.tenant, record.scope.project), []).append(record)
+    return list(groups.values())

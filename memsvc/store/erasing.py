@@ -1,0 +1,247 @@
+"""Rows go for good, counted, a bounded number in a transaction; which tables there are is known from the schema.
+
+Every function is one short step. What a killed step left is found by whoever does the same again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from memsvc.core.paths import below
+from memsvc.store.belongings import Rows
+from memsvc.store.database import Row, Tx
+from memsvc.store.schema import TENANT_TABLES, metadata
+
+EMBEDDINGS: Final = "embeddings"
+CLOSING: Final = "purges"
+"""The table that says what is being purged; what was closed is opened in the end, and so leaves it by itself."""
+
+OF_BOOK: Final = (
+    EMBEDDINGS,
+    "fresh_terms",
+    "postings",
+    "memory_findings",
+    "memories",
+    "insights",
+    "facts",
+    "notion_tags",
+    "edges",
+    "contradictions",
+    "outcomes",
+    "notions",
+    "activity",
+    "outline_nodes",
+    "outlines",
+    "entries",
+    "books",
+)
+"""The tables of what stands in a book, in the order in which they go: what finds first, what is found by it last."""
+_FIRST: Final = ("job_refs", *OF_BOOK[:-2], "sessions", "guards", *OF_BOOK[-2:], "files", "summaries")
+_LAST: Final = ("streams", "blocks", "memory_settings", "projects", "usage", "allowances", "calls")
+_KEYS: Final[dict[str, tuple[str, ...]]] = {
+    **{name: tuple(metadata.tables[name].primary_key.columns.keys()) for name in TENANT_TABLES},
+    EMBEDDINGS: ("tenant", "project", "book", "model", "entry"),
+}
+
+
+def _has_project(table: str) -> bool:
+    return table == EMBEDDINGS or "project" in metadata.tables[table].columns
+
+
+def tables(*, of_project: bool, vectors: bool) -> list[str]:
+    """Every table of a tenant, or `of_project` every one with rows of a project, in the order in which they go:
+    what finds first, then what is found, and last the content that it names. `vectors`: where there are any."""
+    known = [*_FIRST, *(name for name in TENANT_TABLES if name not in (*_FIRST, *_LAST, CLOSING)), *_LAST]
+    return [name for name in known if (vectors or name != EMBEDDINGS) and (not of_project or _has_project(name))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """The rows that are meant, as SQL over the key of their table, with the arguments behind tenant and project."""
+
+    table: str
+    condition: str
+    key: tuple[str, ...]
+    arguments: tuple[Any, ...]
+
+
+def _where(tx: Tx, rows: Rows) -> _Where:
+    bound = tx.bound
+    scoped = ("tenant", "project")[:bound]
+    condition = " AND ".join(f"{name} = ${number}" for number, name in enumerate(scoped, 1))
+    arguments: tuple[Any, ...] = ()
+    if rows.column:
+        condition += f" AND {rows.column} = ${bound + 1}"
+        arguments = (rows.value,)
+    # a column that is the same in all rows must not be compared as part of their key, or no range of the index is read
+    fixed = (*scoped, rows.column)
+    return _Where(rows.table, condition, tuple(name for name in _KEYS[rows.table] if name not in fixed), arguments)
+
+
+async def count(tx: Tx, rows: Rows) -> int:
+    """How many rows there are."""
+    where = _where(tx, rows)
+    found: int = await tx.fetchval(f"SELECT count(*) FROM {where.table} WHERE {where.condition}", *where.arguments)
+    return found
+
+
+Place = tuple[Any, ...]
+"""The key of the last row that went."""
+
+
+async def erase(tx: Tx, rows: Rows, *, after: Place | None, most: int) -> tuple[int, Place | None]:
+    """Delete the next rows in the order of their key, at most so many; how many, and where to go on if there may be
+    more. Two statements, each over one range of the key."""
+    where = _where(tx, rows)
+    if not where.key:
+        return await tx.execute(f"DELETE FROM {where.table} WHERE {where.condition}", *where.arguments), None
+    key, first = ", ".join(where.key), tx.bound + len(where.arguments) + 1
+    arguments, condition = [*where.arguments], where.condition
+    if after is not None:
+        condition += f" AND {_compared(key, '>', first, len(where.key))}"
+        arguments += after
+    last = await tx.fetchrow(
+        f"SELECT {key} FROM {where.table} WHERE {condition} ORDER BY {key} OFFSET {most - 1} LIMIT 1", *arguments
+    )
+    if last is None:
+        return await tx.execute(f"DELETE FROM {where.table} WHERE {condition}", *arguments), None
+    reached = tuple(last.values())
+    condition += f" AND {_compared(key, '<=', tx.bound + len(arguments) + 1, len(where.key))}"
+    gone = await tx.execute(f"DELETE FROM {where.table} WHERE {condition}", *arguments, *reached)
+    return gone, reached
+
+
+def _compared(key: str, how: str, first: int, width: int) -> str:
+    values = ", ".join(f"${number}" for number in range(first, first + width))
+    return f"({key}) {how} ({values})"
+
+
+async def give_back(tx: Tx) -> None:
+    """Take what the project holds out of what its tenant does, as the row of the project is about to go."""
+    await tx.execute(
+        """
+        WITH gone AS (DELETE FROM projects WHERE tenant = $1 AND project = $2 RETURNING size_bytes)
+        UPDATE usage AS u SET size_bytes = greatest(u.size_bytes - gone.size_bytes, 0) FROM gone WHERE u.tenant = $1
+        """
+    )
+
+
+# Files, live or deleted, at $3 and from $4 to before $5. Two statements, as each has an index of its own.
+_AT = "tenant = $1 AND project = $2 AND (path = $3 OR (path >= $4 AND path < $5))"
+_LIVE, _DELETED = "deleted_at IS NULL", "deleted_at IS NOT NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """A file that is to go: its path, whether entries of the index stand for it, and how many bytes it had as a live
+    file of a caller."""
+
+    incarnation: Any
+    path: str
+    size_bytes: int
+
+
+async def hide_files(tx: Tx, path: str, *, now: Any, most: int) -> list[Doomed]:
+    """Let the next files at a path and in it, at most so many, be there no more, nor any state of them; those that were
+    live. The tree is locked, or nobody else makes files there."""
+    rows = await tx.fetch(
+        f"""
+        WITH hidden AS (
+            UPDATE files SET deleted_at = $6, updated_at = $6, revision = revision + 1
+            WHERE tenant = $1 AND project = $2 AND incarnation = ANY(ARRAY(
+                SELECT incarnation FROM files WHERE {_AT} AND {_LIVE} ORDER BY path LIMIT $7))
+            RETURNING incarnation, path, CASE owner WHEN '' THEN size_bytes ELSE 0 END AS size_bytes
+        ), unread AS (
+            UPDATE streams AS s SET first_revision = -s.first_revision FROM hidden
+            WHERE s.tenant = $1 AND s.project = $2 AND s.incarnation = hidden.incarnation AND s.first_revision > 0
+        )
+        SELECT * FROM hidden
+        """,
+        *(path, *below(path)),
+        now,
+        most,
+    )
+    return [Doomed(**row) for row in rows]
+
+
+async def deleted_files(tx: Tx, path: str, *, most: int) -> list[Doomed]:
+    """Some files that were deleted at a path or in it."""
+    rows = await tx.fetch(
+        f"SELECT incarnation, path, 0::int8 AS size_bytes FROM files WHERE {_AT} AND {_DELETED} ORDER BY path LIMIT $6",
+        *(path, *below(path)),
+        most,
+    )
+    return [Doomed(**row) for row in rows]
+
+
+async def erase_blocks(tx: Tx, incarnations: Sequence[Any], *, most: int) -> int:
+    """Hide every state of these files, which were deleted, and delete at most so many of their blocks; how many."""
+    await tx.execute(
+        """
+        UPDATE streams SET first_revision = -first_revision
+        WHERE tenant = $1 AND project = $2 AND incarnation = ANY($3::uuid[]) AND first_revision > 0
+        """,
+        list(incarnations),
+    )
+    return await tx.execute(
+        """
+        WITH doomed AS MATERIALIZED (
+            SELECT b.stream, b.start FROM unnest($3::uuid[]) AS one (incarnation) CROSS JOIN LATERAL (
+                SELECT stream FROM streams
+                WHERE tenant = $1 AND project = $2 AND incarnation = one.incarnation OFFSET 0) AS s
+            CROSS JOIN LATERAL (
+                SELECT stream, start FROM blocks
+                WHERE tenant = $1 AND project = $2 AND stream = s.stream LIMIT $4) AS b LIMIT $4
+        )
+        DELETE FROM blocks AS b USING doomed
+        WHERE b.tenant = $1 AND b.project = $2 AND b.stream = doomed.stream AND b.start = doomed.start
+        """,
+        list(incarnations),
+        most,
+    )
+
+
+async def erase_files(tx: Tx, incarnations: Sequence[Any]) -> Row:
+    """Delete what else there is of these files, whose blocks are gone: how many `streams`, `summaries` and `files`."""
+    row = await tx.fetchrow(
+        """
+        WITH unread AS (
+            DELETE FROM streams WHERE tenant = $1 AND project = $2 AND incarnation = ANY($3::uuid[]) RETURNING 1
+        ), untold AS (
+            DELETE FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = ANY($3::uuid[]) RETURNING 1
+        ), gone AS (
+            DELETE FROM files WHERE tenant = $1 AND project = $2 AND incarnation = ANY($3::uuid[]) RETURNING 1
+        )
+        SELECT (SELECT count(*) FROM unread) AS streams, (SELECT count(*) FROM untold) AS summaries,
+               (SELECT count(*) FROM gone) AS files
+        """,
+        list(incarnations),
+    )
+    assert row is not None
+    return row
+
+
+async def count_files(tx: Tx, path: str, *, book: int | None) -> dict[str, int]:
+    """How many rows files at a path and in it are, live and deleted, with the entries that stand for them in a book."""
+    row = await tx.fetchrow(
+        f"""
+        WITH held AS MATERIALIZED (
+            SELECT incarnation FROM files WHERE {_AT} AND {_LIVE}
+            UNION ALL SELECT incarnation FROM files WHERE {_AT} AND {_DELETED}
+        ), kept AS MATERIALIZED (
+            SELECT s.stream FROM held CROSS JOIN LATERAL (
+                SELECT stream FROM streams
+                WHERE tenant = $1 AND project = $2 AND incarnation = held.incarnation OFFSET 0) AS s
+        )
+        SELECT (SELECT count(*) FROM held) AS files, (SELECT count(*) FROM kept) AS streams,
+               (SELECT count(*) FROM kept CROSS JOIN LATERAL (SELECT FROM blocks
+                WHERE tenant = $1 AND project = $2 AND stream = kept.stream OFFSET 0) AS b) AS blocks,
+               (SELECT count(*) FROM held JOIN summaries AS s
+                ON s.tenant = $1 AND s.project = $2 AND s.incarnation = held.incarnation) AS summaries,
+               (SELECT count(*) FROM held JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = $6
+                AND e.role = 'document' AND e.ref = replace(held.incarnation::text, '-', '')) AS entries
+        """,
+        *(path, *below(path)),
+        book,
+    )
+    return dict(row or {})

@@ -1,0 +1,43 @@
+"""What the database may raise, and what that is for a caller: busy, closed, out of reach, or a fault of ours."""
+
+from typing import Final
+
+from asyncpg import exceptions as pg
+
+from memsvc.core.errors import Code, MemsvcError
+
+BUSY: Final = (pg.LockNotAvailableError, pg.DeadlockDetectedError, pg.SerializationError)
+OUT_OF_REACH: Final = (
+    OSError,
+    TimeoutError,
+    pg.PostgresConnectionError,
+    pg.CannotConnectNowError,
+    pg.OperatorInterventionError,
+    pg.InsufficientResourcesError,
+    pg.QueryCanceledError,
+    pg.ReadOnlySQLTransactionError,
+    pg.InternalClientError,  # what the driver makes of a connection that ends between two statements
+)
+
+FAULTS: Final = (OSError, TimeoutError, pg.PostgresError, pg.InterfaceError, pg.InternalClientError)
+
+
+CLOSED: Final = "MS001"
+"""The state that `admit_writer` refuses with."""
+
+
+def translated(error: BaseException) -> MemsvcError | None:
+    """The error for the caller when the database is busy or out of reach; None for a fault of ours."""
+    if isinstance(error, BUSY):
+        return MemsvcError(Code.RESOURCE_BUSY, "somebody else is writing this just now", retry_after_s=0.1)
+    if isinstance(error, pg.PostgresError) and error.sqlstate == CLOSED:
+        return MemsvcError(
+            Code.RESOURCE_BUSY,
+            "this is being purged just now",
+            retry_after_s=2.0,
+            recovery="wait until it is gone; if the purge was interrupted, ask for the same once more",
+        )
+    # a connection or pool that was closed is a bare InterfaceError; its subclasses are faults of our arguments
+    if isinstance(error, OUT_OF_REACH) or type(error) is pg.InterfaceError:
+        return MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
+    return None

@@ -1,0 +1,151 @@
+"""What is taken out of books that stay: facts and insights that rest on a session or a user, and digests of a session.
+
+Each function is one short step; the transaction holds the lock of the book.
+"""
+
+from collections.abc import Sequence
+
+from memsvc.core.facts import Fact
+from memsvc.store import index, insights, vectors
+from memsvc.store.database import Tx
+from memsvc.store.facts import COLUMNS, fact_of, indexed
+from memsvc.store.insights import Insight
+
+_OF_SESSION = "tenant = $1 AND project = $2 AND evidence ->> 'session' = $3"
+
+
+async def books_learnt_in(tx: Tx, session: str, like: str) -> list[str]:
+    """The names of the books, of those that begin like this, with facts that were learnt in a session, past ones
+    included. One statement over the facts of the project."""
+    rows = await tx.fetch(
+        f"""
+        SELECT b.name FROM (SELECT DISTINCT book FROM facts WHERE {_OF_SESSION}) AS f
+        JOIN books AS b ON b.tenant = $1 AND b.project = $2 AND b.book = f.book
+        WHERE starts_with(b.name, $4) ORDER BY b.name
+        """,
+        session,
+        like,
+    )
+    return [row["name"] for row in rows]
+
+
+async def facts_learnt_in(tx: Tx, book: int, session: str, *, most: int) -> list[Fact]:
+    """Some facts of a book that were learnt in a session, past ones included, in the order of their entries."""
+    rows = await tx.fetch(
+        f"SELECT book, {COLUMNS} FROM facts WHERE {_OF_SESSION} AND book = $4 ORDER BY entry LIMIT $5",
+        session,
+        book,
+        most,
+    )
+    return [fact_of(row) for row in rows]
+
+
+async def count_facts(tx: Tx, book: int, session: str) -> int:
+    """How many facts of a book were learnt in a session."""
+    found: int = await tx.fetchval(f"SELECT count(*) FROM facts WHERE {_OF_SESSION} AND book = $4", session, book)
+    return found
+
+
+async def drop_facts(tx: Tx, book: int, gone: Sequence[Fact]) -> None:
+    """Take facts out of their book, with their entries and whatever these mean."""
+    entries = [fact.entry for fact in gone]
+    await index.hold(tx, book)
+    await index.remove(tx, book, indexed(gone))
+    await tx.execute(
+        "DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])", book, entries
+    )
+    await _drop_vectors(tx, book, entries)
+
+
+async def insights_citing(tx: Tx, like: str, session: str) -> list[tuple[str, Insight]]:
+    """The insights that cite a turn of a session, of the books that begin like this, with the names of these. One
+    statement over the insights of the project."""
+    rows = await tx.fetch(
+        """
+        SELECT b.name, i.book, i.entry, i.insight, i.kind, i.summary, e.cues, i.confidence, i.evidence, i.made_at
+        FROM insights AS i
+        JOIN books AS b ON b.tenant = $1 AND b.project = $2 AND b.book = i.book
+        JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = i.book AND e.entry = i.entry
+        WHERE i.tenant = $1 AND i.project = $2 AND starts_with(b.name, $3)
+            AND i.evidence -> 'turns' @> jsonb_build_array(jsonb_build_object('session', $4::text))
+        ORDER BY i.book, i.entry
+        """,
+        like,
+        session,
+    )
+    return [(row["name"], Insight(**{name: row[name] for name in dict(row) if name != "name"})) for row in rows]
+
+
+async def drop_insights(tx: Tx, gone: Sequence[Insight]) -> None:
+    """Take insights away, with their entries and whatever these mean."""
+    for book in sorted({one.book for one in gone}):
+        await index.hold(tx, book)
+    await insights.remove(tx, gone)
+    for book in {one.book for one in gone}:
+        await _drop_vectors(tx, book, [one.entry for one in gone if one.book == book])
+
+
+async def entries_named(tx: Tx, book: int, like: str, *, most: int) -> dict[int, str]:
+    """Some entries of a book whose reference begins like this: by number, the words that find each."""
+    rows = await tx.fetch(
+        """
+        SELECT entry, text || E'\\n' || cues AS words FROM entries
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND starts_with(ref, $4) ORDER BY entry LIMIT $5
+        """,
+        book,
+        like,
+        most,
+    )
+    return {row["entry"]: row["words"] for row in rows}
+
+
+async def count_entries_named(tx: Tx, book: int, like: str) -> int:
+    """How many entries of a book have a reference that begins like this."""
+    found: int = await tx.fetchval(
+        "SELECT count(*) FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND starts_with(ref, $4)",
+        book,
+        like,
+    )
+    return found
+
+
+async def drop_entries(tx: Tx, book: int, gone: dict[int, str]) -> None:
+    """Take entries out of a book, with whatever they mean."""
+    await index.hold(tx, book)
+    await index.remove(tx, book, gone)
+    await _drop_vectors(tx, book, list(gone))
+
+
+async def _drop_vectors(tx: Tx, book: int, entries: Sequence[int]) -> None:
+    if entries and await vectors.available(tx):
+        await vectors.forget(tx, book, entries)
+
+
+async def sessions_of(tx: Tx, user: str, *, shared: bool, after: str, most: int) -> list[str]:
+    """The next sessions behind `after`, by name: those in which this user alone spoke or, if `shared`, all in which
+    several users did."""
+    whose = "shared" if shared else "user_id = $3 AND NOT shared"
+    rows = await tx.fetch(
+        f"""
+        SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND ($3 <> '') AND {whose}
+            AND session > $4 ORDER BY session LIMIT $5
+        """,
+        user,
+        after,
+        most,
+    )
+    return [row["session"] for row in rows]
+
+
+async def latest_sessions(tx: Tx, user: str, *, but: str, most: int) -> list[str]:
+    """The sessions in which this user alone spoke, but for one, the one that was active last first."""
+    rows = await tx.fetch(
+        """
+        SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND user_id = $3 AND user_id <> ''
+            AND NOT shared AND session <> $4 ORDER BY updated_at DESC LIMIT $5
+        """,
+        user,
+        but,
+        most,
+    )
+    return [row["session"] for row in rows]

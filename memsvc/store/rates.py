@@ -1,0 +1,42 @@
+"""Buckets of use that the replicas share: one row for each bucket that is busy, by the clock of the database."""
+
+from collections.abc import Mapping
+
+from memsvc.store.database import Tx
+
+QUIET_S = 60
+"""How long a bucket is kept after it was empty."""
+
+
+async def tell(tx: Tx, used_s: Mapping[str, float]) -> dict[str, float]:
+    """Add what was used of each bucket, in seconds of its rate; how many seconds each is ahead of now, by everybody's
+    use. Rows of buckets that are long empty go. Takes a transaction of the whole tenant (`Database.begin_tenant`)."""
+    names = sorted(used_s)  # rows are locked in one order, whoever tells
+    rows = await tx.fetch(
+        """
+        WITH quiet AS (
+            DELETE FROM rates
+            WHERE tenant = $1 AND bucket <> ALL ($2::text[])
+              AND empty_at < extract(epoch FROM now())::float8 - $4::float8
+        )
+        INSERT INTO rates AS r (tenant, bucket, empty_at, used_s)
+        SELECT $1, told.bucket, extract(epoch FROM now())::float8 + told.used_s, told.used_s
+        FROM unnest($2::text[], $3::float8[]) WITH ORDINALITY AS told (bucket, used_s, number)
+        ORDER BY told.number
+        ON CONFLICT (tenant, bucket) DO UPDATE
+        SET empty_at = greatest(r.empty_at + excluded.used_s, excluded.empty_at), used_s = excluded.used_s
+        RETURNING bucket, empty_at - extract(epoch FROM now())::float8 AS ahead_s
+        """,
+        names,
+        [used_s[name] for name in names],
+        float(QUIET_S),
+    )
+    return {row["bucket"]: row["ahead_s"] for row in rows}
+
+
+async def forget(tx: Tx) -> None:
+    """Remove the rows of buckets that are long empty; in a transaction of the whole tenant."""
+    await tx.execute(
+        "DELETE FROM rates WHERE tenant = $1 AND empty_at < extract(epoch FROM now())::float8 - $2::float8",
+        float(QUIET_S),
+    )

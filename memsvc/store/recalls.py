@@ -1,0 +1,135 @@
+"""The recall trace: what each before_turn recalled and why, as references and scores, written behind the answer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from memsvc.core.scope import Scope
+from memsvc.store.database import Tx
+from memsvc.store.recalled import Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallRecord:
+    """One recall. `told` says of each candidate what it is and why it was shown or not, and nothing of its content;
+    `recall` makes a repeated insert harmless. `tokens` are those of the whole input."""
+
+    scope: Scope
+    at: datetime
+    recall: UUID
+    session: str
+    turn: str
+    user_id: str
+    tokens: int
+    told: dict[str, Any]
+
+
+class Before(NamedTuple):
+    """Where a page ended: the next one has what was recalled before it."""
+
+    recalled_at: datetime
+    recall: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """What stands at a place now. `key`, `tier` and `state` are those of a fact."""
+
+    ref: str
+    text: str
+    role: str
+    speaker: str
+    said_at: datetime
+    key: str | None
+    tier: str | None
+    state: str | None
+
+
+async def insert(tx: Tx, records: Sequence[RecallRecord]) -> int:
+    """How many of these records, all of the transaction's scope, were new."""
+    return await tx.execute(
+        """
+        INSERT INTO recalls (tenant, project, session, recalled_at, recall, turn, user_id, tokens, told)
+        SELECT $1, $2, r.* FROM unnest($3::text[], $4::timestamptz[], $5::uuid[], $6::text[], $7::text[], $8::int4[],
+                                       $9::jsonb[]) AS r
+        ON CONFLICT DO NOTHING
+        """,
+        [record.session for record in records],
+        [record.at for record in records],
+        [record.recall for record in records],
+        [record.turn for record in records],
+        [record.user_id for record in records],
+        [record.tokens for record in records],
+        [record.told for record in records],
+    )
+
+
+async def page(tx: Tx, session: str, turn: str, before: Before | None, *, most: int) -> list[RecallRecord]:
+    """What was recalled for a session, or one turn of it, the latest first."""
+    rows = await tx.fetch(
+        """
+        SELECT recalled_at, recall, turn, user_id, tokens, told FROM recalls
+        WHERE tenant = $1 AND project = $2 AND session = $3 AND ($4 = '' OR turn = $4)
+            AND ($5::timestamptz IS NULL OR (recalled_at, recall) < ($5, $6::uuid))
+        ORDER BY recalled_at DESC, recall DESC LIMIT $7
+        """,
+        session,
+        turn,
+        before.recalled_at if before else None,
+        before.recall if before else None,
+        most,
+    )
+    return [
+        RecallRecord(
+            scope=tx.scope,
+            at=row["recalled_at"],
+            recall=row["recall"],
+            session=session,
+            turn=row["turn"],
+            user_id=row["user_id"],
+            tokens=row["tokens"],
+            told=row["told"],
+        )
+        for row in rows
+    ]
+
+
+async def quoted(tx: Tx, places: Sequence[Place], *, chars_max: int) -> Mapping[Place, Quoted]:
+    """What stands at these places, each with at most so many characters; nothing of what was forgotten or is gone."""
+    rows = await tx.fetch(
+        """
+        SELECT e.book, e.entry, e.ref, left(coalesce(f.value, i.summary, e.text), $5) AS text, e.role, e.speaker,
+               e.said_at, f.key, f.tier, f.state
+        FROM unnest($3::int8[], $4::int4[]) AS p (book, entry)
+        JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = p.book AND e.entry = p.entry
+        LEFT JOIN facts AS f ON f.tenant = $1 AND f.project = $2 AND f.book = p.book AND f.entry = p.entry
+        LEFT JOIN insights AS i ON i.tenant = $1 AND i.project = $2 AND i.book = p.book AND i.entry = p.entry
+        WHERE CASE WHEN f.entry IS NULL THEN e.length >= 0 ELSE NOT f.forgotten END
+        """,
+        [place.book for place in places],
+        [place.entry for place in places],
+        chars_max,
+    )
+    return {
+        Place(row["book"], row["entry"]): Quoted(
+            row["ref"], row["text"], row["role"], row["speaker"], row["said_at"], row["key"], row["tier"], row["state"]
+        )
+        for row in rows
+    }
+
+
+async def forget_before(tx: Tx, moment: datetime, *, most: int) -> int:
+    """Delete at most so many records from before a moment; how many went."""
+    return await tx.execute(
+        """
+        DELETE FROM recalls AS r USING (
+            SELECT session, recalled_at, recall FROM recalls WHERE tenant = $1 AND project = $2 AND recalled_at < $3
+            ORDER BY recalled_at LIMIT $4) AS old
+        WHERE r.tenant = $1 AND r.project = $2 AND r.session = old.session AND r.recalled_at = old.recalled_at
+            AND r.recall = old.recall
+        """,
+        moment,
+        most,
+    )

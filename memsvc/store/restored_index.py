@@ -1,0 +1,76 @@
+"""The index of entries that came from an archive: postings, lengths and counters made as for entries that are new."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+import anyio.to_thread
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.store import derived_index
+from memsvc.store.database import Tx
+from memsvc.store.derived_index import HIDDEN
+from memsvc.store.index import NewEntry, book_of
+
+SEGMENT_BITS_MAX: Final = 10
+_ANY: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LENGTH: Final = 0xFFFF
+
+
+async def make(tx: Tx) -> None:
+    """Index every book of a project whose entries are there and which has no postings yet. INVALID_CONTENT for a book
+    that cannot be one. Terms are found in a thread: a segment of long texts takes a while."""
+    books = await tx.fetch(
+        "SELECT book, name, segment_bits, next_entry FROM books WHERE tenant = $1 AND project = $2 ORDER BY book"
+    )
+    for book in books:
+        if book_of(book["name"]) != book["book"] or not 0 <= book["segment_bits"] <= SEGMENT_BITS_MAX:
+            raise MemsvcError(Code.INVALID_CONTENT, "a book of the archive has another number than its name gives")
+        await _make(tx, book["book"], book["name"], book["segment_bits"], book["next_entry"])
+
+
+async def _make(tx: Tx, book: int, name: str, bits: int, next_entry: int) -> None:
+    last, entries, length = -1, 0, 0
+    while texts := await derived_index.texts_behind(tx, book, last, segment_bits=bits):
+        last = max(texts)
+        shown = {
+            number: NewEntry("", text, _ANY, cues=cues)
+            for number, (text, cues, held) in texts.items()
+            if held != HIDDEN
+        }
+        hits = await anyio.to_thread.run_sync(derived_index.hits, shown)
+        lengths = {hit >> 32: hit & _LENGTH for some in hits.values() for hit in some}
+        entries, length = entries + len(lengths), length + sum(lengths.values())
+        await _set_lengths(
+            tx, book, {number: lengths.get(number, 0) for number in shown if texts[number][2] != lengths.get(number, 0)}
+        )
+        await _insert(tx, book, last >> bits, hits)
+    await derived_index.put_shelf(tx, name, derived_index.counted(bits, max(next_entry, last + 1), entries, length))
+
+
+async def _insert(tx: Tx, book: int, segment: int, hits: derived_index.Hits) -> None:
+    """Add the postings of a segment that has none."""
+    await tx.execute(
+        """
+        INSERT INTO postings (tenant, project, book, term, segment, hits)
+        SELECT $1, $2, $3, h.term, $4, array_agg(h.hit ORDER BY h.hit)
+        FROM unnest($5::text[], $6::int8[]) AS h (term, hit) GROUP BY h.term
+        """,
+        book,
+        segment,
+        [term for term, some in hits.items() for _ in some],
+        [hit for some in hits.values() for hit in some],
+    )
+
+
+async def _set_lengths(tx: Tx, book: int, lengths: dict[int, int]) -> None:
+    """Let entries have as many terms as the analysis of this version finds in them."""
+    if lengths:
+        await tx.execute(
+            """
+            UPDATE entries AS e SET length = w.length FROM unnest($4::int4[], $5::int2[]) AS w (entry, length)
+            WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = w.entry
+            """,
+            book,
+            list(lengths),
+            list(lengths.values()),
+        )

@@ -1,0 +1,96 @@
+"""Sessions and what was said in them, as somebody looks through them: the latest first, a page at a time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from memsvc.store.database import Tx
+
+LOOKED_THROUGH = 10_000
+"""Sessions that a search by name looks through, the latest."""
+
+
+class Before(NamedTuple):
+    """Where a page of sessions ended: the next one has what was written before it."""
+
+    updated_at: datetime
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session, with what is counted of it."""
+
+    session: str
+    user_id: str
+    shared: bool
+    turns: int
+    counters: Mapping[str, int]
+    created_at: datetime
+    updated_at: datetime
+    last_maintenance_at: datetime | None
+
+
+async def sessions(tx: Tx, *, named: str, user: str, before: Before | None, most: int) -> list[SessionRow]:
+    """The sessions of the project, or those of a user, whose names have `named` in them, the latest first. A search
+    by name looks through the latest LOOKED_THROUGH."""
+    rows = await tx.fetch(
+        """
+        SELECT session, user_id, shared, turns, counters, created_at, updated_at, last_maintenance_at FROM (
+            SELECT * FROM sessions
+            WHERE tenant = $1 AND project = $2 AND (updated_at, session) < (coalesce($5::timestamptz, 'infinity'), $6)
+                AND ($4 = '' OR user_id = $4)
+            ORDER BY updated_at DESC, session DESC LIMIT $8
+        ) AS latest
+        WHERE $3 = '' OR strpos(lower(session), lower($3)) > 0
+        ORDER BY updated_at DESC, session DESC LIMIT $7
+        """,
+        named,
+        user,
+        before.updated_at if before else None,
+        before.session if before else "",
+        most,
+        LOOKED_THROUGH if named else most,
+    )
+    return [SessionRow(**row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One item of a session. `line` is its line in the event file, None where that is packed, gone or too long."""
+
+    entry: int
+    ref: str
+    role: str
+    speaker: str
+    said_at: datetime
+    tokens: int
+    text: str
+    chars: int
+    line: bytes | None
+
+
+async def items(tx: Tx, book: int, *, before: int, most: int, chars_max: int, line_bytes_max: int) -> list[Said]:
+    """What was said before an entry of a session's book, the latest first, each with at most so many characters; what
+    was forgotten is not there."""
+    rows = await tx.fetch(
+        """
+        SELECT e.entry, e.ref, e.role, e.speaker, e.said_at, e.tokens, left(e.text, $6) AS text,
+               char_length(e.text) AS chars, block.line
+        FROM (SELECT * FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry < $4 AND length >= 0
+              ORDER BY entry DESC LIMIT $5) AS e
+        LEFT JOIN LATERAL (
+            SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
+            FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream AND b.start <= e.start
+                AND e.size_bytes <= $7
+            ORDER BY b.start DESC LIMIT 1) AS block ON true
+        ORDER BY e.entry DESC
+        """,
+        book,
+        before,
+        most,
+        chars_max,
+        line_bytes_max,
+    )
+    return [Said(**row) for row in rows]

@@ -1,0 +1,77 @@
+"""Files and directories under URIs: which there are to read, and what the beginning of a path or project goes on as."""
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files as resources
+from typing import Final
+
+from memsvc.core.paths import KEPT_ROOTS
+from memsvc.core.resources import Completion, Guide, Listing, Readable, Resource
+from memsvc.core.scope import Scope
+from memsvc.store import projects, tree
+from memsvc.store.database import Database
+
+DIRECTORY: Final = Resource(
+    template="memsvc://{project}/directories/{+path}",
+    name="directory",
+    title="Directory",
+    description="What lies directly in a directory, as JSON: the first page of file_list.",
+    mime_type="application/json",
+)
+
+
+def file_resource(database: Database) -> Resource:
+    """A file under its path; in lists stand those that callers wrote."""
+
+    async def page(scope: Scope, after: str, most: int) -> Sequence[Readable]:
+        async with database.begin(scope, read_only=True) as tx:
+            rows = await tree.outside(tx, KEPT_ROOTS, after=after, most=most)
+        return [
+            Readable(
+                values={"project": scope.project, "path": row["path"]},
+                place=row["path"],
+                title=row["path"],
+                size_bytes=row["size_bytes"],
+                updated_at=row["updated_at"],
+            )
+            for row in rows
+        ]
+
+    return Resource(
+        template="memsvc://{project}/files/{+path}",
+        name="file",
+        title="File",
+        description="What a file holds now, as text, or as bytes if it is none.",
+        text="content",
+        encoding="content_encoding",
+        mime_type=None,
+        listing=Listing("file_list", page),
+    )
+
+
+def guide() -> Guide:
+    """How files serve as the memory of an agent."""
+    return Guide(
+        name="memsvc:memory-directory",
+        title="Files as a memory",
+        description="How to keep notes in files, and find them again.",
+        tools=("file_list", "file_read", "file_write", "file_list_versions"),
+        text=resources(__package__).joinpath("memory_directory.md").read_text("utf-8"),
+        arguments={"project": "the project that the files are in"},
+    )
+
+
+def completions(database: Database) -> dict[str, Completion]:
+    """Of projects and of paths."""
+
+    async def find_projects(scope: Scope, beginning: str, _: Mapping[str, str], most: int) -> Sequence[str]:
+        async with database.begin_tenant(scope, read_only=True) as tx:
+            return await projects.beginning(tx, beginning, only=scope.confined_to, most=most)
+
+    async def find_paths(scope: Scope, beginning: str, _: Mapping[str, str], most: int) -> Sequence[str]:
+        """Paths as they were begun: within a URI they have no slash before them."""
+        before = "" if beginning.startswith("/") else "/"
+        async with database.begin(scope, read_only=True) as tx:
+            found = await tree.beginning(tx, f"{before}{beginning}", most=most)
+        return [path.removeprefix(before) for path in found]
+
+    return {"project": Completion("file_projects", find_projects), "path": Completion("file_list", find_paths)}

@@ -1,0 +1,172 @@
+"""The tool that shows one block to people: elfmem_show."""
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from memsvc.core.decay import Tier
+from memsvc.core.scope import Permission, Scope
+from memsvc.core.tools import Arguments, Result, Tool
+from memsvc.store.notions import Notion
+from memsvc.styles.knowledge.contract import LOGGED, BlockId
+from memsvc.styles.knowledge.showing import Showing, Shown
+
+BEGINNING_CHARS: Final = 200
+
+
+class ShowArguments(Arguments):
+    block_id: BlockId = Field(description="the block, archived or not")
+
+
+class OtherBlock(Result):
+    id: str = Field(description="the block")
+    content: str = Field(description="how its text begins; empty when it was forgotten")
+    status: str = Field(description="active, inbox, or archived")
+
+
+class ShownEdge(Result):
+    block: OtherBlock = Field(description="the block at the other end")
+    relation: str = Field(description="how the two hang together")
+    weight: float = Field(description="how strongly, 0 to 1")
+    origin: str = Field(description="who found it: similarity, outcome or agent")
+    reinforcements: int = Field(description="how often both were shown together")
+    note: str = Field(description="why they hang together, as it was stated")
+
+
+class ShownConflict(Result):
+    block: OtherBlock = Field(description="the block that cannot be true beside this one, or says nearly the same")
+    kind: Literal["contradiction", "near_duplicate"] = Field(description="which of both")
+    score: float = Field(description="how surely, 0 to 1")
+    found_at: str = Field(description="when that was found")
+
+
+class ShownOutcome(Result):
+    signal: float = Field(description="how it went, 0 (it failed) to 1 (it succeeded)")
+    weight: float = Field(description="how much that counts")
+    source: str = Field(description="where the signal came from")
+    before: float = Field(description="the confidence before it")
+    after: float = Field(description="the confidence after it")
+    told_at: str = Field(description="when it was told")
+
+
+class ShowResult(Result):
+    id: str = Field(description="the block")
+    content: str = Field(description="its text; empty when it was forgotten")
+    cue: str = Field(description="the situation in which it is to be recalled")
+    category: str = Field(description="its category")
+    tags: list[str] = Field(description="its tags")
+    tier: Tier = Field(description="how lasting it is")
+    status: Literal["inbox", "active", "archived"] = Field(description="whether it is recalled: archived is not")
+    archive_reason: Literal["decayed", "superseded", "forgotten"] | None = Field(description="why it was archived")
+    superseded_by: OtherBlock | None = Field(description="the block that stands for it now")
+    supersedes: list[OtherBlock] = Field(description="the blocks for which it stands")
+    created_at: str = Field(description="when it was remembered")
+    scored_by: str = Field(description="who judged it: rules, or a model; empty when nobody has")
+    alignment: float | None = Field(description="how well it fits who the agent is, 0 to 1; null when nobody judged")
+    confidence: float = Field(description="how far it can be relied on: alpha in alpha + beta")
+    alpha: float = Field(description="what speaks for it")
+    beta: float = Field(description="what speaks against it")
+    evidence: float = Field(description="the weight of all outcomes that were told of it")
+    outcomes: list[ShownOutcome] = Field(description="how it went when it was used, the latest first, 50 at the most")
+    reinforcement_count: int = Field(description="how often it was used")
+    decay_per_h: float = Field(description="lambda: what is left after h active hours unused is exp(-lambda h)")
+    reinforced_h: float = Field(description="when it was used last, on the clock of active hours")
+    now_h: float = Field(description="that clock now")
+    left: float = Field(description="what has not faded of it now, 0 to 1")
+    faded_h: float = Field(description="when it will have faded so far that it may be archived, on the same clock")
+    degree: float = Field(description="the weights of all its edges together")
+    edges: list[ShownEdge] = Field(description="what it hangs together with, the strongest first, 50 at the most")
+    conflicts: list[ShownConflict] = Field(description="what it does not go together with, the surest first")
+
+
+def show_tool(showing: Showing) -> Tool:
+    """This tool."""
+
+    async def show(scope: Scope, asked: ShowArguments) -> ShowResult:
+        return _result(await showing.show(scope, asked.block_id))
+
+    return Tool(
+        name="elfmem_show",
+        title="Show a block",
+        description="One block with all that is thought of it: its evidence, how it fades, its edges, what it"
+        " contradicts, and what it stands for. Showing it is no use of it: nothing is reinforced.",
+        arguments=ShowArguments,
+        result=ShowResult,
+        run=show,
+        permission=Permission.READ,
+        read_only=True,
+        idempotent=True,
+        logged=LOGGED,
+        administrative=True,
+    )
+
+
+def _result(shown: Shown) -> ShowResult:
+    block = shown.block
+    return ShowResult(
+        id=block.notion,
+        content=block.text,
+        cue=block.cue,
+        category=block.category,
+        tags=list(block.tags),
+        tier=block.tier,
+        status=block.status,
+        archive_reason=block.archive_reason,
+        superseded_by=_other(shown, block.superseded_by) if block.superseded_by else None,
+        supersedes=[_other(shown, one) for one in shown.older],
+        created_at=block.created_at.isoformat(),
+        scored_by=block.scored_by,
+        alignment=block.alignment,
+        confidence=block.confidence,
+        alpha=block.alpha,
+        beta=block.beta,
+        evidence=block.evidence,
+        outcomes=_outcomes(shown),
+        reinforcement_count=block.reinforcements,
+        decay_per_h=block.decay_per_h,
+        reinforced_h=block.reinforced_h,
+        now_h=shown.now_h,
+        left=shown.left,
+        faded_h=shown.faded_h,
+        degree=block.degree,
+        edges=_edges(shown),
+        conflicts=[
+            ShownConflict(block=_other(shown, one.other), kind=one.kind, score=one.score, found_at=found_at.isoformat())
+            for one, found_at in shown.conflicts
+        ],
+    )
+
+
+def _outcomes(shown: Shown) -> list[ShownOutcome]:
+    return [
+        ShownOutcome(
+            signal=one.signal,
+            weight=one.weight,
+            source=one.source,
+            before=one.before,
+            after=one.after,
+            told_at=one.told_at.isoformat(),
+        )
+        for one in shown.outcomes
+    ]
+
+
+def _edges(shown: Shown) -> list[ShownEdge]:
+    return [
+        ShownEdge(
+            block=_other(shown, edge.high if edge.low == shown.block.notion else edge.low),
+            relation=edge.relation,
+            weight=edge.weight,
+            origin=edge.origin,
+            reinforcements=edge.reinforcements,
+            note=edge.note,
+        )
+        for edge in shown.edges
+    ]
+
+
+def _other(shown: Shown, block_id: str) -> OtherBlock:
+    other: Notion | None = shown.others.get(block_id)
+    if other is None:
+        return OtherBlock(id=block_id, content="", status="archived")
+    return OtherBlock(id=block_id, content=other.text[:BEGINNING_CHARS], status=other.status)

@@ -1,0 +1,1 @@
+"""Looking back: sessions, what was said in them, and what was recalled and why."""

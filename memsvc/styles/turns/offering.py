@@ -1,0 +1,67 @@
+"""Sessions under URIs, what the beginning of a session's name goes on as, and the guide to a turn."""
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files as resources
+from typing import Final
+
+from memsvc.core.resources import Completion, Guide, Listing, Readable, Resource
+from memsvc.core.scope import Scope
+from memsvc.store import sessions
+from memsvc.store.database import Database
+
+LIST_TOOL: Final = "memory_list_dir_with_abstract"
+FACTS: Final = Resource(
+    template="memsvc://{project}/sessions/{session_id}/facts",
+    name="session facts",
+    title="Facts of a session",
+    description="What memory holds to be true for a session, as JSON: the first page of memory_list_facts.",
+    mime_type="application/json",
+)
+
+
+def session_resource(database: Database) -> Resource:
+    """A session: the directories of its memory, with an abstract of each."""
+
+    async def page(scope: Scope, after: str, most: int) -> Sequence[Readable]:
+        async with database.begin(scope, read_only=True) as tx:
+            rows = await sessions.names(tx, after=after, most=most)
+        return [
+            Readable(
+                values={"project": scope.project, "session_id": row["session"]},
+                place=row["session"],
+                title=row["session"],
+                updated_at=row["updated_at"],
+            )
+            for row in rows
+        ]
+
+    return Resource(
+        template="memsvc://{project}/sessions/{session_id}",
+        name="session",
+        title="Session",
+        description="The directories of a session's memory with an abstract of each, as JSON.",
+        mime_type="application/json",
+        listing=Listing(LIST_TOOL, page),
+    )
+
+
+def completions(database: Database) -> dict[str, Completion]:
+    """Of sessions."""
+
+    async def find(scope: Scope, beginning: str, _: Mapping[str, str], most: int) -> Sequence[str]:
+        async with database.begin(scope, read_only=True) as tx:
+            return [row["session"] for row in await sessions.names(tx, beginning=beginning, most=most)]
+
+    return {"session_id": Completion(LIST_TOOL, find)}
+
+
+def guide() -> Guide:
+    """How a turn goes, for whoever writes or is an agent."""
+    return Guide(
+        name="memsvc:turn-lifecycle",
+        title="How a turn uses memory",
+        description="What to call before and after each answer, and what to do when it fails.",
+        tools=("memory_before_turn", "memory_after_turn", "memory_run_maintenance"),
+        text=resources(__package__).joinpath("turn_lifecycle.md").read_text("utf-8"),
+        arguments={"session_id": "the conversation", "user_id": "the person who speaks"},
+    )

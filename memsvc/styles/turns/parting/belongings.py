@@ -1,0 +1,201 @@
+"""What belongs to a session, and to a user: files, books, guards, and what rests on them in books that stay."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from memsvc.core.paths import encode_segment
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Scope
+from memsvc.store import erasing, guard, partings, sessions
+from memsvc.store.belongings import Belongings, Parting, Rows, nothing
+from memsvc.store.database import Database, Tx
+from memsvc.store.index import book_of
+from memsvc.store.insights import Insight
+from memsvc.store.locks import book_lock, session_lock
+from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.turns import books
+from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
+from memsvc.styles.turns.layout import session_root
+from memsvc.styles.turns.models.enrichment import EXTRACT_JOB
+from memsvc.styles.turns.models.rewording import SUMMARISE_JOB
+from memsvc.styles.turns.parting.lines import LINES, forget_fact_lines, forget_insight_lines
+from memsvc.styles.turns.parting.restated import restated
+from memsvc.styles.turns.upkeep.maintenance import MAINTAIN_JOB
+
+STEP: Final = 200
+SESSIONS_A_PAGE: Final = 100
+_JOBS: Final = (FOLLOW_UP_JOB, EXTRACT_JOB, SUMMARISE_JOB, MAINTAIN_JOB)
+_ABOUT_USERS: Final = "facts/user/"
+_INSIGHTS_ABOUT_USERS: Final = "insights/user/"
+
+
+class TurnBelongings:
+    """What turn memory keeps of whom."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def of_session(self, scope: Scope, session: str) -> AsyncIterator[Belongings]:
+        """A session goes with all that was said in it. What was learnt in it about its users goes from their facts,
+        unless they said it in another session too, which is then where it is known from."""
+        yield await self._session(scope, session, but=())
+
+    async def _session(self, scope: Scope, session: str, *, but: Sequence[str]) -> Belongings:
+        """What belongs to a session, without what is in books that go as a whole (`but`)."""
+        async with self._database.begin(scope, read_only=True) as tx:
+            learnt = await partings.books_learnt_in(tx, session, _ABOUT_USERS)
+            cited = await partings.insights_citing(tx, _INSIGHTS_ABOUT_USERS, session)
+            learnt = [name for name in learnt if name not in but]
+            cited = [(name, one) for name, one in cited if name not in but]
+            again = [one for name in learnt for one in await restated(tx, name, session, self._clock)]
+            row = await sessions.find(tx, session)
+        own = [books.turns(session), *books.facts(session, ""), *books.insights(session, "")]
+        user = row.user_id if row is not None else ""
+        kept = user and books.digests(user).name not in but
+        last = [_digests(user, session), _row(session)] if kept else [_row(session)]
+        return Belongings(
+            locks=(session_lock(session),),
+            directories=(session_root(session),),
+            partings=(
+                *again,
+                *(_facts(name, session) for name in learnt),
+                *(self._insight(name, one, session) for name, one in cited),
+                _turns(session, self._clock),
+            ),
+            books=tuple(book.name for book in own),
+            rows=(Rows("recalls", "session", session), Rows("guards", "session", session)),
+            last=tuple(last),
+            jobs=(
+                *((name, session) for name in _JOBS),
+                *((EMBED_JOB, str(book.number)) for book in own),
+            ),
+        )
+
+    async def of_user(self, scope: Scope, user: str) -> AsyncIterator[Belongings]:
+        """The sessions in which this user alone spoke go as a whole, and then what is known of the user. A session that
+        several users share stays, but for the facts about this one: what was said there belongs to all of them."""
+        own = [*books.facts("", user)[1:], *books.insights("", user)[1:], books.digests(user)]
+        for session in await self._sessions(scope, user, shared=False):
+            yield await self._session(scope, session, but=[book.name for book in own])
+        about = books.facts("", user)[1]
+        shared = await self._sessions(scope, user, shared=True)
+        yield Belongings(
+            locks=tuple(book_lock(book.name) for book in own),
+            partings=tuple(_told(about.name, session, self._clock) for session in shared),
+            books=tuple(book.name for book in own),
+            rows=(Rows("recalls", "user_id", user),),
+            jobs=tuple((EMBED_JOB, str(book.number)) for book in own),
+        )
+
+    def of_path(self, scope: Scope, path: str) -> AsyncIterator[Belongings]:
+        """Nothing: callers keep no files here."""
+        return nothing()
+
+    async def _sessions(self, scope: Scope, user: str, *, shared: bool) -> list[str]:
+        found: list[str] = []
+        while True:
+            after = found[-1] if found else ""
+            async with self._database.begin(scope, read_only=True) as tx:
+                page = await partings.sessions_of(tx, user, shared=shared, after=after, most=SESSIONS_A_PAGE)
+            found += page
+            if len(page) < SESSIONS_A_PAGE:
+                return found
+
+    def _insight(self, name: str, insight: Insight, session: str) -> Parting:
+        """An insight about a user that cites the session, and its line in the files of the session that made it."""
+
+        async def found(tx: Tx) -> Sequence[Insight]:
+            return [one for shelf, one in await partings.insights_citing(tx, name, session) if shelf == name]
+
+        async def count(tx: Tx) -> Counter[str]:
+            del tx
+            return Counter(insights=1, entries=1)
+
+        async def step(tx: Tx) -> Counter[str]:
+            still = [one for one in await found(tx) if one.insight == insight.insight]
+            if still:
+                await partings.drop_insights(tx, still)
+            return Counter(insights=len(still), entries=len(still)) + await forget_insight_lines(
+                tx, insight, session, now=self._clock.now()
+            )
+
+        makers = {cited["session"] for cited in insight.evidence["turns"]} - {session}
+        locks = [session_lock(one) for one in sorted(makers)]
+        return Parting((*locks, book_lock(name)), count, step)
+
+
+def _facts(name: str, session: str) -> Parting:
+    """The facts of a book that were learnt in a session."""
+    number = book_of(name)
+
+    async def count(tx: Tx) -> Counter[str]:
+        facts = await partings.count_facts(tx, number, session)
+        return Counter(facts=facts, entries=facts)
+
+    async def step(tx: Tx) -> Counter[str]:
+        gone = await partings.facts_learnt_in(tx, number, session, most=STEP)
+        if gone:
+            await partings.drop_facts(tx, number, gone)
+        return Counter(facts=len(gone), entries=len(gone))
+
+    return Parting((book_lock(name),), count, step)
+
+
+def _digests(user: str, session: str) -> Parting:
+    """The digests of a session, in the book of its user."""
+    shelf, like = books.digests(user), f"{encode_segment(session)}/"
+
+    async def count(tx: Tx) -> Counter[str]:
+        return Counter(entries=await partings.count_entries_named(tx, shelf.number, like))
+
+    async def step(tx: Tx) -> Counter[str]:
+        gone = await partings.entries_named(tx, shelf.number, like, most=STEP)
+        await partings.drop_entries(tx, shelf.number, gone)
+        return Counter(entries=len(gone))
+
+    return Parting((book_lock(shelf.name),), count, step)
+
+
+def _row(session: str) -> Parting:
+    """The session's own row, which whoever makes digests of it looks for."""
+    rows = Rows("sessions", "session", session)
+
+    async def count(tx: Tx) -> Counter[str]:
+        return Counter(sessions=await erasing.count(tx, rows))
+
+    async def step(tx: Tx) -> Counter[str]:
+        return Counter(sessions=(await erasing.erase(tx, rows, after=None, most=STEP))[0])
+
+    return Parting((), count, step)
+
+
+def _turns(session: str, clock: Clock) -> Parting:
+    """The guards of its turns, which leave behind that there was such a turn: a retry of one stores nothing."""
+
+    async def count(tx: Tx) -> Counter[str]:
+        del tx
+        return Counter()  # they are counted as rows
+
+    async def step(tx: Tx) -> Counter[str]:
+        return Counter(guards=await guard.bury(tx, session, now=clock.now(), most=STEP))
+
+    return Parting((), count, step)
+
+
+def _told(name: str, session: str, clock: Clock) -> Parting:
+    """The facts about a user that were learnt in a session which stays, with the lines that tell of them there."""
+    number = book_of(name)
+
+    async def count(tx: Tx) -> Counter[str]:
+        return Counter({LINES: await partings.count_facts(tx, number, session)})
+
+    async def step(tx: Tx) -> Counter[str]:
+        gone = await partings.facts_learnt_in(tx, number, session, most=STEP)
+        lines = sum([await forget_fact_lines(tx, fact, now=clock.now()) for fact in gone])
+        if gone:
+            await partings.drop_facts(tx, number, gone)
+        return Counter({"facts": len(gone), "entries": len(gone), LINES: lines})
+
+    return Parting((session_lock(session),), count, step)

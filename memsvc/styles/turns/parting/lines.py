@@ -1,0 +1,64 @@
+"""Lines go out of files that stay, and out of what these files were before."""
+
+from collections import Counter
+from collections.abc import Collection
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from memsvc.core.facts import Fact
+from memsvc.store import files, moves, purge
+from memsvc.store.database import Tx
+from memsvc.store.insights import Insight
+from memsvc.store.locks import TREE_LOCK
+from memsvc.styles.turns.layout import insights_file, tier_file
+
+LINES: Final = "lines"
+"""What lines of files that stay are counted as."""
+_BLOCKS_A_SWEEP: Final = 1000
+
+
+async def forget_insight_lines(tx: Tx, insight: Insight, session: str, *, now: datetime) -> Counter[str]:
+    """Take an insight that cites a session out of the files of the other sessions that made it."""
+    makers = {cited["session"] for cited in insight.evidence["turns"]} - {session}
+    lines = 0
+    for maker in sorted(makers):
+        lines += await drop_lines(tx, insights_file(maker, insight.made_at), {insight.insight}, now=now)
+    return Counter({LINES: lines})
+
+
+async def forget_fact_lines(tx: Tx, fact: Fact, *, now: datetime) -> int:
+    """Take a fact out of the file of the session that it was learnt in; how many lines told of it."""
+    said = fact.statement
+    return await drop_lines(tx, tier_file(said.evidence.session, said.tier, fact.valid_from), {said.record}, now=now)
+
+
+async def drop_lines(tx: Tx, path: str, ids: Collection[str], *, now: datetime) -> int:
+    """Take the lines of these records, and what became of them, out of a file and its history; how many. A file that is
+    left empty goes. The caller holds the session's lock."""
+    file = await files.find(tx, path, for_update=True)
+    if file is None:
+        return 0
+    lines = (await files.read(tx, file, 0, file.size_bytes)).splitlines(keepends=True)
+    kept = [line for line in lines if not _speaks_of(line, ids)]
+    if len(kept) == len(lines):
+        return 0
+    if kept:
+        await files.rewrite(tx, file, b"".join(kept), is_text=True, now=now)
+        keep = purge.Keep(cutoff=now, newest=0, gone_before=now)
+        await purge.hide_old(tx, file.incarnation, keep)
+    else:
+        await tx.lock(TREE_LOCK)
+        await moves.delete(tx, path, recursive=False, now=now, keep_owned=False)
+        await purge.hide_all(tx, file.incarnation)
+    while not await purge.sweep(tx, file.incarnation, most=_BLOCKS_A_SWEEP):
+        pass
+    if not kept:
+        await purge.forget(tx, file.incarnation)
+    return len(lines) - len(kept)
+
+
+def _speaks_of(line: bytes, ids: Collection[str]) -> bool:
+    record = orjson.loads(line)
+    return record["id"] in ids or record.get("of") in ids

@@ -1,0 +1,77 @@
+"""What an archive may ask of the process and the database that everybody shares."""
+
+from typing import Any
+
+import asyncpg
+import orjson
+import pytest
+
+from memsvc.administration import restoring
+from memsvc.administration.archive_format import ROWS_BYTES
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.store import archived
+from memsvc.store.database import Tx
+from tests.administration.archived import exported, restored, rows, write
+from tests.administration.test_archive_refusals import FACTS, Change, manifest, member, memory, opened, packed
+from tests.door import Door
+
+pytestmark = pytest.mark.anyio
+
+JOBS = "projects/default/rows/job_refs/00000001.jsonl"
+
+
+async def test_an_archive_of_many_projects_takes_no_lock_for_each(
+    call: Door, other_call: Door, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        await write(call, "/a.md", "The heron nests.", project=f"p{number}")
+    archive = await exported(call)
+    monkeypatch.setattr(restoring, "PROJECTS_ALONE_MAX", 3)
+    held: list[int] = []
+    looked = archived.holds_anything
+
+    async def looking(tx: Tx) -> bool:
+        held.append(await admin.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"))
+        return await looked(tx)
+
+    monkeypatch.setattr(archived, "holds_anything", looking)
+    done = await restored(other_call, archive)
+    assert [one.written for one in done.projects] == [True] * 12
+    assert len(held) == 12
+    assert max(held) <= 3
+    written = await other_call("file_read", project="p7", path="/a.md")
+    assert written["content"] == "The heron nests."
+
+
+def jobs(content: bytes) -> Change:
+    """Jobs that wait, told of in the end too."""
+
+    def change(members: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        told = [(name, what) for name, what in members if name not in ("end.json", JOBS)]
+        end = orjson.loads(dict(members)["end.json"])
+        end["rows"]["job_refs"] = content.count(b"\n")
+        return [*told, (JOBS, content), ("end.json", orjson.dumps(end))]
+
+    return change
+
+
+async def test_an_archive_brings_so_much_and_no_more(
+    call: Door, other_call: Door, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restoring, "JOBS_MAX", 10)
+    members = opened(await memory(call))
+    job = b'{"name":"no_such_job","subject":"%s"}\n'
+    for change, code in (
+        (manifest(projects=["default", *(f"p{number}" for number in range(1000))]), Code.INVALID_CONTENT),
+        (member(FACTS, lambda content: content + b"{}\n" * (ROWS_BYTES // 3)), Code.INVALID_CONTENT),
+        (jobs(job * 11 % tuple(b"%d" % number for number in range(11))), Code.PAYLOAD_TOO_LARGE),
+        (jobs(job % (b"x" * 513)), Code.INVALID_CONTENT),
+    ):
+        with pytest.raises(MemsvcError) as refusal:
+            await restored(other_call, packed(change(members)))
+        assert refusal.value.code is code
+    assert not any((await rows(admin, other_call.caller.tenant)).values())
+    done: Any = await restored(
+        other_call, packed(jobs(job * 10 % tuple(b"%d" % number for number in range(10)))(members))
+    )
+    assert done.projects[0].written

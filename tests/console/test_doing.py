@@ -1,0 +1,141 @@
+"""What is done by the forms of the console."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from memsvc.console.views import VIEWS
+from tests.console.conftest import Elements, Service, Visit, fill, visiting
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_no_form_does_anything_without_the_token_of_this_visit(service: Service, visit: Visit) -> None:
+    known = await fill(service)
+    for path, view in VIEWS.items():
+        if "POST" in view.methods:
+            for token in ({}, {"form_token": ""}, {"form_token": "0" * 64}):
+                answer = await visit.http.post(visit.address(path), data={"id": known["block"], **token})
+                assert answer.status_code == 403, path
+                assert "not of this session" in answer.text
+    assert "A block: plain" in await visit.text("block", id=known["block"])
+
+
+async def test_what_writes_answers_no_get(visit: Visit) -> None:
+    for path, view in VIEWS.items():
+        if "GET" not in view.methods:
+            assert (await visit.get(path)).status_code == 405, path
+
+
+async def test_every_form_of_a_page_carries_the_token(service: Service, visit: Visit) -> None:
+    known = await fill(service)
+    pages = [("block", {"id": known["block"]}), ("knowledge", {}), ("keys", {}), ("purge", {}), ("memories", {})]
+    for path, query in pages:
+        text = await visit.text(path, **query)
+        posts = [one for one in re.findall(r"<form\b.*?</form>", text, re.DOTALL) if 'method="post"' in one]
+        for form in posts:
+            assert "sign-out" in form or 'name="form_token"' in form, form[:200]
+
+
+async def test_a_block_is_edited_weighed_connected_and_forgotten(service: Service, visit: Visit) -> None:
+    known = await fill(service)
+    block, other = known["block"], known["other"]
+    done = await visit.send("edit-block", id=block, content="It says\r\nthis now.", cue="")
+    assert done.status_code == 303
+    shown = await visit.text("block", id=block)
+    assert "It says\nthis now." in shown
+    assert (await visit.send("dream", rules="1")).status_code == 303
+    done = await visit.send("tell-outcome", id=block, signal="1", source="review")
+    assert "Updated" in note(done.headers["location"]) or note(done.headers["location"])
+    assert "<bdi>review</bdi>" in await visit.text("block", id=block)
+    assert (await visit.send("disconnect-blocks", id=block, target=other)).status_code == 303
+    done = await visit.send("connect-blocks", id=block, target=f" {other} ", relation="supports", note="seen")
+    assert done.status_code == 303
+    assert "<bdi>supports</bdi>" in await visit.text("block", id=block)
+    assert (await visit.send("connect-blocks", id=block, target="nobody")).status_code == 404
+    assert (await visit.send("tell-outcome", id=block, signal="much")).status_code == 400
+    assert (await visit.send("curate")).status_code == 303
+    done = await visit.send("forget-block", id=block)
+    assert urlsplit(done.headers["location"]).path == visit.address("knowledge")
+    forgotten = await visit.text("block", id=block)
+    assert "Its text was forgotten." in forgotten
+    assert "this now" not in forgotten
+
+
+def note(location: str) -> str:
+    return parse_qs(urlsplit(location).query)["done"][0]
+
+
+async def test_an_outcome_of_a_block_that_waits_says_why_nothing_was_learnt(service: Service, visit: Visit) -> None:
+    known = await fill(service)
+    done = await visit.send("tell-outcome", id=known["block"], signal="1")
+    assert note(done.headers["location"]) == "It learnt nothing: it still waits in the inbox"
+
+
+async def test_a_new_key_is_shown_once_and_opens(service: Service, visit: Visit) -> None:
+    made = await visit.send("create-key", label="for <b>Bo</b>", permissions="read", projects="notes, mine")
+    assert made.status_code == 200
+    [field] = [one for one in Elements(made.text).all("input") if one.get("id") == "made"]
+    key = field["value"]
+    assert key
+    listed = await visit.text("keys")
+    assert key not in listed
+    assert "for &lt;b&gt;Bo&lt;/b&gt;" in listed
+    async with visiting(service, key) as other:
+        assert other.project == "mine"
+        settings = await other.text("settings")
+        assert "for &lt;b&gt;Bo" in settings
+        assert visit.address("keys") not in settings
+
+
+async def test_a_key_is_changed_rotated_and_revoked(service: Service, visit: Visit) -> None:
+    text = await service.key()
+    listed = await visit.text("keys")
+    key = re.findall(r'key\?id=([0-9a-f-]{36})"><bdi>narrow', listed)[0]
+    wanted = {"label": "changed", "permissions": ["read"], "projects": "mine", "expires_at": "2099-01-31T12:00"}
+    last = await visit.send("update-key", id=key, **wanted)
+    assert (last.status_code, "last key that may manage" in last.text) == (409, True)
+    changed = await visit.send("update-key", id=key, **wanted, even_last="on")
+    assert note(changed.headers["location"]) == "changed was changed."
+    page = await visit.text("key", id=key)
+    assert 'value="2099-01-31T12:00"' in page
+    assert 'value="mine"' in page
+    await visit.send("update-key", id=key, label="changed", permissions=["read"])
+    page = await visit.text("key", id=key)
+    assert ">all<" not in page
+    assert 'name="projects" value=""' in page
+    assert 'name="expires_at" type="datetime-local" value=""' in page
+    rotated = await visit.send("rotate-key", id=key, overlap="0")
+    assert "Copy it now" in rotated.text
+    assert (await visit.send("update-key", id=key, label="x", expires_at="once")).status_code == 400
+    done = await visit.send("revoke-key", id=key)
+    assert note(done.headers["location"]) == "changed opens nothing any more."
+    async with service.http(None) as http:
+        assert (await http.post("/console/sign-in", data={"key": text})).status_code == 403
+    assert (await visit.get("key", id="00000000-0000-4000-8000-000000000000")).status_code == 404
+
+
+async def test_a_purge_is_counted_then_confirmed_by_its_name(service: Service, visit: Visit) -> None:
+    await fill(service)
+    counted = await visit.send("purge", level="session", name="plain")
+    assert "This would go" in counted.text
+    assert '<td class="mono">sessions</td><td class="number">1</td>' in counted.text
+    assert "My name is Ada" in await visit.text("session", id="plain")
+    mistyped = await visit.send("purge", level="session", name="plain", confirm="plane")
+    assert mistyped.status_code == 400
+    assert "This would go" in mistyped.text
+    assert "My name is Ada" in await visit.text("session", id="plain")
+    gone = await visit.send("purge", level="session", name="plain", confirm="plain")
+    assert "The receipt" in gone.text
+    assert "My name is Ada" not in await visit.text("session", id="plain")
+    assert (await visit.send("purge", level="nothing", name="plain")).status_code == 400
+
+
+async def test_a_project_is_purged_by_typing_its_name(service: Service, visit: Visit) -> None:
+    await fill(service)
+    counted = await visit.send("purge", level="project", name="")
+    assert "This would go: <bdi>default</bdi>" in counted.text
+    gone = await visit.send("purge", level="project", confirm="default")
+    assert "The receipt" in gone.text
+    assert "No sessions yet" in await visit.text("sessions")

@@ -1,0 +1,48 @@
+"""The official TypeScript SDKs go through a turn and a whiteboard, on every wire that they speak."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.node_tools import folder, needs, run_node
+from tests.e2e.process import Served
+
+SCRIPT = Path(__file__).parent / "node" / "lifecycle.mjs"
+SDK, CLIENT = "@modelcontextprotocol/sdk", "@modelcontextprotocol/client"
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("typescript") / "data"
+
+
+@pytest.fixture(scope="module")
+def served(data_dir: Path) -> Iterator[Served]:
+    with Served(data_dir) as served:
+        yield served
+
+
+@pytest.mark.parametrize(
+    ("sdk", "wire"),
+    [
+        pytest.param("sdk", "2025-11-25", marks=needs(SDK)),
+        pytest.param("sdk", "sse", marks=needs(SDK)),
+        pytest.param("client", "2025-11-25", marks=needs(CLIENT)),
+        pytest.param("client", "2026-07-28", marks=needs(CLIENT)),
+    ],
+)
+def test_a_turn_and_a_whiteboard(served: Served, data_dir: Path, sdk: str, wire: str) -> None:
+    key = (data_dir / "api-key").read_text().strip()
+    done = run_node(str(SCRIPT), str(folder()), sdk, wire, served.url, key)
+    assert done.returncode == 0, done.stderr
+    came = json.loads(done.stdout)
+    assert "memory_before_turn" in came["tools"]
+    assert (came["stored"]["ok"], came["stored"]["stored_items"]) == (True, 2)
+    assert came["again"] == came["stored"]
+    assert "Ada Lovelace" in came["recalled"]
+    assert (came["committed"]["ok"], came["maintained"]["ok"]) == (True, True)
+    assert any(path.startswith("/memory/") for path in came["directories"])
+    assert came["progress"][-1] == {"progress": 6, "total": 6}
+    assert "Friday" in came["board"]

@@ -1,0 +1,83 @@
+"""A tool that a key hides is not there for it, whichever way it comes."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.gateway.conftest import ORIGIN
+from tests.gateway.served import Service, served
+from tests.servers import DatabaseUrls
+
+pytestmark = pytest.mark.anyio
+HIDDEN = ["whiteboard_get", "file_write", "memories_add"]
+
+
+@pytest.fixture
+async def service(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> AsyncIterator[Service]:
+    async with served(database_urls, admin) as service:
+        yield service
+
+
+async def test_it_is_in_no_list_and_answers_no_call_over_http(service: Service) -> None:
+    async with service.http(await service.key(hidden_tools=HIDDEN)) as http:
+        listed = {tool["name"] for tool in (await http.get("/api/tools")).json()["tools"]}
+        assert not listed & {*HIDDEN}
+        assert "file_read" in listed
+        told = (await http.get("/api/openapi.json")).text
+        assert not any(name in told for name in HIDDEN)
+        assert "file_read" in told
+        content = {"project": "default", "path": "/a", "content": "x"}
+        assert (await http.post("/api/tools/file_write", json=content)).status_code == 404
+        assert (await http.put("/api/files/default/content/a", content=b"x")).status_code == 404
+        assert (await http.post("/api/memories", json={"user_id": "u", "messages": []})).status_code == 404
+        found = await http.post("/api/tools/find_tool", json={"query": "write a file, read a whiteboard"})
+        assert not any(f'"{name}"' in found.text for name in HIDDEN)
+
+
+async def test_it_is_no_step_of_a_pipeline(service: Service) -> None:
+    step = {"id": "w", "tool": "file_write", "args": {"project": "default", "path": "/a", "content": "x"}}
+    async with service.http(await service.key(hidden_tools=HIDDEN)) as http:
+        answer = await http.post("/api/tools/mcp_pipe", json={"spec": {"steps": [step]}})
+        assert "unknown tool" in answer.text
+        assert await service.admin.fetchval("SELECT count(*) FROM files") == 0
+
+
+async def test_it_is_no_tool_resource_prompt_or_completion_over_mcp(service: Service) -> None:
+    key = await service.key(hidden_tools=HIDDEN)
+    async with (
+        service.http(key) as http,
+        Client(streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode="2026-07-28") as client,
+    ):
+        assert not {tool.name for tool in (await client.list_tools()).tools} & {*HIDDEN}
+        outcome: Any = await client.call_tool("file_write", {"project": "default", "path": "/a", "content": "x"})
+        assert outcome.is_error
+        assert "Unknown tool" in outcome.content[0].text
+        templates = (await client.list_resource_templates()).resource_templates
+        assert not any(template.uri_template.startswith("memory://") for template in templates)
+        with pytest.raises(MCPError):
+            await client.read_resource("memory://alice/1")
+        assert not any("whiteboard" in prompt.name for prompt in (await client.list_prompts()).prompts)
+        with pytest.raises(MCPError):
+            await client.get_prompt("memory:whiteboard", {"user_id": "alice", "conversation_id": "1"})
+
+
+async def test_administrative_tools_are_for_rest_and_not_for_agents(service: Service) -> None:
+    async with (
+        service.http() as http,
+        Client(streamable_http_client(f"{ORIGIN}/mcp", http_client=http), mode="2026-07-28") as client,
+    ):
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert not {name for name in names if name.startswith(("keys_", "calls_"))}
+        outcome = await client.call_tool("keys_create", {})
+        assert outcome.is_error
+        made = (await http.post("/api/tools/keys_create", json={"label": "by rest"})).json()
+        listed = {tool["name"] for tool in (await http.get("/api/tools")).json()["tools"]}
+        assert {"keys_create", "calls_list"} <= listed
+    [call] = await service.calls("keys_create")
+    assert call["arguments"] == {"label": {"redacted": True, "bytes": 7}}
+    rows = await service.admin.fetch("SELECT c::text FROM calls AS c")
+    assert made["text"] not in str(rows)

@@ -1,0 +1,91 @@
+"""Far more clients than there is room for: each is served or told when to come again, and then all is as before."""
+
+import asyncio
+from collections import Counter
+
+import asyncpg
+import httpx2
+import pytest
+
+from memsvc.gateway.admission import SlotOptions
+from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.rates import RateOptions
+from memsvc.store.database import DatabaseOptions
+from tests.gateway.served import Service, served
+from tests.gateway.wired import wired
+from tests.servers import DatabaseUrls
+
+pytestmark = pytest.mark.anyio
+
+CLIENTS, CALLS, QUIET_CALLS = 200, 3, 20
+REFUSALS = {(429, "RATE_LIMITED"), (409, "RESOURCE_BUSY")}
+LIMITS = LimitsOptions(
+    slots=SlotOptions(calls_max=4, waiting_max=20, wait_ms=300),
+    rates=RateOptions(key_calls_at_once=60, key_calls_s=1, burst_s=350),
+)
+
+
+def ended_as(answer: httpx2.Response) -> tuple[int, str]:
+    """How a call ended; a refusal has to say when to come again, in both places."""
+    if answer.status_code == 200:
+        return 200, ""
+    body = answer.json()
+    assert body["retryable"] is True
+    assert 0 < body["retry_after_s"] <= int(answer.headers["Retry-After"])
+    return answer.status_code, body["code"]
+
+
+async def gauges(http: httpx2.AsyncClient) -> dict[str, float]:
+    """What runs and what waits, as the metrics tell."""
+    lines = (await http.get("/metrics")).text.splitlines()
+    return {
+        line.split()[0]: float(line.split()[1])
+        for line in lines
+        if line.startswith(("memsvc_calls_r", "memsvc_calls_w"))
+    }
+
+
+async def test_two_hundred_clients_are_served_or_refused_and_nothing_else(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    few = DatabaseOptions(pool_min=2, pool_max=2, acquire_timeout_ms=20_000)
+    async with (
+        served(database_urls, admin, limits=LIMITS, database=few) as service,
+        wired(service.app, LIMITS) as url,
+    ):
+        flood, quiet = await asyncio.gather(_flood(url), _quiet(service))
+        assert flood.keys() <= {(200, ""), *REFUSALS}
+        assert flood[200, ""] > 0
+        assert flood[429, "RATE_LIMITED"] > 0
+        assert flood[409, "RESOURCE_BUSY"] > 0
+        assert quiet == {(200, ""): QUIET_CALLS}
+        async with service.http("key-three") as http:
+            assert await gauges(http) == {"memsvc_calls_running": 0, "memsvc_calls_waiting": 0}
+            assert (await http.post("/api/tools/file_stat", json={"project": "p", "path": "/"})).status_code == 200
+            assert (await http.get("/readyz")).status_code == 200
+
+
+async def _flood(url: str) -> Counter[tuple[int, str]]:
+    """Clients of one key, all at once, each writing a file of its own and again."""
+    ends: Counter[tuple[int, str]] = Counter()
+    limits = httpx2.Limits(max_connections=CLIENTS, max_keepalive_connections=CLIENTS)
+    headers = {"Authorization": "Bearer key-one"}
+    async with httpx2.AsyncClient(base_url=url, headers=headers, limits=limits, timeout=60) as http:
+
+        async def client(number: int) -> None:
+            for _ in range(CALLS):
+                written = {"project": "p", "path": f"/f{number}", "content": "x" * 100}
+                ends[ended_as(await http.post("/api/tools/file_write", json=written))] += 1
+
+        await asyncio.gather(*(client(number) for number in range(CLIENTS)))
+    return ends
+
+
+async def _quiet(service: Service) -> Counter[tuple[int, str]]:
+    """One client of another tenant, meanwhile."""
+    ends: Counter[tuple[int, str]] = Counter()
+    async with service.http("key-two") as http:
+        for number in range(QUIET_CALLS):
+            written = {"project": "p", "path": f"/q{number}", "content": "y"}
+            ends[ended_as(await http.post("/api/tools/file_write", json=written))] += 1
+    return ends

@@ -1,0 +1,171 @@
+"""The parts of the call log: made ahead, dropped when their time is over, and never in the way of a call."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from memsvc.core.scope import Scope
+from memsvc.gateway.retention import Retention
+from memsvc.store.call_parts import Rolled, roll
+from memsvc.store.calls import CallFilter, CallRecord, insert_calls, list_calls
+from memsvc.store.database import Database
+from memsvc.store.migrate import downgrade, migrate
+from tests.servers import DatabaseUrls, TestServer
+
+pytestmark = pytest.mark.anyio
+PARTS = """
+    SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'calls'::regclass
+    ORDER BY 1
+"""
+NOW = datetime.now(UTC)
+MONDAY = (NOW - timedelta(days=NOW.weekday())).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def part(weeks: int) -> str:
+    """The name of the part of a week, counted from this one."""
+    return f"calls_{MONDAY + timedelta(weeks=weeks):%Y%m%d}"
+
+
+async def log(database: Database, scope: Scope, called_at: datetime) -> None:
+    record = CallRecord(
+        tenant=scope.tenant,
+        project=scope.project,
+        call=uuid4(),
+        called_at=called_at,
+        surface="mcp",
+        tool="echo",
+        key_label="test",
+        status="success",
+        code=None,
+        duration_ms=1.0,
+        arguments={},
+        request_id="r",
+    )
+    async with database.begin(scope) as tx:
+        assert await insert_calls(tx, [record]) == 1
+
+
+async def logged(database: Database, scope: Scope) -> list[datetime]:
+    async with database.begin_tenant(scope, read_only=True) as tx:
+        return [one.called_at for one in (await list_calls(tx, CallFilter(), after=None, most=100)).calls]
+
+
+async def parts(admin: asyncpg.Connection) -> list[str]:
+    return [row[0] for row in await admin.fetch(PARTS)]
+
+
+async def aged(admin: asyncpg.Connection, weeks: int) -> str:
+    """A part as it was made so many weeks ago."""
+    low = MONDAY - timedelta(weeks=weeks)
+    name = f"calls_{low:%Y%m%d}"
+    await admin.execute("ALTER TABLE calls DETACH PARTITION calls_before")
+    await admin.execute(
+        f"CREATE TABLE {name} PARTITION OF calls FOR VALUES FROM ('{low}') TO ('{low + timedelta(weeks=1)}')"
+    )
+    return name
+
+
+async def test_a_call_of_any_time_is_kept(database: Database, scope: Scope, admin: asyncpg.Connection) -> None:
+    times = [
+        NOW - timedelta(days=400),
+        NOW - timedelta(days=1),
+        NOW,
+        NOW + timedelta(weeks=2),
+        NOW + timedelta(weeks=9),
+    ]
+    for called_at in times:
+        await log(database, scope, called_at)
+    assert await logged(database, scope) == times[::-1]
+    assert await admin.fetchval("SELECT count(*) FROM calls_before") == 3
+    assert await admin.fetchval("SELECT count(*) FROM calls_rest") == 1
+
+
+async def test_weeks_to_come_are_made_once_and_take_what_came_too_early(
+    database: Database, scope: Scope, admin: asyncpg.Connection
+) -> None:
+    await admin.execute(f"DROP TABLE {part(2)}")
+    soon = MONDAY + timedelta(weeks=2, days=1)
+    await log(database, scope, soon)
+    assert await admin.fetchval("SELECT count(*) FROM calls_rest") == 1
+    assert await roll(database, 30) == Rolled(made=1, dropped=0, kept_days=30)
+    assert await parts(admin) == [part(1), part(2), "calls_before", "calls_rest"]
+    assert await admin.fetchval("SELECT count(*) FROM calls_rest") == 0
+    assert await logged(database, scope) == [soon]
+    assert await roll(database, 30) == Rolled(made=0, dropped=0, kept_days=30)
+
+
+async def test_parts_past_their_time_are_dropped_and_no_other(
+    database: Database, scope: Scope, admin: asyncpg.Connection
+) -> None:
+    kept = await aged(admin, 3)
+    gone = MONDAY - timedelta(weeks=6)
+    await admin.execute(
+        f"CREATE TABLE calls_gone PARTITION OF calls FOR VALUES FROM ('{gone}') TO ('{gone + timedelta(weeks=1)}')"
+    )
+    for called_at in (gone, NOW - timedelta(weeks=50), MONDAY - timedelta(weeks=3), NOW):
+        await log(database, scope, called_at)
+    assert await roll(database, 0) == Rolled(made=1, dropped=0, kept_days=0)
+    assert await roll(database, 30) == Rolled(made=0, dropped=1, kept_days=30)
+    assert "calls_gone" not in await parts(admin)
+    assert kept in await parts(admin)
+    assert await logged(database, scope) == [NOW, MONDAY - timedelta(weeks=3)]
+
+
+async def test_the_owner_says_what_may_not_be_dropped(
+    database: Database, scope: Scope, admin: asyncpg.Connection, owner: asyncpg.Connection
+) -> None:
+    kept = await aged(admin, 6)
+    await owner.execute(
+        "CREATE OR REPLACE FUNCTION memsvc_calls_kept_days_min() RETURNS integer LANGUAGE sql"
+        " STABLE SET search_path = pg_catalog, pg_temp AS 'SELECT 90'"
+    )
+    assert (await roll(database, 1)).kept_days == 90
+    assert kept in await parts(admin)
+
+
+@pytest.mark.parametrize("days", [-1, 36501, None])
+async def test_a_number_of_days_that_is_none_is_refused(database: Database, days: int | None) -> None:
+    with pytest.raises(asyncpg.InvalidParameterValueError):
+        await database.registry("SELECT memsvc_roll_calls($1)", days)
+
+
+async def test_the_application_reads_no_part_makes_none_and_drops_none(
+    database: Database, scope: Scope, admin: asyncpg.Connection, owner: asyncpg.Connection
+) -> None:
+    await log(database, scope, NOW)
+    for name in await parts(admin):
+        for statement in (f"SELECT * FROM {name}", f"DELETE FROM {name}", f"DROP TABLE {name}"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await database.registry(statement)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await database.registry("CREATE TABLE calls_mine PARTITION OF calls DEFAULT")
+    assert await owner.fetch("SELECT * FROM calls") == []
+
+
+async def test_a_reader_in_the_way_costs_no_call_and_is_told(
+    database: Database, scope: Scope, admin: asyncpg.Connection, owner: asyncpg.Connection
+) -> None:
+    await aged(admin, 6)
+    await owner.execute("ALTER FUNCTION memsvc_roll_calls(integer) SET lock_timeout = '10ms'")
+    transaction = admin.transaction()
+    await transaction.start()
+    await admin.fetch("SELECT * FROM calls")
+    assert await Retention(database, 30).roll() is False
+    await log(database, scope, NOW)
+    await transaction.rollback()
+    assert await Retention(database, 30).roll() is True
+
+
+async def test_the_migration_keeps_every_row_both_ways(
+    database_urls: DatabaseUrls, database: Database, scope: Scope, server: TestServer
+) -> None:
+    times = [NOW - timedelta(days=40), NOW, NOW + timedelta(weeks=2), NOW + timedelta(weeks=20)]
+    for called_at in times:
+        await log(database, scope, called_at)
+    await downgrade(database_urls.admin, "0011")
+    await log(database, scope, NOW - timedelta(days=1))
+    await migrate(database_urls.admin, server.app)
+    assert await logged(database, scope) == sorted([*times, NOW - timedelta(days=1)], reverse=True)
+    assert await logged(database, Scope(b"\x02" * 32, "default")) == []
