@@ -1,0 +1,154 @@
+"""Makes the alert rules, deploy/prometheus/alerts.yaml and the chart's copy of it: `python deploy/alerts.py`.
+
+tests/deploy holds the files equal to this, and every metric to what the service exposes.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+HERE = Path(__file__).parent
+FILES = (HERE / "prometheus" / "alerts.yaml", HERE / "helm" / "memsvc" / "alerts.yaml")
+
+
+class Rule(NamedTuple):
+    """One alert: what must hold, for how long, before who looks after the service is told what."""
+
+    name: str
+    query: str
+    held: str
+    severity: str
+    told: str
+
+
+def of_calls(codes: str) -> str:
+    """The share of calls that end with these codes."""
+    return f'sum(rate(memsvc_calls_total{{code=~"{codes}"}}[5m])) / sum(rate(memsvc_calls_total[5m]))'
+
+
+def slowest(buckets: str, labels: str = "") -> str:
+    """What 95 % of what a histogram observed are below."""
+    return f"histogram_quantile(0.95, sum by (le) (rate({buckets}{{{labels}}}[5m])))"
+
+
+RULES = (
+    Rule(
+        "MemsvcDown",
+        'up{job=~".*memsvc.*"} == 0',
+        "2m",
+        "critical",
+        "A process of memsvc cannot be scraped.",
+    ),
+    Rule(
+        "MemsvcInternalErrors",
+        'sum(rate(memsvc_calls_total{code="INTERNAL_ERROR"}[5m])) > 0',
+        "0m",
+        "critical",
+        "Calls end in INTERNAL_ERROR: each is a fault, with a traceback in the log under its request id.",
+    ),
+    Rule(
+        "MemsvcUnavailable",
+        f"{of_calls('UNAVAILABLE')} > 0.01",
+        "5m",
+        "critical",
+        "More than 1 % of calls end in UNAVAILABLE: the database or a model is out of reach.",
+    ),
+    Rule(
+        "MemsvcRefusesLoad",
+        f"{of_calls('RATE_LIMITED|RESOURCE_BUSY')} > 0.05",
+        "10m",
+        "warning",
+        "More than 5 % of calls are refused for load: add replicas, or find who floods.",
+    ),
+    Rule(
+        "MemsvcBeforeTurnSlow",
+        slowest("memsvc_call_duration_ms_bucket", 'tool="memory_before_turn"') + " > 300",
+        "10m",
+        "warning",
+        "memory_before_turn takes over 300 ms at the 95th percentile.",
+    ),
+    Rule(
+        "MemsvcAfterTurnSlow",
+        f"{slowest('mcp_memory_after_turn_duration_ms_bucket')} > 500",
+        "10m",
+        "warning",
+        "memory_after_turn takes over 500 ms at the 95th percentile.",
+    ),
+    Rule(
+        "MemsvcCallsUnlogged",
+        "sum(increase(memsvc_audit_dropped_total[15m])) > 0",
+        "0m",
+        "warning",
+        "Call records were lost: the database did not take them in time.",
+    ),
+    Rule(
+        "MemsvcJobsFailed",
+        "max(memsvc_jobs_failed) > 0",
+        "10m",
+        "warning",
+        "Jobs failed for good: `memsvc jobs list --state failed` names them.",
+    ),
+    Rule(
+        "MemsvcQueueStuck",
+        "max(memsvc_job_oldest_s) > 900",
+        "5m",
+        "warning",
+        "A job that could run has waited for a quarter of an hour: is there a worker, and does its model answer?",
+    ),
+    Rule(
+        "MemsvcChangesUnheard",
+        "min(memsvc_changes_heard) == 0",
+        "2m",
+        "warning",
+        "Clients that wait for changes are told nothing: set database.direct_url if a pooler is between.",
+    ),
+    Rule(
+        "MemsvcPoolExhausted",
+        "min by (instance) (memsvc_pool_idle) == 0",
+        "10m",
+        "warning",
+        "A process has had no idle connection for ten minutes.",
+    ),
+    Rule(
+        "MemsvcModelRefused",
+        "max(memsvc_model_refused) == 1",
+        "5m",
+        "critical",
+        "The endpoint of a model refuses the key or the model: what waits for it waits until the settings are right.",
+    ),
+    Rule(
+        "MemsvcModelFails",
+        'sum(rate(memsvc_model_calls_total{status="error"}[15m])) / sum(rate(memsvc_model_calls_total[15m])) > 0.2',
+        "15m",
+        "warning",
+        "A fifth of the calls of the model fail.",
+    ),
+    Rule(
+        "MemsvcEmbedderFails",
+        "sum(rate(memsvc_embedding_failures_total[15m])) > 0.1",
+        "15m",
+        "warning",
+        "The embedder fails: search goes on by words alone.",
+    ),
+)
+
+
+def alerts() -> str:
+    """The alert rules as Prometheus takes them."""
+    rules = [
+        {"alert": name, "expr": query, "for": held, "labels": {"severity": severity}, "annotations": {"summary": told}}
+        for name, query, held, severity, told in RULES
+    ]
+    head = "# Made by deploy/alerts.py.\n"
+    return head + yaml.safe_dump({"groups": [{"name": "memsvc", "rules": rules}]}, sort_keys=False, width=120)
+
+
+def main() -> None:
+    """Write the files."""
+    for file in FILES:
+        file.write_text(alerts(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
