@@ -1,0 +1,200 @@
+"""Each page of the console in a browser: it shows what there is, to everybody, on a phone, and without scripts."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.e2e.console.conftest import Console
+from tests.e2e.console.made_up import CROWDED, HOSTILE, LONG_PATH, USER, Caller
+from tests.e2e.console.seen import NARROW, Seen
+
+Query = dict[str, str]
+
+SHIFT_MAX = 0.05
+
+PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
+    "overview": ("", lambda call: {}, "Overview"),
+    "volume": ("volume", lambda call: {}, "sessions"),
+    "sessions": ("sessions", lambda call: {}, HOSTILE),
+    "sessions of a user": ("sessions", lambda call: {"user": USER}, HOSTILE),
+    "session": ("session", lambda call: {"id": HOSTILE}, "I live in Kobe."),
+    "long session": ("session", lambda call: {"id": "long"}, "Number 299 of 300"),
+    "recalls": ("recall", lambda call: {"id": HOSTILE}, "In the prompt"),
+    "recall": ("recall", lambda call: {"id": HOSTILE, "turn": "t3"}, "In the prompt"),
+    "whose facts": ("facts", lambda call: {}, HOSTILE),
+    "facts": ("facts", lambda call: {"session": HOSTILE, "user": USER}, "Oslo"),
+    "past facts": ("facts", lambda call: {"user": USER, "state": "all"}, "superseded"),
+    "fact": ("fact", lambda call: {"user": USER, "id": _fact(call)}, "Kobe"),
+    "whose memories": ("memories", lambda call: {}, "Whose memories?"),
+    "memories": ("memories", lambda call: {"user": USER}, HOSTILE),
+    "memories found": ("memories", lambda call: {"user": USER, "q": "chess"}, "found"),
+    "memory": ("memory", lambda call: {"user": USER, "id": _memory(call)}, "UPDATE"),
+    "memory settings": ("memory-settings", lambda call: {}, "Memory Decay Window"),
+    "memory prompt": ("memory-prompt", lambda call: {}, "Reset to default"),
+    "knowledge": ("knowledge", lambda call: {}, "Ships to Oslo"),
+    "recalled knowledge": ("knowledge", lambda call: {"q": "ships to Bergen"}, "Ships to Bergen"),
+    "block": ("block", lambda call: {"id": _block(call)}, "Ships to Oslo"),
+    "boards": ("boards", lambda call: {}, HOSTILE),
+    "board": ("board", lambda call: {"user": USER, "id": HOSTILE}, "Oslo"),
+    "board compared": (
+        "board",
+        lambda call: {"user": USER, "id": HOSTILE, "version": _board_version(call)},
+        "Bring this version back",
+    ),
+    "notebook": ("notebook", lambda call: {}, "Everything"),
+    "hostile document": ("notebook", lambda call: {"id": "hostile"}, "<svg onload"),
+    "document compared": (
+        "notebook",
+        lambda call: {"id": "plans", "version": _document_version(call)},
+        "Bring this version back",
+    ),
+    "document edited": ("edit-document", lambda call: {"id": "plans"}, "Edit plans"),
+    "documents found": ("notebook", lambda call: {"q": "plans"}, "Passages for"),
+    "files": ("files", lambda call: {}, "notes"),
+    "crowded directory": ("files", lambda call: {"path": CROWDED}, "00099.md"),
+    "files found": ("files", lambda call: {"q": "half"}, "two and a half"),
+    "file": ("file", lambda call: {"path": "/notes/hostile.html"}, "<script>"),
+    "deep file": ("file", lambda call: {"path": LONG_PATH}, "Donaudampfschiff"),
+    "file compared": (
+        "file-version",
+        lambda call: {"path": "/notes/versions.md", "id": _file_version(call)},
+        "From then to now",
+    ),
+    "file edited": ("edit-file", lambda call: {"path": "/notes/versions.md"}, "Content"),
+    "new file": ("edit-file", lambda call: {"path": "/notes/"}, "New file"),
+    "calls": ("calls", lambda call: {"tool": "memory_import_session"}, "memory_import_session"),
+    "playground": ("playground", lambda call: {}, "file_write"),
+    "tool": ("playground", lambda call: {"tool": "memory_after_turn"}, "session_id"),
+    "settings": ("settings", lambda call: {}, "Your key"),
+    "keys": ("keys", lambda call: {}, "full <b>key</b>"),
+    "key": ("key", lambda call: {"id": call("keys_list")["keys"][0]["key_id"]}, "Rotate"),
+    "usage": ("usage", lambda call: {}, "default"),
+    "purge": ("purge", lambda call: {}, "Purge for good"),
+}
+
+
+def _fact(call: Caller) -> str:
+    facts = call("memory_list_facts", user_id=USER, state="all", reach="user")["facts"]
+    return next(str(one["fact_id"]) for one in facts if one["value"] == "Kobe")
+
+
+def _memory(call: Caller) -> str:
+    return next(str(one["id"]) for one in call("memories_list", user_id=USER)["results"] if "img" in one["memory"])
+
+
+def _block(call: Caller) -> str:
+    return next(str(one["id"]) for one in call("elfmem_ls")["result"] if "Oslo leave" in one["content"])
+
+
+def _board_version(call: Caller) -> str:
+    return str(call("whiteboard_history", user_id=USER, conversation_id=HOSTILE)["versions"][-1]["version"])
+
+
+def _document_version(call: Caller) -> str:
+    return str(call("document_history", id="plans")["versions"][-1]["version"])
+
+
+def _file_version(call: Caller) -> str:
+    return str(call("file_list_versions", path="/notes/versions.md")["versions"][-1]["id"])
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, Query]:
+    """The queries that were made up already, since some of them ask the server."""
+    return {}
+
+
+@pytest.fixture(params=PAGES)
+def wanted(request: pytest.FixtureRequest, known: dict[str, Query], call: Caller) -> tuple[str, Query, str]:
+    """A page, and words that stand on it."""
+    place, query, words = PAGES[request.param]
+    if request.param not in known:
+        known[request.param] = query(call)
+    return place, known[request.param], words
+
+
+def test_a_page_shows_what_there_is_to_everybody(seen: Seen, wanted: tuple[str, Query, str]) -> None:
+    """By its words, without moving while it loads; for screen readers, keyboards and eyes, in light and in dark; and
+    nothing that anybody wrote has run."""
+    place, query, words = wanted
+    tab = seen.go(place, **query)
+    assert words in tab.inner_text("main")
+    assert tab.locator("h1").count() == 1
+    assert seen.shifted() < SHIFT_MAX
+    assert seen.barriers() == []
+    tab.emulate_media(color_scheme="dark")
+    assert seen.barriers() == []
+    assert tab.evaluate("window.__pwned") is None
+    assert tab.evaluate("localStorage.length + sessionStorage.length + document.cookie.length") == 0
+
+
+def test_a_page_fits_a_phone(seen: Seen, wanted: tuple[str, Query, str]) -> None:
+    place, query, _ = wanted
+    seen.tab.set_viewport_size(NARROW)
+    tab = seen.go(place, **query)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    assert seen.barriers("scrollable-region-focusable", "target-size", "meta-viewport") == []
+
+
+@pytest.mark.parametrize(("place", "menu"), [("file", "Move"), ("block", "Edit")])
+def test_a_menu_opens_on_the_screen_of_a_phone(seen: Seen, call: Caller, place: str, menu: str) -> None:
+    query = {"path": "/notes/versions.md"} if place == "file" else {"id": _block(call)}
+    seen.tab.set_viewport_size(NARROW)
+    tab = seen.go(place, **query)
+    tab.locator("summary", has_text=menu).click()
+    box = tab.locator(".menu form").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= NARROW["width"]
+    assert tab.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+
+
+def test_a_page_says_it_without_scripts(plain: Seen, wanted: tuple[str, Query, str]) -> None:
+    place, query, words = wanted
+    assert words in plain.go(place, **query).inner_text("main")
+
+
+@pytest.mark.parametrize("place", ["", "sessions", "facts", "memories", "knowledge", "boards", "notebook", "files"])
+def test_a_page_of_which_there_is_nothing_is_for_everybody_too(
+    console: Console, opened: Callable[..., Seen], place: str
+) -> None:
+    seen = opened()
+    seen.sign_in(console.keys.empty)
+    tab = seen.go(place)
+    assert tab.locator("main .empty, main article, main .tiles, main form").count() > 0
+    assert "That did not work" not in tab.inner_text("main")
+    assert seen.barriers() == []
+
+
+@pytest.mark.parametrize(
+    ("place", "query", "words"),
+    [
+        ("session", {"id": "no such session"}, "Nothing was said here"),
+        ("session", {}, "Conversations of this project"),
+        ("session", {"id": "x" * 400}, "That did not work"),
+        ("fact", {"id": "nothing", "user": USER}, "No such fact"),
+        ("file", {"path": "/no/such/file"}, "file not found"),
+        ("file", {"path": "/../up"}, "That did not work"),
+        ("files", {"path": "/no/such"}, "Nothing is here"),
+        ("board", {"user": "nobody", "id": "nothing"}, "There is no board"),
+        ("notebook", {"id": "no-such-document"}, "That did not work"),
+        ("block", {"id": "0" * 16}, "That did not work"),
+        ("memory", {"user": USER, "id": "mem_none"}, ""),
+        ("playground", {"tool": "no_such_tool"}, "That did not work"),
+        ("key", {"id": "no-key"}, "That did not work"),
+    ],
+)
+def test_what_is_not_there_is_told_and_the_way_on_is_shown(seen: Seen, place: str, query: Query, words: str) -> None:
+    seen.expected = ("status of 4",)
+    tab = seen.go(place, **query)
+    assert words in tab.inner_text("main")
+    assert tab.locator("nav a", has_text="Overview").count() == 1
+    assert seen.barriers() == []
+
+
+def test_a_bad_project_is_told(seen: Seen) -> None:
+    seen.expected = ("status of 4",)
+    tab: Any = seen.tab
+    tab.goto(seen.base.replace("/default/", "/no%20project/") + "sessions")
+    assert "That did not work" in tab.inner_text("main")
+    assert seen.barriers() == []

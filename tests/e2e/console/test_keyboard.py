@@ -1,0 +1,106 @@
+"""The console without a mouse, and the parts of pages that come behind them."""
+
+import pytest
+
+from tests.e2e.console.made_up import CROWDED, HOSTILE, USER
+from tests.e2e.console.seen import Seen
+
+VISIBLE = """() => {
+  const one = document.activeElement, box = one.getBoundingClientRect(), style = getComputedStyle(one);
+  const isOutlined = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2;
+  return box.width > 0 && box.height > 0 && box.left >= 0 && isOutlined;
+}"""
+REACHABLE = """() => [...document.querySelectorAll(
+  'a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]'
+)].filter((one) => one.checkVisibility()).length"""
+PLACE = """() => {
+  const one = document.activeElement;
+  return [one.tagName, (one.innerText || one.id || '').trim()];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("place", "query"), [("sessions", {}), ("file", {"path": "/notes/versions.md"}), ("facts", {"user": USER})]
+)
+def test_the_keyboard_goes_through_a_page_in_its_order_and_is_seen_where_it_is(
+    seen: Seen, place: str, query: dict[str, str]
+) -> None:
+    tab = seen.go(place, **query)
+    tab.keyboard.press("Tab")
+    assert tab.evaluate(PLACE) == ["A", "Skip to the content"]
+    assert tab.evaluate(VISIBLE)
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("document.activeElement.id") == "main"
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.getElementById('main').contains(document.activeElement)")
+    tab.goto(tab.url.partition("#")[0])
+    wanted = tab.evaluate(REACHABLE)
+    reached, order = 0, []
+    for _ in range(min(wanted, 40)):
+        tab.keyboard.press("Tab")
+        if tab.evaluate("document.activeElement === document.body"):
+            break
+        assert tab.evaluate(VISIBLE), tab.evaluate(PLACE)
+        order.append(
+            tab.evaluate("[...document.querySelectorAll('*')].indexOf(document.activeElement)"),
+        )
+        reached += 1
+    assert order == sorted(order)
+    assert reached >= min(wanted, 20)
+
+
+@pytest.mark.parametrize("place", ["sessions", "files", "notebook", "boards", "memories", "knowledge"])
+def test_a_stroke_goes_to_the_search(seen: Seen, place: str) -> None:
+    tab = seen.go(place)
+    tab.keyboard.press("/")
+    assert tab.evaluate("document.activeElement.type") == "search"
+    tab.keyboard.type("a/b")
+    assert tab.evaluate("document.activeElement.value") == "a/b"
+
+
+def test_sessions_are_found_as_somebody_types_and_the_address_stays(seen: Seen) -> None:
+    tab = seen.go("sessions")
+    tab.type("#q", "lon")
+    tab.locator("#rows a", has_text=HOSTILE).wait_for(state="detached")
+    assert tab.locator("#rows tbody tr").count() == 1
+    assert tab.evaluate("document.activeElement.id") == "q"
+    assert tab.url == seen.address("sessions")
+
+
+def test_a_long_session_is_read_to_its_beginning(seen: Seen) -> None:
+    tab = seen.go("session", id="long")
+    while tab.locator("li.more a").count():
+        before = tab.locator("li.turn").count()
+        tab.locator("li.more a").click()
+        tab.locator("li.turn").nth(before).wait_for()
+    assert "Number 0 of 300" in tab.inner_text("main")
+    assert tab.locator("li.turn").count() == 300
+
+
+def test_a_crowded_directory_is_shown_page_by_page(seen: Seen) -> None:
+    tab = seen.go("files", path=CROWDED)
+    assert tab.locator("tbody tr").count() == 101
+    tab.locator("tr.more a").click()
+    tab.locator("tbody tr").nth(150).wait_for()
+    assert "00199.md" in tab.inner_text("tbody")
+
+
+def test_pages_of_a_crowded_directory_work_without_scripts(plain: Seen) -> None:
+    tab = plain.go("files", path=CROWDED)
+    with tab.expect_navigation():
+        tab.locator("tr.more a").click()
+    assert "00199.md" in tab.inner_text("tbody")
+    assert "00000.md" not in tab.inner_text("tbody")
+
+
+def test_when_the_server_is_gone_it_is_told_and_not_taken_for_nothing(seen: Seen) -> None:
+    seen.expected = ("Failed to load resource", "htmx:")
+    tab = seen.go("sessions")
+    seen.context.set_offline(True)
+    try:
+        tab.type("#q", "lon")
+        tab.locator("#said .alert").wait_for()
+        assert "cannot be reached" in tab.inner_text("#said")
+        assert HOSTILE in tab.inner_text("#rows")
+    finally:
+        seen.context.set_offline(False)
