@@ -50,6 +50,7 @@ class Dispatch:
         self.admission = admission
         self._tracer = tracer
         self._accounts = Accounts(call_log, meter, clock, slow_ms)
+        self.call_log = call_log
 
     def tools_for(self, caller: Caller) -> list[Tool]:
         """The tools that this caller may see."""

@@ -109,7 +109,7 @@ async def tell(door: Door, tool: str) -> None:
         if outcome.error is not None and SECRET not in arguments and tool != "mcp_pipe":
             assert SECRET not in outcome.text
     await door.dispatch.call(door.caller, SECRET, {"a": SECRET}, surface="test", request_id="r")
-    await door.dispatch._call_log.flush()
+    await door.dispatch.call_log.flush()
     assert "INTERNAL_ERROR" not in codes
     assert "INVALID_ARGUMENT" in codes
 

@@ -179,7 +179,7 @@ async def test_a_hidden_tool_does_not_even_weigh_in_what_is_found(meter: Recordi
 
 async def test_the_call_log_has_the_mode_and_only_the_length_of_the_query(find: Door) -> None:
     await find("find_tool", query=CANARY, mode="bm25")
-    [record] = find.dispatch._call_log.records
+    [record] = find.dispatch.call_log.records
     assert record.arguments == {"query": {"redacted": True, "bytes": len(CANARY)}, "mode": "bm25"}
 
 

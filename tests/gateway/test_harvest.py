@@ -102,7 +102,7 @@ class Asking:
         return [value for value in kept if value not in ORDINARY]
 
 
-OF_CALLS = {"calls", "rates"}
+OF_CALLS = {"calls", "rates", "recalls"}
 KINDS = {"operation_token", "record_id", "version", "id", "path", "uri", "etag", "next_cursor"}
 ORDINARY = {"default"}
 

@@ -132,6 +132,7 @@ async def test_only_the_public_routes_are_there_without_a_key(service: Service) 
         "/api/tools",
         "/api/tools/{name}",
         "/api/files",
+        "/api/archive",
     }
     assert {"/healthz", "/readyz", "/metrics"} == PUBLIC_PATHS
     async with service.http(key=None) as http:

@@ -14,6 +14,7 @@ from memsvc.styles.files.files import Files
 from memsvc.styles.files.history import History
 from memsvc.styles.files.history_tools import history_tools
 from memsvc.styles.files.indexing import Indexing
+from memsvc.styles.files.offering import file_resource
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.files.projects import Projects, project_tools
 from memsvc.styles.files.reading_tools import reading_tools
@@ -77,7 +78,7 @@ def open_past(database: Database, clock: FakeClock, meter: RecordingMeter, scope
     restoring = options.model_copy(update={"payload_bytes_max": options.file_bytes_max})
     history = History(database, Writing(database, clock, restoring, indexing))
     tools = [
-        *reading_tools(Files(database, clock, options, [])),
+        *reading_tools(Files(database, clock, options, []), file_resource(database)),
         *writing_tools(writing),
         *history_tools(history),
         *project_tools(Projects(database)),

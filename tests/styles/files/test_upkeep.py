@@ -335,19 +335,19 @@ async def test_a_purge_that_is_killed_at_any_statement_harms_nothing_and_is_fini
         await model.step()
     clock.advance(days=5)
     model.purge()
-    checked, left = Tx._checked, [0]
+    answered, left = Tx._answer, [0]
 
-    def mortal(tx: Tx, sql: str) -> str:
+    def mortal(tx: Tx, sql: str) -> Any:
         left[0] -= 1
         if left[0] == 0:
             raise Killed
-        return checked(tx, sql)
+        return answered(tx, sql)
 
     statements = 0
     while True:
         statements += 1
         left[0] = statements
-        monkeypatch.setattr(Tx, "_checked", mortal)
+        monkeypatch.setattr(Tx, "_answer", mortal)
         try:
             await past.purge()
         except Killed:
@@ -355,7 +355,7 @@ async def test_a_purge_that_is_killed_at_any_statement_harms_nothing_and_is_fini
         else:
             break
         finally:
-            monkeypatch.setattr(Tx, "_checked", checked)
+            monkeypatch.setattr(Tx, "_answer", answered)
         await model.kept_as_expected()
     assert statements > 10
     await model.exactly_as_expected()

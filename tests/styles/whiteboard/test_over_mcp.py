@@ -82,8 +82,9 @@ async def test_a_conversation_from_its_first_message_to_its_deletion(
 ) -> None:
     async with connected(service, wire) as client:
         assert await resource(client) == ""
-        [template] = (await client.list_resource_templates()).resource_templates
-        assert (template.uri_template, template.mime_type) == ("memory://{user_id}/{conversation_id}", "text/plain")
+        templates = (await client.list_resource_templates()).resource_templates
+        kinds = {template.uri_template: template.mime_type for template in templates}
+        assert kinds["memory://{user_id}/{conversation_id}"] == "text/plain"
         model.says = "Alice asked about the weather."
         answer = await update(client, entry("How is the weather?", timestamp=1767614400.5), entry("Fine.", "assistant"))
         assert (text_of(answer), answer.structured_content, answer.is_error) == ("true", {"result": True}, False)

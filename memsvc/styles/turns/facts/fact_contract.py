@@ -34,7 +34,12 @@ class ListFactsArguments(FactsArguments):
     state: Literal["active", "past", "all"] = Field(
         "active", description="active: what holds now; past: what was replaced, taken back or is past its day"
     )
-    fact_id: str = Field("", max_length=1024, description="values of this fact only; every fact if not given")
+    fact_id: str = Field(
+        "",
+        max_length=1024,
+        pattern=r"^[^\x00]*$",
+        description="values of this fact only; every fact if not given",
+    )
     limit: int = Field(LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="facts at the most")
     cursor: str = Field("", max_length=CURSOR_CHARS_MAX, description="next_cursor of the page before")
 
