@@ -87,7 +87,9 @@ def _published(  # noqa: PLR0917 - what `app.published` takes, behind what is kn
     tools = notebook_tools.published(database, clock, meter, settings.notebook).tools
     kept = [tool for tool in tools if names is None or tool.name in names]
     jobs = published(database, settings, clock, tokens, meter, models).jobs
-    return Published([tool if tool.read_only else in_step.following(tool, database) for tool in kept], jobs)
+    offered = [tool if tool.read_only else in_step.following(tool, database) for tool in kept]
+    # what clients of that server know has tools and nothing beside them
+    return Published([replace(tool, resource=None) for tool in offered] if names is not None else offered, jobs)
 
 
 class InStep:

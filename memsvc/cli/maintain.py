@@ -14,8 +14,9 @@ from memsvc.cli.calls import Config, DataDir
 from memsvc.cli.options import Owner, owner_of, settings_of, with_database
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.paths import check_identifier, check_project
+from memsvc.core.progress import SILENT
 from memsvc.core.scope import Scope
-from memsvc.core.tools import Tool
+from memsvc.core.tools import Reporting, Tool
 from memsvc.gateway.metrics import Metrics
 from memsvc.publishing import Models, published
 from memsvc.settings import Settings
@@ -101,7 +102,7 @@ class _Upkeep:
         if not check and self._maintenance is not None:
             for session in sessions:
                 asked = SessionArguments(project=scope.project, session_id=session)
-                done = (await cast(Any, self._maintenance.run)(scope, asked)).model_dump()
+                done = (await cast(Reporting, self._maintenance.run).run(scope, asked, SILENT)).model_dump()
                 counters.update({name: value for name, value in done.items() if type(value) is int})
         return {
             "tenant": scope.tenant.hex(),
