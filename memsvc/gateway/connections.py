@@ -29,7 +29,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_timer: TimerHandle | None = None
         self._refused = False
 
-    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Take a connection; one that is too many is closed at once."""
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections_max:

@@ -45,7 +45,7 @@ async def test_an_endpoint_without_the_packages_stops_the_start(
 
 async def test_a_kind_or_an_attribute_outside_the_closed_sets_is_a_fault(meter: RecordingMeter) -> None:
     async with opened_tracer(TracingOptions(endpoint="http://127.0.0.1:1"), meter, "1") as tracer:
-        with pytest.raises(KeyError), tracer.span("thought"):  # type: ignore[arg-type]
+        with pytest.raises(KeyError), tracer.span("thought"):
             pass
         with pytest.raises(KeyError), tracer.span("call", "echo", {"project": "p"}):
             pass

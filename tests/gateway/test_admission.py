@@ -73,7 +73,7 @@ async def calling(held: Held, meter: RecordingMeter, clock: FakeClock) -> AsyncI
     )
 
     def made(options: SlotOptions, rates: RateOptions | None = None) -> Calling:
-        counted = Rates(OutOfReach(), rates or RateOptions(enabled=False), meter)  # type: ignore[arg-type]
+        counted = Rates(OutOfReach(), rates or RateOptions(enabled=False), meter)
         admission = Admission(options, counted, meter, connections_max=2)
         dispatch = Dispatch(tools, Recorded(meter, clock), meter, clock, admission=admission)
 
@@ -203,7 +203,7 @@ async def test_a_call_that_takes_too_long_is_taken_back(
 
 
 async def test_a_tool_that_ran_into_a_time_limit_of_its_own_is_a_fault_of_ours(meter: RecordingMeter) -> None:
-    rates = Rates(OutOfReach(), RateOptions(), meter)  # type: ignore[arg-type]
+    rates = Rates(OutOfReach(), RateOptions(), meter)
     admission = Admission(SlotOptions(), rates, meter, connections_max=2)
     with pytest.raises(TimeoutError):
         async with admission.running(Caller(LOUD, "test"), tool("echo", None)):
@@ -223,7 +223,7 @@ async def test_calls_under_way_of_a_key_are_bounded(calling: Callable[..., Calli
 
 
 async def test_places_for_bodies_are_not_waited_for(meter: RecordingMeter) -> None:
-    rates = Rates(OutOfReach(), RateOptions(), meter)  # type: ignore[arg-type]
+    rates = Rates(OutOfReach(), RateOptions(), meter)
     admission = Admission(SlotOptions(bodies_max=2), rates, meter, connections_max=2)
     async with admission.body(Caller(LOUD, "test")), admission.body(Caller(QUIET, "test")):
         with pytest.raises(MemsvcError) as refused:

@@ -192,7 +192,7 @@ async def test_requests_that_reach_no_tool_count_before_their_body_is_read(runni
 
 
 async def test_calls_under_way_are_bounded_for_a_key_and_a_tenant(meter: RecordingMeter) -> None:
-    rates = Rates(OutOfReach(), RateOptions(key_calls_at_once=2, tenant_calls_at_once=3), meter)  # type: ignore[arg-type]
+    rates = Rates(OutOfReach(), RateOptions(key_calls_at_once=2, tenant_calls_at_once=3), meter)
 
     @asynccontextmanager
     async def under_way(*callers: Caller) -> AsyncIterator[None]:
