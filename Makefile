@@ -3,10 +3,11 @@
 PYTHON ?= python3.11
 UV ?= uv
 VENV ?= .venv
-BENCH ?= latency recall
+BENCH ?=
+DATA ?=
 ARGS ?=
 BIN := $(VENV)/bin
-SOURCES := memsvc tests $(wildcard migrations benchmarks deploy)
+SOURCES := memsvc tests docs $(wildcard migrations benchmarks deploy)
 # Every download is checked against the lock; the project itself is built with the backend that the lock brought.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 LOCK_WITH := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -40,8 +41,8 @@ lock:  ## write both lock files anew (needs uv; ARGS=--upgrade for newer version
 	$(LOCK_WITH) $(ARGS) --group build -o requirements.lock pyproject.toml
 	$(LOCK_WITH) $(ARGS) --group dev --constraint requirements.lock -o requirements-dev.lock pyproject.toml
 
-bench: $(VENV)/.dev  ## run the benchmarks (BENCH='latency' to choose)
-	@for name in $(BENCH); do $(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; done
+bench: $(VENV)/.dev  ## run the benchmarks in small (BENCH='latency' to choose, DATA=FILE for recall)
+	@$(BIN)/python -m benchmarks --quick $(if $(DATA),--data '$(DATA)') $(ARGS) $(BENCH)
 
 clean:  ## remove what make and the tools have made; data in .memsvc stays
 	rm -rf $(VENV) dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

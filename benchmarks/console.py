@@ -8,29 +8,37 @@ measured is the whole page, from the request to its last byte. Rounds are interl
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import islice
 from time import perf_counter
-from urllib.parse import urlsplit
 
-import asyncpg
 import httpx
 import orjson
 from mcp import Client
 
-from benchmarks import table
 from benchmarks.chatter import Chatter
-from benchmarks.files import text
-from benchmarks.latency import WARM_UP, Measured, null_tool, timed
+from benchmarks.command import Command, Size
+from benchmarks.files import copied, text
+from benchmarks.goals import GOALS
+from benchmarks.report import Figure, Report, Table, judged
+from benchmarks.rounds import RATIO_COLUMNS, Measured, interleaved, ratios
 from benchmarks.service import Service, add_arguments, call, service
-from memsvc.adapters.postgres import EmbeddedPostgres
+from benchmarks.yardsticks import null_tool
 
 SESSION, USER, CROWDED, FIRST = "measured", "ada", "/crowded", "/d0/w000000.md"
-GOAL = 10
 FILE_BYTES = 400
 LINES_A_CALL = 1000
 BEHIND = ("volume", "usage")
 """Pages that count what there is: they come behind others, and are held to nothing."""
+SIZES = {
+    "facts": Size(10_000, 10_000, "facts of the measured session"),
+    "turns": Size(5_000, 3_000, "turns of it"),
+    "files": Size(100_000, 100_000, "files in the project, a tenth in one directory"),
+    "written": Size(2_000, 300, "how many of them are written, and so searched"),
+    "rest": Size(10.0, 5.0, "seconds for background jobs before measuring"),
+    "rounds": Size(5, 5, "interleaved rounds"),
+    "calls": Size(20, 8, "requests for each page in a round"),
+}
 
 
 async def fill(running: Service, arguments: argparse.Namespace) -> None:
@@ -46,7 +54,8 @@ async def fill(running: Service, arguments: argparse.Namespace) -> None:
             await call(client, "file_write", project="default", path=path, content=content, mode="TRUNCATE")
         first = {"project": "default", "path": FIRST, "mode": "TRUNCATE"}
         await call(client, "file_write", **first, content=text(chatter, FILE_BYTES))
-    await _more_files(running, arguments)
+    rest = max(0, arguments.files - arguments.written)
+    await copied(running, FIRST, rest, f"CASE WHEN n <= {rest // 10} THEN '{CROWDED}' ELSE '/e' || n / 1000 END")
 
 
 async def _turns(client: Client, chatter: Chatter, arguments: argparse.Namespace) -> None:
@@ -85,24 +94,6 @@ async def _styles(client: Client, chatter: Chatter) -> None:
         await call(client, "context_update", **whose, conversation_id=f"c{number}", entries=said)
         await call(client, "memories_add", **whose, messages=said)
         await call(client, "elfmem_remember", project="default", content=f"{number}: {chatter.message()}")
-
-
-async def _more_files(running: Service, arguments: argparse.Namespace) -> None:
-    if running.data_dir is None:
-        raise SystemExit("the console is measured on a service of its own")
-    started = await asyncio.to_thread(EmbeddedPostgres(running.data_dir).start)  # joins the one of the service
-    database = urlsplit(started.admin_url).path
-    connection = await asyncpg.connect(urlsplit(started.superuser_url)._replace(path=database).geturl())
-    columns = "revision, stream, size_bytes, is_text, indexed_bytes, sha256, owner, created_at, updated_at"
-    rest = max(0, arguments.files - arguments.written)
-    place = f"CASE WHEN n <= {rest // 10} THEN '{CROWDED}' ELSE '/e' || n / 1000 END || '/' || lpad(n::text, 7, '0')"
-    await connection.execute(
-        f"INSERT INTO files (tenant, project, incarnation, path, {columns})"
-        f" SELECT tenant, project, gen_random_uuid(), {place} || '.md', {columns}"
-        f" FROM files, generate_series(1, {rest}) n WHERE path = '{FIRST}'"
-    )
-    await connection.execute("ANALYZE")
-    await connection.close()
 
 
 async def pages(http: httpx.AsyncClient, running: Service) -> dict[str, Callable[[], Awaitable[object]]]:
@@ -146,6 +137,7 @@ async def pages(http: httpx.AsyncClient, running: Service) -> dict[str, Callable
         "a file, edited": page("edit-file", path=FIRST),
         "files found": page("files", q=Chatter(seed=3).question()),
         "call log": page("calls"),
+        "jobs": page("jobs"),
         "playground": page("playground"),
         "a tool": page("playground", tool="memory_after_turn"),
         "settings": page("settings"),
@@ -155,74 +147,61 @@ async def pages(http: httpx.AsyncClient, running: Service) -> dict[str, Callable
     }
 
 
-async def measure(running: Service, arguments: argparse.Namespace) -> Measured:
+async def timings(running: Service, arguments: argparse.Namespace) -> Measured:
     """All rounds."""
     async with httpx.AsyncClient(timeout=120) as http, null_tool(arguments.wire) as null:
         kinds: dict[str, Callable[[], Awaitable[object]]] = {
             "null tool": lambda: null.call_tool("null", {"session_id": SESSION}),
             **await pages(http, running),
         }
-        await timed(WARM_UP, kinds["null tool"])
-        for one in kinds.values():
-            await timed(2, one)
-        measured = Measured({name: [] for name in kinds})
-        for _ in range(arguments.rounds):
-            for name, one in kinds.items():
-                measured.rounds[name].append(await timed(arguments.calls, one))
-    return measured
+        return await interleaved(kinds, rounds=arguments.rounds, calls=arguments.calls, warm_up=4)
 
 
-def report(measured: Measured, arguments: argparse.Namespace) -> None:
-    """Print the figures, and write them where asked."""
-    null = measured.p50("null tool")
-    rows, figures = [], {}
-    for name in measured.rounds:
-        p50, p95 = measured.p50(name), measured.p95(name)
-        figures[name] = {"p50_ms": p50, "p95_ms": p95, "p50_ratio": p50 / null, "p95_ratio": p95 / null}
-        told = "" if name in BEHIND or p50 / null < GOAL else f"over {GOAL}"
-        rows.append([name, f"{p50:.2f}", f"{p95:.2f}", f"{p50 / null:.2f}", f"{p95 / null:.2f}", told])
-    title = f"{arguments.facts} facts, {arguments.turns} turns, {arguments.files} files, wire {arguments.wire}"
-    table.show(title, ["page", "p50 ms", "p95 ms", "p50 ratio", "p95 ratio", "to the goal"], rows)
-    table.write(arguments.json, figures)
+def report(measured: Measured, arguments: argparse.Namespace) -> Report:
+    """Tables and figures."""
+    rows, found = ratios(measured, lambda _: False)
+    goal = GOALS["console"]["the slowest page"]
+    pages = [Figure(name, ratio, None if name in BEHIND else goal) for name, (ratio, _) in found.items()][1:]
+    verdicts = ["", *(page.verdict for page in pages)]
+    title = f"Console: {arguments.facts:,} facts, {arguments.turns:,} turns, {arguments.files:,} files; goal {goal}"
+    held_to = [page for page in pages if page.goal is not None]
+    figures: dict[str, float | None] = {
+        "the slowest page": max(page.value or 0.0 for page in held_to),
+        "pages over the goal": sum(page.verdict == "missed" for page in held_to),
+    }
+    return Report(
+        "console",
+        "The console beside its goal",
+        [Table(title, (*RATIO_COLUMNS, ""), [[*row, verdict] for row, verdict in zip(rows, verdicts, strict=True)])],
+        judged("console", figures),
+        bars=held_to,
+    )
 
 
-def _message(said: str) -> dict[str, str]:
-    return {"type": "message", "role": "user", "content": said}
-
-
-def _facts(chatter: Chatter):
-    while True:
-        yield chatter.message()[:100]
-
-
-def _lines(values) -> str:
-    return b"".join(orjson.dumps(value) + b"\n" for value in values).decode()
-
-
-async def run(arguments: argparse.Namespace) -> None:
+async def measure(arguments: argparse.Namespace) -> Report:
     """Fill, measure, report."""
     async with service(arguments) as running:
         started = perf_counter()
         await fill(running, arguments)
         print(f"filled in {perf_counter() - started:.0f} s", file=sys.stderr)
         await asyncio.sleep(arguments.rest)
-        report(await measure(running, arguments), arguments)
+        return report(await timings(running, arguments), arguments)
 
 
-def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--facts", type=int, default=10_000, help="facts of the measured session")
-    parser.add_argument("--turns", type=int, default=5_000, help="turns of it")
-    parser.add_argument("--files", type=int, default=100_000, help="files in the project, a tenth in one directory")
-    parser.add_argument("--written", type=int, default=2_000, help="how many of them are written, and so searched")
-    parser.add_argument("--rest", type=float, default=10.0, help="seconds for background jobs before measuring")
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds")
-    parser.add_argument("--calls", type=int, default=20, help="requests for each page in a round")
-    parser.add_argument("--wire", default="2026-07-28", help="MCP revision of the null tool: 2026-07-28 or legacy")
-    add_arguments(parser)
-    asyncio.run(run(parser.parse_args()))
+def _message(said: str) -> dict[str, str]:
+    return {"type": "message", "role": "user", "content": said}
 
+
+def _facts(chatter: Chatter) -> Iterator[str]:
+    while True:
+        yield chatter.message()[:100]
+
+
+def _lines(values: Iterable[object]) -> str:
+    return b"".join(orjson.dumps(value) + b"\n" for value in values).decode()
+
+
+COMMAND = Command(__doc__, measure, SIZES, add_arguments)
 
 if __name__ == "__main__":
-    main()
+    sys.exit(COMMAND.run())

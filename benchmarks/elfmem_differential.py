@@ -7,7 +7,6 @@ differs on purpose (docs/knowledge.md) is told as that, and anything else makes 
 """
 
 import argparse
-import asyncio
 import os
 import sqlite3
 import sys
@@ -22,7 +21,8 @@ import orjson
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from benchmarks import table
+from benchmarks.command import Command
+from benchmarks.report import Report, Table, judged
 from benchmarks.service import add_arguments, service
 from memsvc.core.decay import DECAY_PER_H
 from memsvc.styles.knowledge.beta import penalised
@@ -199,20 +199,20 @@ async def _recalls(theirs: Side, ours: Side, told: Comparison) -> None:
     told.same("recall of what is not there", *shown)
 
 
-async def run(arguments: argparse.Namespace) -> int:
+async def measure(arguments: argparse.Namespace) -> Report | None:
     """Compare, and say how it came out."""
     given = arguments.elfmem
     executable = given / "bin" / "elfmem" if given is not None and given.is_dir() else given
     if executable is None or not executable.exists():
         print("skipped: there is no elfmem to compare with; name one with --elfmem")
-        return 0
+        return None
     told = Comparison()
     answer = {"alignment_score": ALIGNMENT, "tags": [], "summary": ""}
     with tempfile.TemporaryDirectory(prefix="elfmem-") as folder:
         async with provider() as model:
             model.says = orjson.dumps(answer).decode()
             model.finds = {"alignment": ALIGNMENT, "tags": [], "contradictions": []}
-            os.environ |= OURS | {
+            settings = OURS | {
                 "MEMSVC_MODEL__MODEL": "openai:fake",
                 "MEMSVC_MODEL__BASE_URL": model.url,
                 "MEMSVC_MODEL__API_KEY": "none",
@@ -223,23 +223,30 @@ async def run(arguments: argparse.Namespace) -> int:
             }
             async with (
                 elfmem(executable, model, Path(folder)) as there,
-                service(arguments) as running,
+                service(arguments, **settings) as running,
                 running.client() as here,
             ):
                 await compare(Side(there), Side(here), Path(folder) / "agent.db", told)
     rows = [(what, str(there)[:40], str(here)[:40], verdict) for what, there, here, verdict in told.rows]
-    table.show("The same calls", ("what", "elfmem", "here", ""), rows)
-    table.write(arguments.json, {"rows": [[str(cell) for cell in row] for row in told.rows]})
-    return int(told.failed)
+    differ = sum(verdict == "DIFFERS" for *_, verdict in told.rows)
+    figures = {"answers compared": float(len(told.rows)), "answers that differ": float(differ)}
+    return Report(
+        "elfmem_differential",
+        "Knowledge beside elfmem",
+        [Table("The same calls", ("what", "elfmem", "here", ""), rows)],
+        judged("elfmem_differential", figures),
+        failed=told.failed,
+        digits=0,
+    )
 
 
-def main() -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
+    """What to compare with."""
     parser.add_argument("--elfmem", type=Path, help="an environment with elfmem[cli,mcp] in it, or its executable")
     add_arguments(parser)
-    return asyncio.run(run(parser.parse_args()))
 
+
+COMMAND = Command(__doc__, measure, options=options)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(COMMAND.run())

@@ -7,19 +7,18 @@ that is started has an embedder at that OpenAI-compatible address as well, with 
 
 import argparse
 import asyncio
-import os
 import sys
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean
-from time import perf_counter
 from typing import Any
 
 from mcp import Client
 
-from benchmarks import table
+from benchmarks.command import Command
 from benchmarks.locomo import CATEGORIES, Conversation, Question, load
-from benchmarks.service import add_arguments, call, service
+from benchmarks.report import Report, Table, judged
+from benchmarks.service import add_arguments, call, local_embedder, service
 
 SCORED = (1, 2, 3, 4)
 CUTS = (5, 10, 20)
@@ -72,37 +71,36 @@ def _holds(chunk: dict[str, Any], place: tuple[str, int, int]) -> bool:
     return chunk["file_path"] == path and chunk["file_seek_start_bytes"] <= middle < chunk["file_seek_end_bytes"]
 
 
-def report(scores: Scores, arguments: argparse.Namespace, seconds: float) -> None:
-    """Print the figures, and write them where asked."""
-    rows, figures = [], {}
+def report(scores: Scores) -> Report:
+    """Tables and figures."""
+    rows: list[list[object]] = []
     for category in (0, *SCORED):
-        name = CATEGORIES.get(category, "all")
         values = [mean(kind[cut, category]) for kind in (scores.messages, scores.sessions) for cut in CUTS]
-        figures[name] = dict(
-            zip([f"{kind}@{cut}" for kind in ("message", "session") for cut in CUTS], values, strict=True)
-        )
-        rows.append([name, len(scores.messages[5, category]), *(f"{value:.4f}" for value in values)])
+        rows.append([CATEGORIES.get(category, "all scored"), len(scores.messages[5, category]), *values])
     columns = ["category", "questions", *(f"{kind}@{cut}" for kind in ("message", "session") for cut in CUTS)]
-    table.show(f"recall of file_search, {mean(scores.bytes):.0f} bytes in ten passages, {seconds:.0f} s", columns, rows)
-    table.write(arguments.json, figures)
+    title = f"LoCoMo: evidence through file_search, ten passages of {mean(scores.bytes):,.0f} bytes"
+    tables = [Table(title, columns, rows, digits=4)]
+    figures = {
+        "message@10": mean(scores.messages[10, 0]),
+        "session@10": mean(scores.sessions[10, 0]),
+    }
+    return Report("file_recall", "Recall of file_search", tables, judged("file_recall", figures), digits=4)
 
 
-async def run(arguments: argparse.Namespace) -> None:
+async def measure(arguments: argparse.Namespace) -> Report | None:
     """Store, ask, score."""
+    if not arguments.data.exists():
+        print(f"skipped: there is no LoCoMo file at {arguments.data}")
+        return None
+    settings = local_embedder(arguments.model_folder) if arguments.model_folder else {}
     if arguments.embeddings:
-        os.environ |= {
+        settings = {
             "MEMSVC_EMBEDDINGS__PROVIDER": "openai",
             "MEMSVC_EMBEDDINGS__BASE_URL": arguments.embeddings,
             "MEMSVC_EMBEDDINGS__MODEL": arguments.model,
         }
-    if arguments.model_folder:
-        os.environ |= {
-            "MEMSVC_EMBEDDINGS__PROVIDER": "local",
-            "MEMSVC_EMBEDDINGS__FOLDER": str(arguments.model_folder.resolve()),
-        }
     scores = Scores()
-    started = perf_counter()
-    async with service(arguments) as running, running.client() as client:
+    async with service(arguments, **settings) as running, running.client(wire=arguments.wire) as client:
         asked: list[tuple[str, Question, Ranges]] = []
         for number, conversation in enumerate(load(arguments.data)):
             ranges = await store(client, conversation, f"locomo{number}")
@@ -111,20 +109,20 @@ async def run(arguments: argparse.Namespace) -> None:
         for project, question, ranges in asked:
             found = await call(client, "file_search", project=project, query=question.text, limit=20)
             scores.add(question, found["chunks"], ranges)
-    report(scores, arguments, perf_counter() - started)
+    return report(scores)
 
 
-def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="LoCoMo as JSON")
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which data, and which embedder."""
+    parser.add_argument("--data", type=Path, required=True, help="the LoCoMo file")
     parser.add_argument("--embeddings", help="base URL of an OpenAI-compatible endpoint")
     parser.add_argument("--model", default="embedder", help="model to ask there")
     parser.add_argument("--model-folder", type=Path, help="folder of a local model, instead of an endpoint")
     parser.add_argument("--rest", type=float, default=0.0, help="seconds between storing and asking, for the vectors")
     add_arguments(parser)
-    asyncio.run(run(parser.parse_args()))
 
+
+COMMAND = Command(__doc__, measure, options=options)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(COMMAND.run())

@@ -1,31 +1,43 @@
-"""Latency and growth of the file store beside a tool that does nothing, in one run: `python -m benchmarks.files`.
+"""Latency of the file store beside a tool that does nothing, in one run: `python -m benchmarks.files`.
 
-The project holds 100,000 files, 10,000 of them in one directory, a file of 10,000 appends and one of 10 MB. Rounds are
-interleaved; figures are medians of rounds.
+The project holds 100,000 files, 10,000 of them in one directory, and a file of 10,000 appends. With `--quick` few of
+them are written and found by a search, and the others are rows that share the content of one. Rounds are interleaved;
+figures are medians of rounds.
 """
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from itertools import count
 from time import perf_counter
 from typing import Any
 
+import asyncpg
 from mcp import Client
 
-from benchmarks import table
 from benchmarks.chatter import Chatter
-from benchmarks.latency import WARM_UP, Measured, null_tool, raw_commits, timed
+from benchmarks.command import Command, Size
+from benchmarks.report import Report, Table, judged
+from benchmarks.rounds import RATIO_COLUMNS, Measured, interleaved, ratios
 from benchmarks.service import Service, add_arguments, call, service
+from benchmarks.yardsticks import null_tool, raw_commits
 
 PROJECT = "measured"
 FILE_BYTES = 1000
 SMALL_BYTES = 200
-LARGE_BYTES = 9_000_000
-PAYLOAD_BYTES = 1_500_000
 FILLERS = 4
 CROWDED = "/crowded"
+APPENDED = "/appended.log"
+SIZES = {
+    "files": Size(100_000, 100_000, "files in the project"),
+    "written": Size(100_000, 4_000, "how many of them are written and not copied as rows"),
+    "crowded": Size(10_000, 2_000, "written files in one directory"),
+    "appends": Size(10_000, 1_000, "appends to one file"),
+    "rest": Size(20.0, 5.0, "seconds for background jobs before measuring"),
+    "rounds": Size(5, 5, "interleaved rounds"),
+    "calls": Size(40, 30, "calls of each kind in a round"),
+}
 
 
 def text(chatter: Chatter, size_bytes: int) -> str:
@@ -43,9 +55,25 @@ async def write(client: Client, path: str, content: str, *, mode: str = "TRUNCAT
     return await call(client, "file_write", project=PROJECT, path=path, content=content, mode=mode)
 
 
+async def copied(running: Service, like: str, rest: int, place: str) -> None:
+    """Add so many files that share the content of one; a tree of files cannot tell them from others. Their paths are
+    what the SQL expression `place` makes of their number `n`."""
+    connection = await asyncpg.connect(running.superuser_dsn())
+    columns = "revision, stream, size_bytes, is_text, indexed_bytes, sha256, owner, created_at, updated_at"
+    try:
+        await connection.execute(
+            f"INSERT INTO files (tenant, project, incarnation, path, {columns})"
+            f" SELECT tenant, project, gen_random_uuid(), {place} || '/' || lpad(n::text, 7, '0') || '.md', {columns}"
+            f" FROM files, generate_series(1, {rest}) n WHERE path = '{like}'",
+        )
+        await connection.execute("VACUUM (ANALYZE)")
+    finally:
+        await connection.close()
+
+
 async def fill(running: Service, arguments: argparse.Namespace) -> None:
     """Store what the measured calls meet."""
-    numbers = iter(range(arguments.files))
+    numbers = iter(range(arguments.written))
 
     async def some(seed: int) -> None:
         chatter = Chatter(seed=seed)
@@ -54,24 +82,25 @@ async def fill(running: Service, arguments: argparse.Namespace) -> None:
                 directory = CROWDED if number < arguments.crowded else f"/d{number // 1000}/e{number % 100}"
                 await write(client, f"{directory}/{number}.md", text(chatter, SMALL_BYTES))
 
-    await asyncio.gather(*(some(seed) for seed in range(FILLERS)))
-    chatter = Chatter(seed=99)
-    async with running.client() as client:
-        await write(client, "/small.log", text(chatter, FILE_BYTES))
-        for _ in range(arguments.appends):
-            await write(client, "/appended.log", f"{chatter.message()}\n", mode="APPEND")
-        for start in range(0, LARGE_BYTES, PAYLOAD_BYTES):
-            await write(client, "/large.log", text(chatter, min(PAYLOAD_BYTES, LARGE_BYTES - start)), mode="APPEND")
+    async def appended() -> None:
+        chatter = Chatter(seed=99)
+        async with running.client() as client:
+            for _ in range(arguments.appends):
+                await write(client, APPENDED, f"{chatter.message()}\n", mode="APPEND")
+            await write(client, "/small.log", text(chatter, FILE_BYTES))
+
+    await asyncio.gather(appended(), *(some(seed) for seed in range(FILLERS)))
+    if (rest := arguments.files - arguments.written) > 0:
+        await copied(running, f"{CROWDED}/0.md", rest, "'/f' || n / 1000 || '/e' || n % 100")
 
 
-async def measure(running: Service, arguments: argparse.Namespace) -> Measured:
+async def timings(running: Service, arguments: argparse.Namespace) -> Measured:
     """All rounds."""
-    chatter = Chatter(seed=2)
-    fresh = count()
+    chatter, fresh = Chatter(seed=2), count()
     async with (
         running.client(wire=arguments.wire) as client,
         null_tool(arguments.wire) as null,
-        raw_commits(running, arguments.dsn) as commit,
+        raw_commits(running) as commit,
     ):
 
         def tool(name: str, **given: Any) -> Awaitable[object]:
@@ -80,73 +109,55 @@ async def measure(running: Service, arguments: argparse.Namespace) -> Measured:
         def some_file() -> str:
             return f"{CROWDED}/{next(fresh) * 7919 % arguments.crowded}.md"
 
-        kinds: dict[str, Callable[[], Awaitable[object]]] = {
-            "null tool": lambda: null.call_tool("null", {"session_id": "x"}),
-            "raw commit": commit,
-            "file_stat": lambda: tool("file_stat", path=some_file()),
-            "file_read": lambda: tool("file_read", path=some_file()),
-            "file_write, new, 1 KB": lambda: write(client, f"/new/{next(fresh)}.md", text(chatter, FILE_BYTES)),
-            "file_write, replaced, 1 KB": lambda: write(client, some_file(), text(chatter, FILE_BYTES)),
-            "append to 1 KB": lambda: write(client, "/small.log", f"{chatter.message()}\n", mode="APPEND"),
-            "append to 9 MB": lambda: write(client, "/large.log", f"{chatter.message()}\n", mode="APPEND"),
-            "append after 10,000": lambda: write(client, "/appended.log", f"{chatter.message()}\n", mode="APPEND"),
-            "file_list, page of 256": lambda: tool("file_list", path=CROWDED),
-            "file_search": lambda: tool("file_search", query=chatter.question()),
-            "file_search in a directory": lambda: tool("file_search", query=chatter.question(), path_prefix="/d20"),
-            "file_list_versions, page of 50": lambda: tool("file_list_versions", path="/appended.log"),
-        }
-        for one in kinds.values():
-            await timed(WARM_UP, one)
-        measured = Measured({name: [] for name in kinds})
-        for _ in range(arguments.rounds):
-            for name, one in kinds.items():
-                measured.rounds[name].append(await timed(arguments.calls, one))
-    return measured
+        return await interleaved(
+            {
+                "null tool": lambda: null.call_tool("null", {"session_id": "x"}),
+                "raw commit": commit,
+                "file_stat": lambda: tool("file_stat", path=some_file()),
+                "file_read": lambda: tool("file_read", path=some_file()),
+                "file_write, new, 1 KB": lambda: write(client, f"/new/{next(fresh)}.md", text(chatter, FILE_BYTES)),
+                "file_write, replaced, 1 KB": lambda: write(client, some_file(), text(chatter, FILE_BYTES)),
+                "append to 1 KB": lambda: write(client, "/small.log", f"{chatter.message()}\n", mode="APPEND"),
+                "append after many": lambda: write(client, APPENDED, f"{chatter.message()}\n", mode="APPEND"),
+                "file_list, page of 256": lambda: tool("file_list", path=CROWDED),
+                "file_search": lambda: tool("file_search", query=chatter.question()),
+                "file_search in a directory": lambda: tool(
+                    "file_search", query=chatter.question(), path_prefix=f"/d{arguments.written // 2000}"
+                ),
+                "file_list_versions, page of 50": lambda: tool("file_list_versions", path=APPENDED),
+            },
+            rounds=arguments.rounds,
+            calls=arguments.calls,
+        )
 
 
-def report(measured: Measured, arguments: argparse.Namespace) -> None:
-    """Print the figures, and write them where asked."""
-    null, commit = measured.p50("null tool"), measured.p50("raw commit")
-    rows, figures = [], {}
-    for name in measured.rounds:
-        writes = "write" in name or "append" in name
-        base = null + commit if writes else null
-        p50, p95 = measured.p50(name), measured.p95(name)
-        figures[name] = {"p50_ms": p50, "p95_ms": p95, "p50_ratio": p50 / base, "p95_ratio": p95 / base}
-        to = "null tool + raw commit" if writes else "null tool"
-        rows.append([name, f"{p50:.2f}", f"{p95:.2f}", f"{p50 / base:.2f}", f"{p95 / base:.2f}", to])
-    growth = measured.p50("append to 9 MB") / measured.p50("append to 1 KB")
-    rows.append(["append to 9 MB to append to 1 KB", "", "", f"{growth:.2f}", "", ""])
-    figures["growth of an append"] = {"p50_ratio": growth}
-    title = f"{arguments.files} files, {arguments.crowded} in one directory, wire {arguments.wire}"
-    table.show(title, ["call", "p50 ms", "p95 ms", "p50 ratio", "p95 ratio", "to"], rows)
-    table.write(arguments.json, figures)
+def report(measured: Measured, arguments: argparse.Namespace) -> Report:
+    """Tables and figures."""
+    rows, found = ratios(measured, lambda name: "write" in name or "append" in name)
+    title = (
+        f"Files: {arguments.files:,}, {arguments.written:,} of them written, {arguments.crowded:,} in one directory;"
+        f" wire {arguments.wire}"
+    )
+    figures = {
+        "file_read p50": found["file_read"][0],
+        "file_stat p50": found["file_stat"][0],
+        "file_write p50, new, 1 KB": found["file_write, new, 1 KB"][0],
+        "file_write p50, replaced, 1 KB": found["file_write, replaced, 1 KB"][0],
+    }
+    return Report("files", "Files beside their goals", [Table(title, RATIO_COLUMNS, rows)], judged("files", figures))
 
 
-async def run(arguments: argparse.Namespace) -> None:
+async def measure(arguments: argparse.Namespace) -> Report:
     """Fill, measure, report."""
     async with service(arguments) as running:
         started = perf_counter()
         await fill(running, arguments)
         print(f"filled in {perf_counter() - started:.0f} s", file=sys.stderr)
         await asyncio.sleep(arguments.rest)
-        report(await measure(running, arguments), arguments)
+        return report(await timings(running, arguments), arguments)
 
 
-def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, default=100_000, help="files in the project")
-    parser.add_argument("--crowded", type=int, default=10_000, help="files in one directory")
-    parser.add_argument("--appends", type=int, default=10_000, help="appends to one file")
-    parser.add_argument("--rest", type=float, default=20.0, help="seconds for background jobs before measuring")
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds")
-    parser.add_argument("--calls", type=int, default=40, help="calls of each kind in a round")
-    parser.add_argument("--wire", default="2026-07-28", help="MCP revision to speak: 2026-07-28 or legacy")
-    parser.add_argument("--dsn", help="with --url: DSN of the same database, for the raw commits")
-    add_arguments(parser)
-    asyncio.run(run(parser.parse_args()))
-
+COMMAND = Command(__doc__, measure, SIZES, add_arguments)
 
 if __name__ == "__main__":
-    main()
+    sys.exit(COMMAND.run())

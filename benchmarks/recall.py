@@ -8,7 +8,6 @@ one user who asks in a new one.
 
 import argparse
 import asyncio
-import os
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -19,9 +18,10 @@ from typing import Any
 import orjson
 from mcp import Client
 
-from benchmarks import table
+from benchmarks.command import Command
 from benchmarks.locomo import CATEGORIES, Conversation, Question, item, load
-from benchmarks.service import add_arguments, call, service
+from benchmarks.report import Report, Table, judged
+from benchmarks.service import add_arguments, call, local_embedder, service
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.styles.turns.budget import Costs
 from memsvc.styles.turns.options import TurnOptions
@@ -172,39 +172,40 @@ async def off_topic(client: Client, asking: Asking, scores: Scores) -> None:
         scores.silent.append(not any(body.get(kind) for kind in ("facts", "insights", "turns", "chunks")))
 
 
-def report(scores: Scores, file: Path | None) -> None:
-    """Print the figures, and write them where asked."""
-    rows = []
-    figures: dict[str, Any] = {"categories": {}}
+def report(scores: Scores, arguments: argparse.Namespace) -> Report:
+    """Tables and figures."""
+    rows: list[list[object]] = []
     named = {0: "all scored"} | {one: CATEGORIES[one] for one in SCORED}
     for category, name in named.items():
-        recall = {cut: mean(scores.recall[cut, category]) for cut in CUTS}
-        one = {f"recall@{cut}": round(value, 4) for cut, value in recall.items()}
-        one |= {"mrr": round(mean(scores.rank[category]), 4)}
-        one |= {"session recall@10": round(mean(scores.sessions[category]), 4)}
-        one |= {"shown": round(mean(scores.shown[category]), 4)}
-        figures["categories"][name] = one | {"questions": len(scores.rank[category])}
-        rows.append([name, len(scores.rank[category]), *(f"{value:.4f}" for value in one.values())])
-    columns = ["category", "questions", *(f"recall@{cut}" for cut in CUTS), "MRR", "session@10", "in 1,000 tokens"]
-    table.show("LoCoMo, evidence messages through before_turn", columns, rows)
-    figures |= {
-        "off-topic questions that recall nothing": round(mean(scores.silent), 4) if scores.silent else None,
-        "mean tokens of the memory block": round(mean(scores.block_tokens), 1),
-        "prompts whose token count was not exact": scores.miscounted,
+        recall = [mean(scores.recall[cut, category]) for cut in CUTS]
+        more = (scores.rank, scores.sessions, scores.shown)
+        rows.append([name, len(scores.rank[category]), *recall, *(mean(each[category]) for each in more)])
+    columns = ["category", "questions", *(f"recall@{cut}" for cut in CUTS), "MRR", "sessions@10", "in 1,000 tokens"]
+    figures = {
+        "recall@10": mean(scores.recall[10, 0]),
+        "MRR": mean(scores.rank[0]),
+        "recall@10, multi-hop": mean(scores.recall[10, 1]),
+        "sessions@10": mean(scores.sessions[0]),
+        "evidence within 1,000 tokens": mean(scores.shown[0]),
+        "off-topic questions that recall nothing": mean(scores.silent),
+        "prompts whose token count is wrong": float(scores.miscounted),
+        "mean tokens of the memory block": mean(scores.block_tokens),
     }
-    table.show("more", ["figure", "value"], [[name, value] for name, value in figures.items() if name != "categories"])
-    table.write(file, figures)
+    name = "recall, sessions apart" if arguments.apart else "recall"
+    if arguments.model_folder and not arguments.apart:
+        name = "recall with an embedder"
+    tables = [Table("LoCoMo: evidence messages through before_turn", columns, rows, digits=4)]
+    return Report(name, f"{name.capitalize()}, beside its goals", tables, judged(name, figures), digits=4)
 
 
-async def run(arguments: argparse.Namespace) -> None:
-    """Measure."""
-    if arguments.model_folder:
-        os.environ |= {
-            "MEMSVC_EMBEDDINGS__PROVIDER": "local",
-            "MEMSVC_EMBEDDINGS__FOLDER": str(arguments.model_folder.resolve()),
-        }
+async def measure(arguments: argparse.Namespace) -> Report | None:
+    """Store, ask, score."""
+    if not arguments.data.exists():
+        print(f"skipped: there is no LoCoMo file at {arguments.data}")
+        return None
+    settings = local_embedder(arguments.model_folder) if arguments.model_folder else {}
     scores = Scores()
-    async with service(arguments) as running, running.client(wire=arguments.wire) as client:
+    async with service(arguments, **settings) as running, running.client(wire=arguments.wire) as client:
         for conversation in load(arguments.data):
             asking = await store(client, conversation, apart=arguments.apart)
             await asyncio.sleep(arguments.rest)
@@ -212,24 +213,19 @@ async def run(arguments: argparse.Namespace) -> None:
             await off_topic(client, asking, scores)
             counts = f"{len(asking.behind)} messages stored, {len(conversation.questions)} questions"
             print(f"{conversation.name}: {counts}", file=sys.stderr)
-    report(scores, arguments.json)
+    return report(scores, arguments)
 
 
-def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which data, which embedder, which sessions."""
     parser.add_argument("--data", type=Path, required=True, help="the LoCoMo file")
-    parser.add_argument("--wire", default="2026-07-28", help="MCP revision to speak: 2026-07-28 or legacy")
     parser.add_argument("--model-folder", type=Path, help="folder of a local embedding model; without it, none is used")
     parser.add_argument("--rest", type=float, default=0.0, help="seconds between storing and asking, for what follows")
     parser.add_argument("--apart", action="store_true", help="store each dated session as a session of its own")
     add_arguments(parser)
-    arguments = parser.parse_args()
-    if not arguments.data.exists():
-        print(f"skipped: there is no LoCoMo file at {arguments.data}")
-        return
-    asyncio.run(run(arguments))
 
+
+COMMAND = Command(__doc__, measure, options=options)
 
 if __name__ == "__main__":
-    main()
+    sys.exit(COMMAND.run())

@@ -19,9 +19,8 @@ import orjson
 
 from memsvc.adapters.standard_streams import StandardStreams, claimed_streams
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
-URL_VARIABLE: Final = "MEMSVC_URL"
-KEY_VARIABLE: Final = "MEMSVC_API_KEY"
 MISUSED_STATUS: Final = 2
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024

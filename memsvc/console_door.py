@@ -13,8 +13,8 @@ from memsvc.core.scope import Caller
 from memsvc.gateway.auth import Authenticator
 from memsvc.gateway.credentials import Credentials
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.mcp.schemas import input_schema
 from memsvc.gateway.rest import Check, holds
+from memsvc.gateway.schemas import input_schema
 from memsvc.store import keys, server_secrets
 from memsvc.store.database import Database
 

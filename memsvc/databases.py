@@ -1,9 +1,10 @@
 """The database of a process: the configured server or the embedded one, brought up to date, and opened."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from threading import Event, Thread
+from threading import Event
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -14,6 +15,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Meter
 from memsvc.settings import Settings
 from memsvc.store.database import Database
+from memsvc.store.poolers import Pooler
 from memsvc.store.revisions import Revisions, bears, fingerprint, migrate_apart
 
 log = structlog.get_logger("memsvc.databases")
@@ -34,41 +36,48 @@ class DatabaseUrls:
 @contextmanager
 def database_urls(settings: Settings) -> Iterator[DatabaseUrls]:
     """The configured server, or the embedded one, which runs until the last process that uses it is done with it."""
+    with database_starting(settings) as started:
+        yield started()
+
+
+@contextmanager
+def database_starting(settings: Settings) -> Iterator[Callable[[], DatabaseUrls]]:
+    """As `database_urls`, but the embedded server starts meanwhile: what this gives waits until it is there, or raises
+    what kept it from starting."""
     if settings.database.url:
-        yield DatabaseUrls(settings.database.url, settings.database.admin_url)
+        yield lambda: DatabaseUrls(settings.database.url, settings.database.admin_url)
         return
     server = EmbeddedPostgres(settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms)
-    urls = server.start()
+    ending = Event()
+
+    def started() -> DatabaseUrls:
+        urls = starting.result()
+        return DatabaseUrls(urls.app_url, urls.admin_url)
+
     try:
-        with _kept_alive(server):
-            yield DatabaseUrls(urls.app_url, urls.admin_url)
+        with ThreadPoolExecutor(1, "embedded PostgreSQL") as keeper:  # to start it and to look after it blocks
+            try:
+                starting = keeper.submit(server.start)
+                keeper.submit(_keep_alive, server, ending)
+                yield started
+            finally:
+                ending.set()
     finally:
         server.stop()
 
 
-@contextmanager
-def _kept_alive(server: EmbeddedPostgres) -> Iterator[None]:
-    """Start the embedded server again whenever it dies, from a thread, as to look after it blocks."""
-    ending = Event()
-    keeper = Thread(target=_keep_alive, args=(server, ending), name="embedded PostgreSQL", daemon=True)
-    keeper.start()
-    try:
-        yield
-    finally:
-        ending.set()
-        keeper.join()
-
-
 def _keep_alive(server: EmbeddedPostgres, ending: Event) -> None:
+    """Start the embedded server again whenever it dies."""
     pause_s = LOOK_EVERY_S
     while not ending.wait(pause_s):
         try:
             if server.revive():
                 log.warning("the embedded PostgreSQL had died and was started again")
             pause_s = LOOK_EVERY_S
-        except MemsvcError as error:
+        except (MemsvcError, OSError) as error:  # OSError: this process may open no more files, say
             pause_s = min(pause_s * 2, LOOK_AGAIN_S_MAX)
-            log.error("the embedded PostgreSQL has died and does not start", error=error.message, again_in_s=pause_s)
+            told = error.message if isinstance(error, MemsvcError) else type(error).__name__
+            log.error("the embedded PostgreSQL cannot be looked after or started", error=told, again_in_s=pause_s)
 
 
 async def bring_up_to_date(urls: DatabaseUrls, settings: Settings, *, anyway: bool = False) -> tuple[str, ...]:
@@ -98,10 +107,22 @@ async def opened_database(
     """The pool of a database that this version of memsvc can work on; UNAVAILABLE for another."""
     database = await Database.open(app_url, settings.database, meter)
     try:
+        _tell_of_pooler(database, settings)
         await _check_migrated(database, revisions)
         yield database
     finally:
         await database.close()
+
+
+def _tell_of_pooler(database: Database, settings: Settings) -> None:
+    if database.pooler is Pooler.NONE:
+        return
+    if not database.prepares:
+        keep = "let the pooler keep prepared statements (PgBouncer 1.21 and newer: max_prepared_statements)"
+        log.info("statements are not prepared, and take a round trip more", recovery=keep)
+    if not settings.database.direct_url:
+        told = "a pooler is between: in transaction mode, changes and new jobs are not heard of"
+        log.warning(told, recovery="set database.direct_url to PostgreSQL itself")
 
 
 async def is_migrated(database: Database, revisions: Revisions) -> bool:

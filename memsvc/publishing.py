@@ -19,6 +19,7 @@ from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
 from memsvc.core.tools import Published
 from memsvc.gateway.find_tool import find_tool
 from memsvc.gateway.pipe import pipe_tool
+from memsvc.in_force import in_force
 from memsvc.settings import Settings
 from memsvc.store import vectors
 from memsvc.store.belongings import Owners
@@ -124,6 +125,7 @@ def published(
             calls_kept_days=settings.audit.retention_days,
             owners=owners(database, clock),
             calls_a_day=settings.limits.model_calls_a_day,
+            in_force=in_force(settings),
         )
     return _together(styles, settings, clock, embedding)
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 from memsvc.core.errors import HTTP_STATUS, RETRYABLE, Code
 from memsvc.core.resources import Guide, Prompt
 from memsvc.core.tools import Published, Tool
-from memsvc.gateway.mcp.schemas import input_schema, output_schema
 from memsvc.gateway.metrics import described
+from memsvc.gateway.schemas import input_schema, output_schema
 
 _TOOLS_HEAD: Final = """\
 # Tools
@@ -186,7 +186,8 @@ def _type(field: dict[str, Any]) -> str:
     if "anyOf" in field:
         return " or ".join(dict.fromkeys(_type(one) for one in field["anyOf"]))
     if field.get("type") == "array":
-        return f"array of {_type(field.get('items', {}))}"
+        items = field.get("items")
+        return f"array of {_type(items) if isinstance(items, dict) else 'any'}"
     if "enum" in field:
         return " or ".join(f"`{value}`" for value in field["enum"])
     return str(field.get("format") or field.get("type") or "any")

@@ -1,45 +1,29 @@
-"""The server process: claims its port, brings up what is below, serves, and drains when it is told to stop.
-
-The worker process is the same without MCP, on a port of its own if it is to be probed.
-"""
+"""The server process: claims its port, brings up what is below, serves, and drains when it is told to stop."""
 
 import asyncio
-import gc
 import json
-import logging
-import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import ceil
-from typing import Literal
 
 import structlog
 import uvicorn
 import uvloop
-from starlette.applications import Starlette
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.app import opened, opened_worker
+from memsvc.core.background import in_background
 from memsvc.core.errors import invalid
 from memsvc.core.urls import is_loopback
-from memsvc.databases import DatabaseUrls, bring_up_to_date, database_urls
-from memsvc.gateway.connections import bounded
-from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.logs import configure_logging
+from memsvc.databases import DatabaseUrls, bring_up_to_date, database_starting
 from memsvc.gateway.rest import Draining
 from memsvc.own_key import KEY_FILE, first_key
+from memsvc.process import Say, begin, ready, taken_over
 from memsvc.settings import Settings
 from memsvc.sockets import claimed, shown
+from memsvc.web_server import configured
 
 log = structlog.get_logger("memsvc.serve")
-
-KEEP_ALIVE_S = 75
-PROBE_GRACE_S = 1
-QUIET_LIBRARIES = ("alembic", "mcp", "pgqueuer", "uvicorn")
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-Say = Callable[[str], None]
 
 
 def run(settings: Settings, say: Say, *, conformance: bool = False) -> None:
@@ -54,98 +38,47 @@ def run(settings: Settings, say: Say, *, conformance: bool = False) -> None:
         log.warning("FIXTURES OF THE CONFORMANCE SUITE ARE SERVED: this server is for its tests, and for nothing else")
     with (
         claimed(settings.host, settings.port) as sockets,
-        database_urls(settings) as urls,
+        database_starting(settings) as started,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        runner.run(_serve(settings, urls, sockets, say, conformance=conformance))
-
-
-def work(settings: Settings, say: Say) -> None:
-    """Run jobs until SIGTERM or SIGINT. Returns when those under way have ended or were handed back."""
-    begin(settings)
-    with (
-        claimed(settings.host, settings.worker.port) if settings.worker.port else nullcontext() as sockets,
-        database_urls(settings) as urls,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
-        runner.run(_work(settings, urls, sockets or [], say))
-
-
-def begin(settings: Settings) -> None:
-    """What every serving process does first: log as it should, and let a signal undo what was started."""
-    configure_logging(settings.log_level)
-    for library in QUIET_LIBRARIES:
-        logging.getLogger(library).setLevel(logging.WARNING)
-    for each in STOP_SIGNALS:  # until the process's own part takes them over, so that what was started is stopped
-        signal.signal(each, signal.default_int_handler)
-
-
-async def _work(settings: Settings, urls: DatabaseUrls, sockets: list[socket.socket], say: Say) -> None:
-    await bring_up_to_date(urls, settings)
-    draining = Draining()
-    async with opened_worker(settings, urls.app, draining) as app:
-        draining.then(app.worker.stop)
-        with taken_over(draining.begin):
-            async with _probed(app.asgi, settings.limits, sockets):
-                say("working")
-                await app.worker.run()
-
-
-@asynccontextmanager
-async def _probed(asgi: Starlette, limits: LimitsOptions, sockets: list[socket.socket]) -> AsyncIterator[None]:
-    """Answer on these sockets, if there are any, as long as the block."""
-    if not sockets:
-        yield
-        return
-    probes = _Probes(_configured(asgi, limits, lifespan="off", timeout_graceful_shutdown=PROBE_GRACE_S))
-    task = asyncio.create_task(probes.serve(sockets))
-    try:
-        yield
-    finally:
-        probes.should_exit = True
-        await task
-
-
-class _Probes(uvicorn.Server):
-    """Leaves signals to the worker."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _configured(
-    asgi: Starlette, limits: LimitsOptions, *, lifespan: Literal["on", "off"], timeout_graceful_shutdown: int
-) -> uvicorn.Config:
-    return uvicorn.Config(
-        asgi,
-        http=bounded(limits),
-        ws="none",
-        lifespan=lifespan,
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=timeout_graceful_shutdown,
-    )
+        runner.run(_serve(settings, started, sockets, say, conformance=conformance))
 
 
 async def _serve(
-    settings: Settings, urls: DatabaseUrls, sockets: list[socket.socket], say: Say, *, conformance: bool
+    settings: Settings,
+    started: Callable[[], DatabaseUrls],
+    sockets: list[socket.socket],
+    say: Say,
+    *,
+    conformance: bool,
 ) -> None:
+    from memsvc.app import opened  # noqa: PLC0415 - takes a second or more, in which PostgreSQL starts
+
+    urls = started()
     await bring_up_to_date(urls, settings)
     draining = Draining()
     async with opened(settings, urls.app, draining, conformance=conformance) as app:
         key = await first_key(app.database, settings.data_dir.absolute() / KEY_FILE, SystemClock().now())
         url = f"http://{shown(settings.host)}:{sockets[0].getsockname()[1]}/mcp"
-        config = _configured(
+        config = configured(
             app.asgi, settings.limits, lifespan="on", timeout_graceful_shutdown=ceil(settings.shutdown_grace_s)
         )
         on_stop = app.worker.stop if app.worker else None
-        await _Server(
-            config, draining, lambda: say(greeting(url, *key)), on_stop, notice_s=settings.shutdown_notice_s
-        ).serve(sockets)
+
+        is_ready = asyncio.Event()
+
+        def on_ready() -> None:
+            ready()
+            say(greeting(url, *key))
+            is_ready.set()
+
+        async def warm() -> None:
+            await is_ready.wait()
+            await app.warm()
+
+        server = _Server(config, draining, on_ready, on_stop, notice_s=settings.shutdown_notice_s)
+        async with in_background(warm()):
+            await server.serve(sockets)
 
 
 class _Server(uvicorn.Server):
@@ -170,8 +103,6 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            gc.collect()
-            gc.freeze()  # what is here now stays: later collections need not look through it
             self._on_ready()
 
     @contextmanager
@@ -191,20 +122,6 @@ class _Server(uvicorn.Server):
 
     def _end(self) -> None:
         self.should_exit = True
-
-
-@contextmanager
-def taken_over(stop: Callable[[], None]) -> Iterator[None]:
-    """Let the signals that end this process call `stop`."""
-    loop = asyncio.get_running_loop()
-    for each in STOP_SIGNALS:
-        loop.add_signal_handler(each, stop)
-    try:
-        yield
-    finally:
-        for each in STOP_SIGNALS:
-            loop.remove_signal_handler(each)
-            signal.signal(each, signal.SIG_IGN)  # what is left is quick, and must not stop half way
 
 
 def greeting(url: str, key: str, about_key: str) -> str:

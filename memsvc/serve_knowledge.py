@@ -8,7 +8,8 @@ from memsvc.core.tools import Published
 from memsvc.loading import load
 from memsvc.publishing import published
 from memsvc.resources import default_config
-from memsvc.serve_stdio import Face, run
+from memsvc.serve_stdio import run
+from memsvc.stdio_app import Face
 from memsvc.styles.knowledge.guide import guide
 
 SERVER_NAME: Final = "elfmem"

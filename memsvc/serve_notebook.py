@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from memsvc.adapters.document_folder import DocumentFolder
-from memsvc.app import Parts
 from memsvc.core.errors import Code, MemsvcError, SettingsError
 from memsvc.core.ports import Clock, Meter, TokenCounter
-from memsvc.core.scope import Caller, Scope
-from memsvc.core.tools import DEFAULT_PROJECT, ByCaller, Composed, Published, Reporting, Result, Tool
+from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
+from memsvc.core.tools import ByCaller, Composed, Published, Reporting, Result, Tool
 from memsvc.loading import load
+from memsvc.parts import Parts
 from memsvc.publishing import Models, published
 from memsvc.resources import default_config
-from memsvc.serve_stdio import Face, run
+from memsvc.serve_stdio import run
 from memsvc.settings import Settings
+from memsvc.stdio_app import Face
 from memsvc.store import files, kept_files, outlines
 from memsvc.store.database import Database
 from memsvc.styles.notebook import tools as notebook_tools

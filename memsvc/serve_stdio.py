@@ -1,107 +1,46 @@
-"""The server process of a host that talks to it over standard input and output: one client, one key."""
+"""The server process of a host that talks to it over standard input and output."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import uvloop
 
 from memsvc.adapters.standard_streams import StandardStreams, claimed_streams
-from memsvc.app import Parts, Publish, instructions, put_together
-from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.scope import Caller
-from memsvc.core.version import version
-from memsvc.databases import DatabaseUrls, bring_up_to_date, database_urls
-from memsvc.gateway.limits import LOOPBACK_HOSTS
-from memsvc.gateway.mcp.server import SERVER_NAME, Offer
-from memsvc.gateway.mcp.stdio import StdioEndpoint
-from memsvc.gateway.mcp.subscriptions import Subscriptions
-from memsvc.own_key import KEY_FILE, own_key
-from memsvc.publishing import published
-from memsvc.serve import begin, taken_over
+from memsvc.core.background import in_background
+from memsvc.databases import DatabaseUrls, bring_up_to_date, database_starting
+from memsvc.process import begin, ready, taken_over
 from memsvc.settings import Settings
-from memsvc.worker import Worker
+
+if TYPE_CHECKING:
+    from memsvc.stdio_app import Face
 
 
-@dataclass(frozen=True, slots=True)
-class Face:
-    """What the server is to its client: how it calls itself, what it tells of its tools, which ones there are, and what
-    it does for its caller before it answers anything."""
-
-    instructions: str = field(default_factory=instructions)
-    name: str = SERVER_NAME
-    publish: Publish = published
-    prepare: Callable[[Parts, Caller], Awaitable[None]] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Stdio:
-    """What serves the client, and the worker that runs beside it, if any."""
-
-    endpoint: StdioEndpoint
-    subscriptions: Subscriptions | None
-    worker: Worker | None
-
-    def stop(self) -> None:
-        """Take no more requests and no more jobs."""
-        self.endpoint.stop()
-        if self.subscriptions is not None:
-            self.subscriptions.close()
-        if self.worker is not None:
-            self.worker.stop()
-
-
-def run(settings: Settings, key: str | None, face: Face | None = None) -> None:
+def run(settings: Settings, key: str | None, face: "Face | None" = None) -> None:
     """Serve until stdin ends, SIGTERM or SIGINT. Without a key the data folder's own one is used, and made if this is
     the first start. PERMISSION_DENIED when the key stands for nobody."""
     with claimed_streams() as streams:
         begin(settings)
-        with database_urls(settings) as urls, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, urls, streams, key, face or Face()))
+        with (
+            database_starting(settings) as started,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            runner.run(_serve(settings, started, streams, key, face))
 
 
-async def _serve(settings: Settings, urls: DatabaseUrls, streams: StandardStreams, key: str | None, face: Face) -> None:
+async def _serve(
+    settings: Settings,
+    started: Callable[[], DatabaseUrls],
+    streams: StandardStreams,
+    key: str | None,
+    face: "Face | None",
+) -> None:
+    from memsvc.stdio_app import Face, opened  # noqa: PLC0415 - takes a second or more, in which PostgreSQL starts
+
+    urls = started()
     await bring_up_to_date(urls, settings)
-    async with opened(settings, urls.app, streams, key, face) as served:
+    async with opened(settings, urls.app, streams, key, face or Face()) as served:
+        ready()
         with taken_over(served.stop):
-            await served.endpoint.serve()
-
-
-@asynccontextmanager
-async def opened(
-    settings: Settings, app_url: str, streams: StandardStreams, key: str | None, face: Face
-) -> AsyncIterator[Stdio]:
-    """The service for the client at the other end of the streams, with everything behind it at work."""
-    async with put_together(settings, app_url, LOOPBACK_HOSTS[0], face.publish) as parts, AsyncExitStack() as running:
-        text = key if key is not None else await own_key(parts.database, settings.data_dir.absolute() / KEY_FILE)
-        caller = await parts.authenticator.resolve(text)
-        if caller is None:
-            raise MemsvcError(
-                Code.PERMISSION_DENIED,
-                "this API key is unknown, was revoked, or has expired",
-                recovery="set MEMSVC_API_KEY to a key that `memsvc key create` made for this database",
-            )
-        if face.prepare is not None:
-            await face.prepare(parts, caller)
-        subscriptions = Subscriptions(parts.changes, settings.limits)
-        offer = Offer(
-            dispatch=parts.dispatch,
-            instructions=face.instructions,
-            version=version(),
-            limits=settings.limits,
-            prompts=parts.published.prompts,
-            guides=parts.published.guides,
-            completions=parts.published.completions,
-            subscriptions=subscriptions,
-            name=face.name,
-            administration=settings.settings.mcp.tools.admin.over_mcp,
-        )
-        parts.metrics.know_tools(parts.dispatch.catalogue)
-        beside = [part.running for part in (parts.changes, parts.worker, parts.rates) if part is not None]
-        for enter in (*beside, *parts.published.background, parts.call_log.running, parts.authenticator.running):
-            await running.enter_async_context(enter())
-        endpoint = StdioEndpoint(
-            offer, streams, lambda: parts.authenticator.resolve(text), grace_s=settings.shutdown_grace_s
-        )
-        yield Stdio(endpoint, subscriptions, parts.worker)
+            async with in_background(served.warm()):
+                await served.endpoint.serve()

@@ -14,9 +14,9 @@ from memsvc.console.options import ConsoleOptions
 from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.sse import SseOptions
 from memsvc.gateway.metrics import MetricsOptions
 from memsvc.gateway.pipe_run import PipeOptions
+from memsvc.gateway.sse_options import SseOptions
 from memsvc.store.database import DatabaseOptions
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.knowledge.options import KnowledgeOptions

@@ -3,13 +3,14 @@
 import os
 import sys
 
-from memsvc import bridge
-from memsvc.bridge import URL_VARIABLE
+from memsvc.variables import URL_VARIABLE
 
 
 def main() -> None:
     """Run what was typed. `memsvc stdio` with a server elsewhere needs the bridge alone; the rest is slow to load."""
     if sys.argv[1:] == ["stdio"] and os.environ.get(URL_VARIABLE):
+        from memsvc import bridge  # noqa: PLC0415 - not for the command line
+
         bridge.main()
         return
     from memsvc.cli import main as command  # noqa: PLC0415 - not for a bridge

@@ -149,7 +149,10 @@ class Worker:
         while not self._stopping.is_set():
             began_at = self._heard_at
             try:
-                async with queue.connected(self._url, heard=self._hear, lost=self._hand_back) as queries:
+                prepares = self._database.prepares
+                async with queue.connected(
+                    self._url, prepares=prepares, heard=self._hear, lost=self._hand_back
+                ) as queries:
                     await self._work(queries)
             except Exception as error:  # noqa: BLE001 - whatever ended the work, it begins again
                 log.warning("the worker lost the queue", error=type(error).__name__)

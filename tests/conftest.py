@@ -22,6 +22,7 @@ from memsvc.store.database import Database, DatabaseOptions
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls, TestServer, superuser_url
+from tests.statements import Watch
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -105,7 +106,9 @@ def meter() -> RecordingMeter:
 @pytest.fixture(scope="session")
 def tokens() -> O200kCounter:
     """The counter of the service; it takes a moment to load and keeps no state."""
-    return O200kCounter()
+    counter = O200kCounter()
+    counter.load()
+    return counter
 
 
 @pytest.fixture
@@ -168,3 +171,18 @@ def only_this_machine() -> Iterator[None]:
         for name in ("connect", "connect_ex"):
             patch.setattr(socket.socket, name, connecting(getattr(socket.socket, name)))
         yield
+
+
+@pytest.fixture(scope="session")
+def watched_statements() -> Iterator[Watch]:
+    """What the product runs of statements in this process, from the first test on."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield Watch(patch)
+
+
+@pytest.fixture(autouse=True)
+def statements_for_citus(watched_statements: Watch) -> Iterator[None]:
+    """Whatever a test makes the product run, Citus could run it too (tests/citus_rules.py)."""
+    yield
+    found = watched_statements.faults()
+    assert not found, "\n\n".join(found)

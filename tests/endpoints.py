@@ -240,9 +240,9 @@ async def _read(reader: asyncio.StreamReader) -> Call:
 
 
 @asynccontextmanager
-async def provider() -> AsyncIterator[Provider]:
+async def provider(kind: type[Provider] = Provider) -> AsyncIterator[Provider]:
     """A provider that listens at `url` until the block ends."""
-    made = Provider()
+    made = kind()
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
     made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:

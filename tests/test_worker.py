@@ -3,7 +3,7 @@
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -22,9 +22,9 @@ from memsvc.store.keys import remember_tenant
 from memsvc.worker import Worker, WorkerOptions
 from tests.fakes import RecordingMeter
 from tests.servers import DatabaseUrls, Relay
+from tests.waiting import PATIENCE_S, until
 
 CANARY = "canary-4c1d77"
-PATIENCE_S = 30
 QUICK = WorkerOptions(poll_s=0.2, lease_s=1.0, retry_s_max=0.05, sample_s=0.05, sweep_s=0.05)
 clock = SystemClock()
 
@@ -72,7 +72,7 @@ async def write(database: Database, scope: Scope, subject: str, name: str = "tid
         await jobs.enqueue(tx, name, subject, now=clock.now(), delay_s=delay_s)
 
 
-async def until(database: Database, holds: Callable[[list[QueuedJob]], bool]) -> list[QueuedJob]:
+async def shows(database: Database, holds: Callable[[list[QueuedJob]], bool]) -> list[QueuedJob]:
     """What is in the queue as soon as this holds of it."""
     found: list[QueuedJob] = []
 
@@ -80,15 +80,8 @@ async def until(database: Database, holds: Callable[[list[QueuedJob]], bool]) ->
         found[:] = await backlog.list_jobs(database, limit=1000)
         return holds(found)
 
-    await comes_true(held)
+    await until(held)
     return found
-
-
-async def comes_true(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for something that nobody tells of when it happens."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not await holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
 
 
 def empty(found: list[QueuedJob]) -> bool:
@@ -106,7 +99,7 @@ async def test_a_job_is_run_with_its_scope_and_subject_and_is_gone(
     async with working(Job(name="tidy", run=runs)) as worker:
         await write(database, scope, "a")
         await runs.reach(1)
-        assert await until(database, empty) == []
+        assert await shows(database, empty) == []
         assert await worker.alive()
     assert runs.of == [(scope, "a")]
     assert await admin.fetchval("SELECT count(*) FROM job_refs") == 0
@@ -121,7 +114,7 @@ async def test_a_job_is_not_run_before_its_time(database: Database, scope: Scope
     await write(database, scope, "soon", delay_s=0.3)
     async with working(Job(name="tidy", run=runs)):
         await runs.reach(1)
-        assert [job.ref.subject for job in await until(database, lambda found: len(found) == 1)] == ["later"]
+        assert [job.ref.subject for job in await shows(database, lambda found: len(found) == 1)] == ["later"]
     assert runs.of == [(scope, "soon")]
 
 
@@ -132,7 +125,7 @@ async def test_an_error_that_may_pass_is_tried_again_however_often(
     await write(database, scope, "a")
     async with working(Job(name="tidy", run=runs, attempts_max=2)):
         await runs.reach(10)
-        await until(database, empty)
+        await shows(database, empty)
     assert meter.total("memsvc_job_runs_total", status="retried") == 9
     assert meter.total("memsvc_job_runs_total", status="failed") == 0
 
@@ -145,7 +138,7 @@ async def test_the_wait_between_attempts_doubles_up_to_its_limit(
     async with working(Job(name="tidy", run=runs), options={"retry_s_max": 4.0}):
         for attempt in range(1, 6):
             await runs.reach(attempt)
-            await until(database, lambda found: bool(found) and found[0].state is JobState.WAITING)
+            await shows(database, lambda found: bool(found) and found[0].state is JobState.WAITING)
             await admin.execute("UPDATE memsvc_queue SET execute_after = now()")
         await runs.reach(6)
     waits = await admin.fetch(
@@ -165,22 +158,22 @@ async def test_a_job_that_fails_for_good_stays_visible_and_can_be_tried_again_or
     )
     await write(database, scope, "a")
     async with working(Job(name="tidy", run=runs, attempts_max=2)) as worker:
-        [job] = await until(database, failed)
+        [job] = await shows(database, failed)
         assert (job.failures, job.code, job.ref.subject) == (2, Code.INVALID_CONTENT, "a")
         assert len(runs.of) == 2
 
         async def counted() -> bool:
             return worker.backlog.failed == {"tidy": 1}
 
-        await comes_true(counted)
+        await until(counted)
         await backlog.retry(database, job.ref.job, clock.now())
         await runs.reach(5)  # one that may pass, and two more that count
-        [job] = await until(database, failed)
+        [job] = await shows(database, failed)
         assert job.code is Code.INTERNAL_ERROR
         await backlog.drop(database, job.ref.job)
         await write(database, scope, "a")
         await runs.reach(7)
-        await until(database, empty)
+        await shows(database, empty)
     assert meter.total("memsvc_job_runs_total", status="failed") == 2
 
 
@@ -188,10 +181,10 @@ async def test_a_newer_job_takes_the_place_of_a_failed_one(database: Database, s
     runs = Runs(KeyError())
     await write(database, scope, "a")
     async with working(Job(name="tidy", run=runs, attempts_max=1)):
-        await until(database, failed)
+        await shows(database, failed)
         await write(database, scope, "a")
         await runs.reach(2)
-        await until(database, empty)
+        await shows(database, empty)
 
 
 async def test_nothing_of_an_error_but_its_code_is_stored_or_logged(
@@ -206,7 +199,7 @@ async def test_nothing_of_an_error_but_its_code_is_stored_or_logged(
     runs = Runs(first, RuntimeError(CANARY), group, KeyError(CANARY))
     await write(database, scope, "a")
     async with working(Job(name="tidy", run=runs, attempts_max=3)):
-        await until(database, failed)
+        await shows(database, failed)
     for table in ("memsvc_queue", "memsvc_queue_log", "job_refs"):
         rows = await admin.fetch(f"SELECT t::text FROM {table} AS t")
         assert rows
@@ -242,9 +235,9 @@ async def test_two_jobs_of_one_subject_never_run_at_once_on_two_workers(
         await write(database, scope, "a")
         await begun.wait()
         await write(database, scope, "a")  # which waits for the first one
-        await until(database, lambda found: len(found) == 2 and found[0].state is JobState.WAITING)
+        await shows(database, lambda found: len(found) == 2 and found[0].state is JobState.WAITING)
         await write(database, scope, "b")  # which does not
-        await until(database, empty)
+        await shows(database, empty)
     assert (most, ran) == (1, 2)
 
 
@@ -267,7 +260,7 @@ async def test_a_job_that_outlasts_the_grace_is_handed_back_and_done_by_the_next
     [handed_back] = await backlog.list_jobs(database, limit=10)
     assert (handed_back.state, handed_back.failures) == (JobState.WAITING, 0)
     async with working(job):
-        await until(database, empty)
+        await shows(database, empty)
     assert attempts == 2
 
 
@@ -304,7 +297,7 @@ async def test_a_worker_that_lost_its_database_goes_on_when_it_is_back(
         await write(database, scope, "b")
         await relay.mend()
         await runs.reach(3)
-        await until(database, empty)
+        await shows(database, empty)
         assert await worker.alive()
     assert sorted(subject for _, subject in runs.of) == ["a", "a", "b"]
 
@@ -315,7 +308,7 @@ async def test_a_worker_that_hears_nothing_for_a_minute_is_not_alive(
     worker = Worker("postgresql://nobody@127.0.0.1:1/nothing", database, [], clock, meter, QUICK)
     assert not await worker.alive()
     async with worker.running():
-        await comes_true(worker.alive)
+        await until(worker.alive)
         worker._heard_at -= timedelta(seconds=61)
         assert not await worker.alive()
 
@@ -340,7 +333,7 @@ async def test_a_regular_job_is_queued_for_each_project_once_by_many_workers(
         for _ in range(3):
             await stack.enter_async_context(working(job))
         await runs.reach(3)
-        await until(database, empty)
+        await shows(database, empty)
     async with working(job):  # a restart does not make it due
         marker = Runs()
         async with working(Job(name="tidy", run=marker)):
@@ -385,10 +378,10 @@ async def test_what_the_queue_noted_goes_when_it_is_old_but_for_jobs_that_are_th
     runs = Runs(KeyError())
     await write(database, scope, "a")
     async with working(Job(name="tidy", run=runs, attempts_max=1)):
-        await until(database, failed)
+        await shows(database, failed)
         await write(database, scope, "b")
         await runs.reach(2)
-        await until(database, failed)
+        await shows(database, failed)
     assert await admin.fetchval("SELECT count(DISTINCT job_id) FROM memsvc_queue_log") == 2
     await backlog.prune_log(database, clock.now() + timedelta(hours=1))
     [job] = await backlog.list_jobs(database, limit=10)

@@ -9,13 +9,15 @@ import asyncio
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks import table
+from benchmarks import plot, table
+from benchmarks.command import Size, add_outputs, add_sizes, with_sizes
 from benchmarks.faults import disk, hostile, kills, models, network, overload, rolling, stopping
 from benchmarks.faults.trial import Trial
+from benchmarks.report import Report, Table, judged
 
 Part = Callable[[Path, argparse.Namespace], Awaitable[Trial]]
 
@@ -33,36 +35,55 @@ PARTS: dict[str, Part] = {
     "upgrade": lambda folder, given: rolling.rolled(folder, old=given.old),
     "frozen": lambda folder, given: stopping.frozen(folder, times=given.freezes),
 }
-COUNTS = {
-    "kills": (50, 4, "times that the server is killed"),
-    "postgres_kills": (10, 2, "times that PostgreSQL is killed"),
-    "embedded_kills": (3, 1, "times that the embedded PostgreSQL is killed"),
-    "disk_full": (2, 1, "times that the disk is full"),
-    "network_s": (30, 6, "seconds of a bad network"),
-    "clients": (200, 200, "clients at once"),
-    "overload_s": (60, 10, "seconds of overload"),
-    "requests": (10_000, 1_000, "malformed requests"),
-    "model_s": (4, 1, "seconds of each fault of a model"),
-    "stops": (20, 2, "times that a server is told to stop"),
-    "freezes": (6, 1, "times that a server is frozen"),
+SIZES = {
+    "kills": Size(50, 4, "times that the server is killed"),
+    "postgres_kills": Size(10, 2, "times that PostgreSQL is killed"),
+    "embedded_kills": Size(3, 1, "times that the embedded PostgreSQL is killed"),
+    "disk_full": Size(2, 1, "times that the disk is full"),
+    "network_s": Size(30, 6, "seconds of a bad network"),
+    "clients": Size(200, 200, "clients at once"),
+    "overload_s": Size(60, 10, "seconds of overload"),
+    "requests": Size(10_000, 1_000, "malformed requests"),
+    "model_s": Size(4, 1, "seconds of each fault of a model"),
+    "stops": Size(20, 2, "times that a server is told to stop"),
+    "freezes": Size(6, 1, "times that a server is frozen"),
 }
-"""Counts by option: of a full run, of a quick one, and what they are."""
 
 
-async def run(given: argparse.Namespace) -> bool:
-    """Run the chosen parts, one after the other; whether all held."""
-    written, held = {}, True
+async def run(given: argparse.Namespace) -> Report:
+    """Run the chosen parts, one after the other, and tell of each as it ends."""
+    trials: dict[str, Trial] = {}
     for name in given.parts or PARTS:
         started = perf_counter()
         with tempfile.TemporaryDirectory(prefix=f"memsvc-faults-{name}-") as folder:
-            trial = await _tried(name, Path(folder), given)
-        trial.note("seconds that this took", perf_counter() - started)
-        trial.show()
+            trials[name] = await _tried(name, Path(folder), given)
+        trials[name].note("seconds that this took", perf_counter() - started)
+        trials[name].show()
         sys.stdout.flush()
-        held = held and trial.held
-        written[name] = trial.written()
-        table.write(given.json, written)
-    return held
+        table.write(given.json, reported(trials).written())
+        plot.write(given.plot, lambda: drawing(trials))
+    return reported(trials)
+
+
+def reported(trials: Mapping[str, Trial]) -> Report:
+    """What came of the parts so far."""
+    held = sum(trial.held for trial in trials.values())
+    figures = judged("faults", {"parts that held": held / len(trials), "parts that were tried": float(len(trials))})
+    judged_of = {name: [figure.held for figure in trial.figures if figure.bound] for name, trial in trials.items()}
+    rows = [[name, trials[name].title, len(each), sum(each)] for name, each in judged_of.items()]
+    tables = [Table("Faults: figures that are judged", ("part", "what is broken", "judged", "held"), rows)]
+    parts = {"parts": {name: trial.written() for name, trial in trials.items()}}
+    return Report("faults", "Faults beside their goal", tables, figures, failed=held < len(trials), more=parts)
+
+
+def drawing(trials: Mapping[str, Trial]) -> str:
+    """Every judged figure of every part as a square."""
+    rows = []
+    for name, trial in trials.items():
+        judgements = [figure for figure in trial.figures if figure.bound]
+        wrong = "; ".join(f"{figure.what}: {figure.value}" for figure in judgements if not figure.held)
+        rows.append((name, [figure.held for figure in judgements], wrong or f"{len(judgements)} of {len(judgements)}"))
+    return plot.image("What held when something was broken", [plot.squares(rows)])
 
 
 async def _tried(name: str, folder: Path, given: argparse.Namespace) -> Trial:
@@ -76,21 +97,22 @@ async def _tried(name: str, folder: Path, given: argparse.Namespace) -> Trial:
         return trial
 
 
-def main() -> None:
-    """The command."""
+def parse(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options as they were given, each size with its number."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help="the parts to run; without any, all of them")
-    parser.add_argument("--quick", action="store_true", help="small counts")
     parser.add_argument("--old", help="git revision to upgrade from; else that before the newest migration")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
-    for name, (full, quick, what) in COUNTS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=f"{what}; {full}, or {quick} with --quick")
-    given = parser.parse_args()
-    for name, (full, quick, _) in COUNTS.items():
-        if getattr(given, name) is None:
-            setattr(given, name, quick if given.quick else full)
-    sys.exit(0 if asyncio.run(run(given)) else 1)
+    add_sizes(parser, SIZES)
+    add_outputs(parser)
+    return with_sizes(parser.parse_args(given), SIZES)
+
+
+def main() -> int:
+    """The command."""
+    report = asyncio.run(run(parse()))
+    report.show()
+    return int(report.failed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -19,6 +19,7 @@ from tests.e2e.process import CHECKOUT, free_port
 
 AT_ONCE = 4
 TURNS = 60
+BACK = ("--even-with-loss", "--down-to")
 _APPLIED = re.compile(r"\b\d{4}\b")
 
 
@@ -57,7 +58,7 @@ async def rolled(folder: Path, *, old: str | None) -> Trial:
             await audit(ground, _both(acknowledged, beside), trial)
             await ground.end()
             down = await asyncio.to_thread(
-                command, ground, "migrate", "--down-to", str(old_head), "--data-dir", str(ground.data_dir)
+                command, ground, "migrate", *BACK, str(old_head), "--data-dir", str(ground.data_dir)
             )
             trial.equal("exit code of going down", down.returncode, 0)
             trial.remarks += [down.stderr[-500:]] if down.returncode else []

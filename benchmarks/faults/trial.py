@@ -48,8 +48,9 @@ class Trial:
 
     def show(self) -> None:
         """Print it as a table."""
-        rows = [[one.what, one.value, one.bound, "" if one.held else "FAILS"] for one in self.figures]
-        table.show(self.title, ["what", "figure", "must be", ""], rows)
+        verdicts = {True: "held", False: "FAILS"}
+        rows = [[one.what, one.value, one.bound, verdicts[one.held] if one.bound else ""] for one in self.figures]
+        table.show(self.title, ["what", "figure", "must be", ""], rows, digits=3)
         for remark in self.remarks:
             print(f"  {remark}")
 

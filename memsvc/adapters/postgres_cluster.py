@@ -15,6 +15,7 @@ from typing import Final
 
 from memsvc.adapters import postgres_setup as setup
 from memsvc.adapters.postgres_account import Account, own, write
+from memsvc.adapters.postgres_archive import archiving
 from memsvc.adapters.postgres_setup import EmbeddedPostgresError
 
 START_WAIT_S: Final = 120.0
@@ -44,20 +45,20 @@ class Cluster:
         """Runs initdb in a folder beside and renames it, so that an interrupted start leaves no half cluster."""
         if self._folder.exists() and any(self._folder.iterdir()):
             raise EmbeddedPostgresError(f"{self._folder} holds no PostgreSQL cluster: move it away and start again")
-        self._sweep_unfinished()
+        self.sweep_unfinished()
         # A name of its own: the initdb of a killed start may still be at work in the folder of that one.
         unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self._folder.parent))
         password_file = self._folder.with_name(f"{self._folder.name}-initdb-password")
         own(unfinished, self._account)
         try:
             write(password_file, superuser_password, self._account)
-            self._run("initdb", *setup.INITDB_OPTIONS, f"--pwfile={password_file}", cwd=unfinished)
+            self.run("initdb", *setup.INITDB_OPTIONS, f"--pwfile={password_file}", cwd=unfinished)
         finally:
             password_file.unlink(missing_ok=True)
         with (unfinished / "postgresql.conf").open("a") as configuration:
             configuration.write(f"include '{setup.SETTINGS_FILE}'\n")
         unfinished.rename(self._folder)
-        self._sweep_unfinished()
+        self.sweep_unfinished()
 
     def check_usable(self) -> None:
         """Refuses a cluster of another PostgreSQL or of another user."""
@@ -93,7 +94,7 @@ class Cluster:
         """Sets it in single-user mode, which asks for none; the server must be down."""
         self._forget_stale_pid()
         statement = f"ALTER ROLE {setup.SUPERUSER_ROLE} PASSWORD '{password}'\n"
-        self._run("postgres", "--single", "-D", ".", setup.SUPERUSER_DATABASE, script=statement)
+        self.run("postgres", "--single", "-D", ".", setup.SUPERUSER_DATABASE, script=statement)
 
     def ensure_running(self, deadline: float) -> None:
         """Returns when the server takes connections, having started it if it was down."""
@@ -102,12 +103,20 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
                     f"PostgreSQL in {self._folder} was not ready within {START_WAIT_S:.0f} s; it may still be "
-                    f"recovering from a crash: try again, or see its log.\n{self._log_tail()}"
+                    f"recovering from a crash: try again, or see its log.\n{self.log_tail()}"
                 )
             if self.server_is_here() or _listens(socket_dir):  # starting, recovering or stopping
                 time.sleep(POLL_S)
             else:
-                self._launch(socket_dir)
+                self._launch(socket_dir, archiving(self._folder.parent))
+
+    def recover(self, recovery: str) -> None:
+        """Replays the log by these settings until the server is one that writes, however long it takes."""
+        self._launch(self.socket_dir(), recovery)
+        while self._status() != "ready":
+            if not self.server_is_here():
+                raise EmbeddedPostgresError(f"PostgreSQL could not bring the backup up to date.\n{self.log_tail()}")
+            time.sleep(POLL_S)
 
     def provision(self, passwords: Mapping[str, str], statement_timeout_ms: int) -> None:
         """Makes the roles, the database and the extension, and completes what an interrupted start left undone."""
@@ -116,16 +125,16 @@ class Cluster:
         secret |= {setup.STATEMENT_TIMEOUT: f"{statement_timeout_ms}ms"}
         where = ("-h", str(self.socket_dir()), "-p", setup.PORT, "-d", setup.SUPERUSER_DATABASE)
         options = ("-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-U", setup.SUPERUSER_ROLE)
-        self._run("psql", *options, *where, script=setup.PROVISION, secret=secret, as_account=False)
+        self.run("psql", *options, *where, script=setup.PROVISION, secret=secret, as_account=False)
 
     def stop(self) -> None:
         """Ends the server and every connection to it; the caller has asked `server_is_here`."""
         stop = ("pg_ctl", "stop", "-D", ".", "-w", "-t", str(STOP_WAIT_S), "-m")
         try:
-            self._run(*stop, "fast")
+            self.run(*stop, "fast")
         except EmbeddedPostgresError:
             if self.server_is_here():
-                self._run(*stop, "immediate")
+                self.run(*stop, "immediate")
         if (socket_dir := self.socket_dir()) != self._folder:
             with suppress(OSError):
                 socket_dir.rmdir()
@@ -151,13 +160,14 @@ class Cluster:
         """Whether there is a server, at work or on its way to be: here, or where only its socket can be reached."""
         return self.server_is_here() or _listens(self.socket_dir())
 
-    def _sweep_unfinished(self) -> None:
+    def sweep_unfinished(self) -> None:
+        """Removes what was to become the cluster when its process was killed. Under the lock for starting alone."""
         for left_over in self._folder.parent.glob(f"{UNFINISHED}*"):
             shutil.rmtree(left_over, ignore_errors=True)
 
-    def _launch(self, socket_dir: Path) -> None:
+    def _launch(self, socket_dir: Path, further: str) -> None:
         socket_place = "." if socket_dir == self._folder else str(socket_dir)
-        write(self._folder / setup.SETTINGS_FILE, setup.settings(socket_place), self._account)
+        write(self._folder / setup.SETTINGS_FILE, setup.settings(socket_place) + further, self._account)
         write(self._folder / "pg_hba.conf", setup.CLIENT_AUTHENTICATION, self._account)
         log = self._folder / "log"
         log.mkdir(mode=0o700, exist_ok=True)
@@ -167,9 +177,9 @@ class Cluster:
         (socket_dir / f"{setup.SOCKET_NAME}.lock").unlink(missing_ok=True)  # names the dead server too
         start = ("pg_ctl", "start", "-D", ".", "-l", "log/start.log", "-w", "-t", f"{START_WAIT_S:.0f}")
         try:
-            self._run(*start)
+            self.run(*start)
         except EmbeddedPostgresError as error:
-            tail = self._log_tail()
+            tail = self.log_tail()
             if not self.server_is_here() and not any(sign in tail for sign in setup.SIGNS_OF_A_DYING_SERVER):
                 hint = f"\n{setup.DISK_FULL_ADVICE}" if setup.DISK_FULL_SIGN in tail else ""
                 raise EmbeddedPostgresError(f"{error}\n{tail}{hint}") from error
@@ -194,13 +204,14 @@ class Cluster:
         if lines := self._pid_file():
             write(self._folder / "postmaster.pid", "\n".join([NO_SUCH_PID, *lines[1:], ""]), self._account)
 
-    def _log_tail(self) -> str:
+    def log_tail(self) -> str:
+        """The last lines of the server's log."""
         logs = sorted((self._folder / "log").glob("*.log"), key=lambda path: path.stat().st_mtime)
         return "\n".join(
             line for path in logs[-2:] for line in path.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
         )
 
-    def _run(
+    def run(
         self,
         program: str,
         *arguments: str,
@@ -208,8 +219,8 @@ class Cluster:
         secret: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         as_account: bool = True,
-    ) -> None:
-        """Runs one of PostgreSQL's programs in the cluster, undisturbed by the PG* variables of our environment."""
+    ) -> str:
+        """What one of PostgreSQL's programs says, run in the cluster and undisturbed by the PG* variables around us."""
         environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", **(secret or {})}
         account = self._account if as_account else None
         result = subprocess.run(
@@ -229,6 +240,7 @@ class Cluster:
             said = (result.stderr or result.stdout).strip()
             hint = f"\n{setup.DISK_FULL_ADVICE}" if setup.DISK_FULL_SIGN in said else ""
             raise EmbeddedPostgresError(f"PostgreSQL's {program} failed in {self._folder}: {said}{hint}")
+        return result.stdout
 
 
 def programs() -> Path:

@@ -27,10 +27,12 @@ INITDB_OPTIONS: Final = (
     "--builtin-locale=C.UTF-8",
 )
 
-CLIENT_AUTHENTICATION: Final = """\
+CLIENT_AUTHENTICATION: Final = f"""\
 # Written by memsvc at each start. A password over the Unix socket is the only way in.
 local all all scram-sha-256
+local replication {SUPERUSER_ROLE} scram-sha-256
 """
+"""The second line is for backups."""
 
 PROVISION: Final = rf"""
 \getenv owner_password {OWNER_ROLE.upper()}_PASSWORD

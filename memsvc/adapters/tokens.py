@@ -3,8 +3,10 @@
 import gzip
 import hashlib
 import re
+import zlib
 from binascii import a2b_base64
 from importlib.resources import files
+from threading import Lock
 from typing import Final
 
 import tiktoken
@@ -40,33 +42,45 @@ class O200kCounter:
     """Exact counts of any text, special tokens read as plain text; a lone surrogate counts as U+FFFD."""
 
     def __init__(self, *, blank_run_max: int = BLANK_RUN_MAX) -> None:
-        """Loads the vocabulary: about a quarter of a second. RuntimeError when it is not the published one."""
-        ranks = _load_ranks()
-        self._encoding = tiktoken.Encoding(
-            "o200k_base", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=SPECIAL_TOKENS
-        )
-        ranks.clear()  # the encoder has copied them; tiktoken would keep these 27 MB for nothing but pickling
         self._blank_run_max = blank_run_max
         self._long_blank = re.compile(f"[{_BLANK}]{{{blank_run_max},}}")
+        self._encoding: tiktoken.Encoding | None = None
+        self._loading = Lock()
+
+    def load(self) -> tiktoken.Encoding:
+        """The vocabulary, loaded if nobody has counted yet, from any thread: about a quarter of a second and 40 MB.
+        RuntimeError when it is not the published one."""
+        with self._loading:
+            if self._encoding is None:
+                ranks = _load_ranks()
+                self._encoding = tiktoken.Encoding(
+                    "o200k_base", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=SPECIAL_TOKENS
+                )
+                ranks.clear()  # the encoder has copied them; tiktoken would keep these 27 MB for nothing but pickling
+            return self._encoding
 
     def count(self, text: str) -> int:
-        """How many tokens the text is."""
+        """How many tokens the text is. RuntimeError as `load`."""
+        encoding = self._encoding or self.load()
         if len(text) < self._blank_run_max:
-            return len(self._encoding.encode_ordinary(text))
+            return len(encoding.encode_ordinary(text))
         total, start = 0, 0
         for run in self._long_blank.finditer(text):
             following = text[run.end() : run.end() + 1]
             if following in ("\r", "\n"):
                 continue
             cut = run.end() - 1 if following else run.end()
-            total += len(self._encoding.encode_ordinary(text[start : run.start()]))
-            total += len(self._encoding._encode_single_piece(text[run.start() : cut]))  # noqa: SLF001
+            total += len(encoding.encode_ordinary(text[start : run.start()]))
+            total += len(encoding._encode_single_piece(text[run.start() : cut]))  # noqa: SLF001
             start = cut
-        return total + len(self._encoding.encode_ordinary(text[start:]))
+        return total + len(encoding.encode_ordinary(text[start:]))
 
 
 def _load_ranks() -> dict[bytes, int]:
-    raw = gzip.decompress(files(__package__).joinpath(VOCABULARY).read_bytes())
+    try:
+        raw = gzip.decompress(files(__package__).joinpath(VOCABULARY).read_bytes())
+    except (OSError, EOFError, zlib.error):
+        raw = b""
     if hashlib.sha256(raw).hexdigest() != SHA256:
         raise RuntimeError(f"{VOCABULARY} is damaged: it is not the published vocabulary; install memsvc anew")
     words = raw.split()

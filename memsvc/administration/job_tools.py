@@ -1,7 +1,7 @@
-"""The tool that shows the queue: tenant_jobs."""
+"""The tools over the queue: tenant_jobs shows it, tenant_settle_job lets a job be tried again or takes it out."""
 
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -9,11 +9,13 @@ from memsvc.core.errors import Code
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.core.tools import Result, SpanningArguments, Tool
+from memsvc.store import backlog
 from memsvc.store.backlog import JobState, count_jobs, list_jobs
 from memsvc.store.database import Database
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 500
+JOB_MAX: Final = 2**53
 
 
 class JobsListArguments(SpanningArguments):
@@ -23,7 +25,7 @@ class JobsListArguments(SpanningArguments):
 
 
 class ListedJob(Result):
-    id: int = Field(description="the job, as /api/jobs takes it")
+    id: int = Field(description="the job, as tenant_settle_job and /api/jobs take it")
     name: str = Field(description="what it does")
     project: str = Field(description="the project that it is about")
     subject: str = Field(description="what in the project it is about: an identifier, never content")
@@ -39,9 +41,56 @@ class JobsListResult(Result):
     counts: dict[JobState, int] = Field(description="how many there are in each state, whatever is listed")
 
 
-def jobs_tool(database: Database, clock: Clock) -> Tool:
-    """This tool."""
+class SettleJobArguments(SpanningArguments):
+    project: str = Field(ALL_PROJECTS, description="only a job of this project; `*`: of any that the key may touch")
+    id: int = Field(ge=0, le=JOB_MAX, description="the job, as tenant_jobs tells it")
+    action: Literal["retry", "drop"] = Field(
+        description="retry: try a job that failed for good again, as if it never had been tried; drop: take one that "
+        "waits or has failed out of the queue, so that it does not run"
+    )
 
+
+class SettleJobResult(Result):
+    id: int = Field(description="the job")
+    name: str = Field(description="what it does")
+    project: str = Field(description="the project that it is about")
+    state: JobState | None = Field(description="what it is doing now; null: it is no longer there")
+
+
+def job_tools(database: Database, clock: Clock) -> list[Tool]:
+    """These tools."""
+    return [_listing(database, clock), _settling(database, clock)]
+
+
+def _settling(database: Database, clock: Clock) -> Tool:
+    async def settle(scope: Scope, asked: SettleJobArguments) -> SettleJobResult:
+        tenant, projects = scope.tenant, scope.projects
+        if asked.action == "drop":
+            ref = await backlog.drop(database, asked.id, tenant=tenant, projects=projects)
+        else:
+            ref = await backlog.retry(database, asked.id, clock.now(), tenant=tenant, projects=projects)
+        state = None if asked.action == "drop" else JobState.WAITING
+        return SettleJobResult(id=asked.id, name=ref.name, project=ref.scope.project, state=state)
+
+    return Tool(
+        name="tenant_settle_job",
+        title="Settle a job",
+        description="Let a job that failed for good be tried again, or take a job out of the queue. NOT_FOUND when "
+        "there is none; CONFLICT when it runs, or has not failed and is to be tried again.",
+        arguments=SettleJobArguments,
+        result=SettleJobResult,
+        run=settle,
+        permission=Permission.ADMIN,
+        read_only=False,
+        idempotent=False,
+        destructive=True,
+        logged=frozenset({"project", "action"}),
+        spans_projects=True,
+        administrative=True,
+    )
+
+
+def _listing(database: Database, clock: Clock) -> Tool:
     async def listing(scope: Scope, asked: JobsListArguments) -> JobsListResult:
         found = await list_jobs(database, scope.tenant, projects=scope.projects, state=asked.state, limit=asked.limit)
         now = clock.now()

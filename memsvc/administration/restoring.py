@@ -99,7 +99,7 @@ class Restoring:
         for project, held in found.items():
             if held.caller_bytes > self._allowed.project_bytes_max:
                 raise _too_much(project, held.caller_bytes, self._allowed.project_bytes_max)
-        async with self._database.begin_tenant(scope, read_only=check_only) as tx:
+        async with self._database.begin_tenant(scope, read_only=check_only, lasting=True) as tx:
             parts = {project: tx.within(into[project]) for project in manifest.projects}
             if not check_only:
                 await _alone(tx, list(parts.values()))

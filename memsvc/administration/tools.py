@@ -5,9 +5,10 @@ from collections.abc import Collection
 from memsvc.administration.archives import ArchiveOptions, Archives, archive_tools
 from memsvc.administration.call_hours_tool import call_hours_tool
 from memsvc.administration.call_tools import CallListing, call_tools
-from memsvc.administration.job_tools import jobs_tool
+from memsvc.administration.job_tools import job_tools
 from memsvc.administration.key_tools import key_tools
 from memsvc.administration.keys import Keys
+from memsvc.administration.limit_tools import InForce, limits_tool
 from memsvc.administration.purge_tools import purge_tools
 from memsvc.administration.purging import Purging
 from memsvc.administration.restoring import Allowed
@@ -30,16 +31,19 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     calls_kept_days: int,
     owners: Owners,
     calls_a_day: int,
+    in_force: InForce,
 ) -> Published:
     """The administrative tools. `known_jobs` are the jobs of everybody else, `sweeps` those of them that a restore
     queues. The call log shows `calls_kept_days` back, 0 for all of it.
-    `owners` tell what belongs to whom, `calls_a_day` is how often models may be asked for a tenant."""
+    `owners` tell what belongs to whom, `calls_a_day` is how often models may be asked for a tenant,
+    `in_force` tells what else holds for it."""
     kept = Archives(database, clock, archives, allowed, known_jobs=known_jobs, sweeps=sweeps)
     affairs = [
         *key_tools(Keys(database, clock), clock),
         *call_tools(CallListing(database, clock, calls_kept_days)),
         call_hours_tool(database, clock),
-        jobs_tool(database, clock),
+        *job_tools(database, clock),
+        limits_tool(in_force),
         *purge_tools(Purging(database, clock, owners)),
         *usage_tools(Usage(database, clock, calls_a_day)),
     ]

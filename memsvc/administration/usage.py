@@ -1,15 +1,25 @@
 """What a tenant holds and does: counted by project, and in sum."""
 
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from time import perf_counter
+from typing import Final
 
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.store import usage, vectors
 from memsvc.store.database import Database
 
-CALLS_OF_H = 24
+CALLS_OF_H: Final = 24
+LONG_S: Final = 0.02
+"""A count that took longer is told again for LASTING times as long, LASTING_S_MAX at the most: people look again and
+again, and to count takes the longer the more there is."""
+LASTING: Final = 20
+LASTING_S_MAX: Final = 60.0
+REMEMBERED_MAX: Final = 1000
+"""Counts that a process remembers."""
 
 
 @dataclass(slots=True)
@@ -26,10 +36,21 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """What projects held at a moment, and until when that is told again."""
+
+    projects: Mapping[str, Held]
+    at: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """What the projects hold, by name; what models were asked today, by purpose, and how often they may be."""
+    """What the projects hold, by name, and when that was counted; what models were asked today, by purpose, and how
+    often they may be."""
 
     projects: dict[str, Held]
+    counted_at: datetime
     taken: dict[str, int]
     calls_a_day: int
 
@@ -43,21 +64,40 @@ class Report:
 
 
 class Usage:
-    """Counts what a tenant holds, in one snapshot for each transaction."""
+    """Counts what a tenant holds, in one snapshot for each transaction; what took long to count is told for a while."""
 
     def __init__(self, database: Database, clock: Clock, calls_a_day: int) -> None:
         self._database = database
         self._clock = clock
         self._calls_a_day = calls_a_day
+        self._remembered: OrderedDict[tuple[bytes, str], Counted] = OrderedDict()
 
     async def report(self, scope: Scope) -> Report:
         """Of one project, or of all that the key may touch."""
-        projects: dict[str, Held] = {}
-        for name in [ALL_PROJECTS] if scope.projects is None else sorted(scope.projects):
-            projects |= await self._counted(Scope(scope.tenant, name))
+        names = [ALL_PROJECTS] if scope.projects is None else sorted(scope.projects)
+        counted = [await self._lately(Scope(scope.tenant, name)) for name in names]
+        projects = {name: held for one in counted for name, held in one.projects.items()}
+        counted_at = min((one.at for one in counted), default=self._clock.now())
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             taken = await usage.taken_on(tx, self._clock.now().date())
-        return Report(dict(sorted(projects.items())), taken, self._calls_a_day)
+        return Report(dict(sorted(projects.items())), counted_at, taken, self._calls_a_day)
+
+    async def _lately(self, scope: Scope) -> Counted:
+        key, now = (scope.tenant, scope.project), self._clock.now()
+        lately = self._remembered.get(key)
+        if lately is not None and now < lately.until:
+            return lately
+        began = perf_counter()
+        projects = await self._counted(scope)
+        took_s = perf_counter() - began
+        lasting = timedelta(seconds=min(took_s * LASTING, LASTING_S_MAX) if took_s > LONG_S else 0)
+        self._remembered.pop(key, None)
+        counted = Counted(projects, now, now + lasting)
+        if lasting:
+            self._remembered[key] = counted
+        while len(self._remembered) > REMEMBERED_MAX:
+            self._remembered.popitem(last=False)
+        return counted
 
     async def _counted(self, scope: Scope) -> dict[str, Held]:
         found: dict[str, Held] = defaultdict(Held)

@@ -1,5 +1,7 @@
 """The tool that tells what a tenant holds: tenant_usage."""
 
+from datetime import datetime
+
 from pydantic import Field
 
 from memsvc.administration.usage import Held, Usage
@@ -37,6 +39,9 @@ class ProjectCounts(Counts):
 class UsageResult(Result):
     total: Counts = Field(description="all of these projects together")
     projects: list[ProjectCounts] = Field(description="each project in which anything is, by name")
+    counted_at: datetime = Field(
+        description="when that was counted; what took long to count is told again for 20 times as long, or a minute"
+    )
     model_calls: dict[str, int] = Field(description="how often models were asked today (UTC), by purpose")
     model_calls_a_day: int = Field(description="how often they may be; 0: without a limit")
 
@@ -55,6 +60,7 @@ class UsageTools:
             projects=[
                 ProjectCounts.model_validate({"project": name} | _shown(one)) for name, one in report.projects.items()
             ],
+            counted_at=report.counted_at,
             model_calls=dict(sorted(report.taken.items())),
             model_calls_a_day=report.calls_a_day,
         )

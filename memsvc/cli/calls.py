@@ -16,10 +16,10 @@ import httpx
 import orjson
 import typer
 
-from memsvc.bridge import KEY_VARIABLE, URL_VARIABLE
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.paths import check_path
-from memsvc.core.tools import DEFAULT_PROJECT
+from memsvc.core.scope import DEFAULT_PROJECT
+from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 TIMEOUT_S: Final = 120.0
 

@@ -22,6 +22,7 @@ from memsvc.settings import Settings
 from memsvc.store import keys, vectors
 from memsvc.store.backlog import read_backlog
 from memsvc.store.database import Database
+from memsvc.store.poolers import CANNOT_CONNECT, Pooler, hands_out
 from memsvc.store.revisions import Revisions
 
 ROOM_BYTES_MIN: Final = 2**30
@@ -84,14 +85,37 @@ async def _database(settings: Settings, url: str, migrated: Awaitable[object]) -
     try:
         (row,) = await database.registry("SELECT current_setting('server_version') AS version")
         yield Finding("database", True, f"PostgreSQL {row['version']}, {kind}; the role is bound by its policies")
+        yield _pooler(database)
+        yield await _listening(settings, url)
         revisions = Revisions.shipped()
         told = f"revision {revisions.head} is the newest"
         yield Finding("migrations", await is_migrated(database, revisions), told, "run `memsvc migrate`")
         yield await _vectors(settings, database)
         yield await _keys(settings, database)
         yield await _queue(database)
+        yield await _log(database)
     finally:
         await database.close()
+
+
+def _pooler(database: Database) -> Finding:
+    told = {
+        Pooler.NONE: "none is before the database",
+        Pooler.KEEPS: "one is before the database, and keeps prepared statements",
+        Pooler.LOSES: "one is before the database, and does not keep prepared statements",
+    }
+    how = "" if database.prepares else "; none are prepared, and each statement takes a round trip more"
+    return Finding("pooler", True, told[database.pooler] + how)
+
+
+async def _listening(settings: Settings, url: str) -> Finding:
+    """Whether what listens hears: not through a pooler that gives its connection to others."""
+    try:
+        deaf = await hands_out(settings.database.direct_url or url)
+    except CANNOT_CONNECT as error:
+        return Finding("listening", False, f"no connection ({type(error).__name__})", "check database.direct_url")
+    told = "a pooler in transaction mode is between: changes and new jobs are not heard of" if deaf else "it hears"
+    return Finding("listening", not deaf, told, "set database.direct_url to PostgreSQL itself")
 
 
 async def _vectors(settings: Settings, database: Database) -> Finding:
@@ -119,6 +143,21 @@ async def _queue(database: Database) -> Finding:
         oldest_s < WAITING_S_MAX and not failed,
         told,
         "see `memsvc jobs list --state failed`, and run `memsvc serve` or `memsvc worker`",
+    )
+
+
+async def _log(database: Database) -> Finding:
+    """Whether PostgreSQL keeps its log where backups are restored from, as far as it does that itself."""
+    (row,) = await database.registry(
+        "SELECT current_setting('archive_mode') <> 'off' AS kept, last_archived_time AS at, "
+        "coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false) AS failing FROM pg_stat_archiver"
+    )
+    if not row["kept"]:
+        return Finding("log archive", True, "PostgreSQL itself keeps none: see docs/backup.md")
+    until = "nothing yet" if row["at"] is None else f"the last segment at {row['at']:%Y-%m-%d %H:%M:%SZ}"
+    told = f"{until}; the next one cannot be kept" if row["failing"] else until
+    return Finding(
+        "log archive", not row["failing"], told, "see PostgreSQL's log: is the folder there, and has it room?"
     )
 
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from memsvc.bridge import URL_VARIABLE
 from memsvc.cli import knowledge
 from memsvc.cli.calls import Json, Place, using_memory
 from memsvc.cli.main import fail
 from memsvc.core.errors import MemsvcError, SettingsError, invalid
+from memsvc.variables import URL_VARIABLE
 
 commands = typer.Typer(
     name="elfmem",

@@ -7,11 +7,10 @@ from typing import Final
 
 import httpx
 
-from memsvc import app as root
 from memsvc.cli.calls import client
 from memsvc.cli.options import settings_of
 from memsvc.cli.streaming import StreamingTransport
-from memsvc.databases import bring_up_to_date, database_urls
+from memsvc.databases import bring_up_to_date, database_starting
 from memsvc.gateway.logs import configure_logging
 from memsvc.gateway.rest import Draining
 from memsvc.own_key import KEY_FILE, own_key
@@ -27,7 +26,10 @@ async def opened(config: Path | None, data_dir: Path | None, key: str) -> AsyncI
     alone = settings.model_copy(update={"worker": settings.worker.model_copy(update={"enabled": False})})
     configure_logging("warning")  # among others, that a key was never seen before and opens an empty memory
     async with AsyncExitStack() as stack:
-        urls = stack.enter_context(database_urls(alone))
+        started = stack.enter_context(database_starting(alone))
+        from memsvc import app as root  # noqa: PLC0415 - takes a second or more, in which PostgreSQL starts
+
+        urls = started()
         await bring_up_to_date(urls, alone)
         app = await stack.enter_async_context(root.opened(alone, urls.app, Draining()))
         text = key or await own_key(app.database, alone.data_dir.absolute() / KEY_FILE)

@@ -18,8 +18,7 @@ from memsvc.cli.calls import Config, DataDir
 from memsvc.cli.options import Owner, owner_of, settings_of, with_database
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.paths import check_identifier, check_project
-from memsvc.core.scope import Scope
-from memsvc.core.tools import DEFAULT_PROJECT
+from memsvc.core.scope import DEFAULT_PROJECT, Scope
 from memsvc.settings import Settings
 from memsvc.store.database import Database
 from memsvc.styles.turns.follow_up import FollowUp

@@ -8,64 +8,102 @@ from io import TextIOWrapper
 from typing import Any, Final, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from memsvc.cli.calls import as_command
 from memsvc.core.errors import MemsvcError, SettingsError
 
 PLACES: Final = {
-    "serve": "serve:serve_command",
-    "worker": "serve:worker_command",
-    "migrate": "serve:migrate",
-    "stdio": "stdio:stdio",
-    "structured-memory": "stdio:structured_memory",
-    "key": "keys:commands",
-    "calls": "call_log:calls",
-    "jobs": "jobs:commands",
-    "doctor": "doctor:doctor",
-    "maintain": "maintain:maintain",
-    "purge": "administration:purge",
-    "usage": "administration:usage",
-    "import": "imports:import_folder",
-    "export": "archives:export_command",
-    "restore": "archives:restore_command",
-    "shadow-report": "imports:shadow_report",
-    "files": "files:commands",
-    "turns": "turns:commands",
-    "remember": "knowledge:remember",
-    "recall": "knowledge:recall",
-    "status": "knowledge:status",
-    "outcome": "knowledge:outcome",
-    "curate": "knowledge:curate",
-    "guide": "knowledge:guide",
-    "knowledge": "knowledge:commands",
-    "memories": "memories:commands",
-    "notebook": "notebook:commands",
-    "whiteboard": "whiteboard:commands",
-    "version": "serve:version_command",
-    "docs": "serve:docs",
+    "serve": ("serve:serve_command", "Serve MCP, on the embedded PostgreSQL unless database.url names another."),
+    "worker": ("serve:worker_command", "Run jobs, and nothing else, on the same settings as the server."),
+    "migrate": ("serve:migrate", "Bring the database to the newest revision, or back to an older one."),
+    "db": ("db:commands", "The database as a whole: kept, brought back, distributed."),
+    "stdio": (
+        "stdio:stdio",
+        "Serve MCP over standard input and output, on the embedded PostgreSQL unless database.url names another.",
+    ),
+    "structured-memory": (
+        "structured_memory:structured_memory",
+        "Serve the notebook over standard input and output, as structured-memory does.",
+    ),
+    "key": ("keys:commands", "API keys: who may call, and whose data they open."),
+    "calls": ("call_log:calls", "List the calls that were made, newest first, one a line, columns separated by tabs."),
+    "jobs": ("jobs:commands", "Jobs: what waits in the queue, runs, or has failed for good."),
+    "doctor": ("doctor:doctor", "Check the settings, the database and the models or, with --url, a running server."),
+    "maintain": (
+        "maintain:maintain",
+        "Maintain sessions. With --check or --rebuild, compare every derived row with the files that it comes from.",
+    ),
+    "purge": (
+        "administration:purge",
+        "Remove a tenant, a project, a user, a session or a path for good, and print a receipt.",
+    ),
+    "usage": (
+        "administration:usage",
+        "Tell what a project holds; with --project '*' each project and all of them together.",
+    ),
+    "import": (
+        "imports:import_folder",
+        "Import sessions that a client-side SDK kept as folders. Run again, it goes on where it stood.",
+    ),
+    "export": (
+        "archives:export_command",
+        "Write everything that is kept, or one project of it, to an archive: a tar file of files and lines of JSON.",
+    ),
+    "restore": (
+        "archives:restore_command",
+        "Restore an archive that `memsvc export` wrote, compressed or not, to projects in which nothing is.",
+    ),
+    "shadow-report": (
+        "imports:shadow_report",
+        "Say how far clients' own memory and this one agreed, as memory_shadow_compare found.",
+    ),
+    "files": ("files:commands", "Files: what is kept in a project's file store."),
+    "turns": ("turns:commands", "Turn memory: sessions, their turns and facts, and what they recall."),
+    "remember": ("knowledge:remember", "Store knowledge for future retrieval."),
+    "recall": ("knowledge:recall", "Retrieve relevant knowledge, rendered for prompt injection."),
+    "status": ("knowledge:status", "System health and suggested next action."),
+    "outcome": ("knowledge:outcome", "Record domain outcome signal [0.0-1.0] to update block confidence."),
+    "curate": ("knowledge:curate", "Archive decayed blocks, prune weak edges, reinforce top knowledge."),
+    "guide": (
+        "knowledge:guide",
+        "Show documentation for a specific operation, or the full overview; no database is needed.",
+    ),
+    "knowledge": ("knowledge:commands", "Knowledge: blocks that fade unless they prove useful."),
+    "memories": ("memories:commands", "Memories: what is known of a user."),
+    "notebook": ("notebook:commands", "Notebook: a tree of linked documents."),
+    "whiteboard": ("whiteboard:commands", "Whiteboard: a running summary of each conversation."),
+    "version": ("version:version_command", "Print the version."),
+    "docs": (
+        "pages:docs",
+        "Write what is made from the code: config/memsvc.yaml and the pages on settings, tools, errors and metrics.",
+    ),
 }
-"""Where each command is: a module of this package, and a group or a function in it."""
+"""Where each command is, a module of this package and a group or a function in it, and what it says of itself first:
+`memsvc --help` loads none of them."""
 HIDDEN: Final = frozenset({"docs"})
 
 
 class _Commands(TyperGroup):
-    """The commands of `PLACES`."""
+    """The commands of `PLACES`, of which the one that is typed is loaded."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(PLACES)
+    def __init__(self, **given: Any) -> None:
+        named = {name: TyperCommand(name, help=told, hidden=name in HIDDEN) for name, (_, told) in PLACES.items()}
+        super().__init__(**given | {"commands": named})
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return loaded(cmd_name) if cmd_name in PLACES else None
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else loaded(name), rest
 
 
 def loaded(name: str) -> Any:
     """The command of this name."""
-    module, _, attribute = PLACES[name].partition(":")
+    module, _, attribute = PLACES[name][0].partition(":")
     gc.disable()  # what is loaded stays, and looking through it again and again takes a tenth of the start
     found = getattr(import_module(f"memsvc.cli.{module}"), attribute)
     gc.enable()
     if iscoroutinefunction(found):
+        from memsvc.cli.calls import as_command  # noqa: PLC0415 - the client of HTTP; the command has loaded it
+
         found = as_command(found)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

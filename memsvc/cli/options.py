@@ -10,7 +10,6 @@ import typer
 
 from memsvc import databases
 from memsvc.adapters.clock import SystemClock
-from memsvc.bridge import KEY_VARIABLE
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import TENANT_BYTES, Permission
 from memsvc.gateway.auth import effective_mode
@@ -20,6 +19,7 @@ from memsvc.resources import default_config
 from memsvc.settings import Settings
 from memsvc.store import keys
 from memsvc.store.database import Database
+from memsvc.variables import KEY_VARIABLE
 
 Answer = TypeVar("Answer")
 

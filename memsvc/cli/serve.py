@@ -1,18 +1,15 @@
-"""`memsvc serve` and what operators need beside it: `worker`, `migrate`, `version`, `docs`."""
+"""`memsvc serve` and what operators need beside it: `worker`, `migrate`."""
 
 import asyncio
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from memsvc import configuration, databases, reference, serve
+from memsvc import databases, serve, serve_worker
 from memsvc.cli.calls import Config, DataDir
 from memsvc.cli.options import settings_of
 from memsvc.core.errors import invalid
-from memsvc.core.version import version
-from memsvc.publishing import described
 from memsvc.store.revisions import Revisions
 
 
@@ -31,7 +28,7 @@ def serve_command(
 
 def worker_command(config: Config = None, data_dir: DataDir = None) -> None:
     """Run jobs, and nothing else, on the same settings as the server."""
-    serve.work(settings_of(config, data_dir=data_dir), _say)
+    serve_worker.run(settings_of(config, data_dir=data_dir), _say)
 
 
 def _say(text: str) -> None:
@@ -43,8 +40,14 @@ def migrate(
     config: Config = None,
     data_dir: DataDir = None,
     down_to: Annotated[str | None, typer.Option(help="Go back to this older revision, or to `base`.")] = None,
+    even_with_loss: Annotated[
+        bool, typer.Option("--even-with-loss", help="Go back though tables or columns go that hold something.")
+    ] = False,
 ) -> None:
-    """Bring the database to the newest revision, or back to an older one."""
+    """Bring the database to the newest revision, or back to an older one.
+
+    Going back is refused where something would be lost by it, which the refusal names.
+    """
     settings = settings_of(config, data_dir=data_dir)
     with databases.database_urls(settings) as urls:
         if not urls.admin:
@@ -54,26 +57,8 @@ def migrate(
         if down_to is not None:
             from memsvc.store.migrate import downgrade  # noqa: PLC0415 - heavy, and for this command alone
 
-            done = asyncio.run(downgrade(urls.admin, down_to))
+            done = asyncio.run(downgrade(urls.admin, down_to, even_with_loss=even_with_loss))
             print("undone:", ", ".join(done) or "nothing")
         else:
             done = asyncio.run(databases.bring_up_to_date(urls, settings, anyway=True))
             print("applied:", ", ".join(done) or f"nothing, {Revisions.shipped().head} is the newest")
-
-
-def version_command() -> None:
-    """Print the version."""
-    print(f"memsvc {version()}")
-
-
-def docs(checkout: Annotated[Path, typer.Argument(help="The checkout to write to.")] = Path()) -> None:
-    """Write what is made from the code: config/memsvc.yaml and the pages on settings, tools, errors and metrics."""
-    for path, text in (
-        ("config/memsvc.yaml", configuration.yaml_file()),
-        ("docs/configuration.md", configuration.page()),
-        ("docs/tools.md", reference.tools_page(described())),
-        ("docs/errors.md", reference.errors_page()),
-        ("docs/metrics.md", reference.metrics_page()),
-    ):
-        (checkout / path).parent.mkdir(exist_ok=True)
-        (checkout / path).write_text(text, "utf-8")

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from memsvc import bridge, serve_notebook, serve_stdio
-from memsvc.bridge import KEY_VARIABLE
+from memsvc import bridge, serve_stdio
 from memsvc.cli.calls import Config, DataDir
 from memsvc.cli.options import settings_of
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 REFUSED_STATUS = 2
 
@@ -23,7 +23,7 @@ def stdio(config: Config = None, data_dir: DataDir = None, log_level: LogLevel =
     The key is that of MEMSVC_API_KEY, else the data folder's first one. With MEMSVC_URL set, every message goes to the
     server there instead, with the key of MEMSVC_API_KEY.
     """
-    if os.environ.get(bridge.URL_VARIABLE):
+    if os.environ.get(URL_VARIABLE):
         bridge.main()
         return
     settings = settings_of(config, data_dir=data_dir, log_level=log_level)
@@ -35,13 +35,3 @@ def stdio(config: Config = None, data_dir: DataDir = None, log_level: LogLevel =
             raise
         print(f"Error: {error.message}", f"Recovery: {error.recovery}", sep="\n", file=sys.stderr)
         raise typer.Exit(REFUSED_STATUS) from None
-
-
-def structured_memory(
-    all_tools: Annotated[bool, typer.Option("--all-tools", help="Offer all tools of the notebook.")] = False,
-) -> None:
-    """Serve the notebook over standard input and output, as structured-memory does.
-
-    DATA_DIR names the folder of its documents, which are Markdown files, and ROOT_TEMPLATE the text of a new root.
-    """
-    serve_notebook.serve(os.environ, all_tools=all_tools)

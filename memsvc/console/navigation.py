@@ -7,7 +7,7 @@ from typing import Final
 @dataclass(frozen=True, slots=True)
 class Place:
     """An entry of the navigation, for everybody or for whoever may use the `tool`. `icon` names a drawing in
-    parts/icons.html."""
+    parts/icons.html; groups stand in the order of their names, what is in none first."""
 
     path: str
     title: str
@@ -17,7 +17,7 @@ class Place:
 
 
 PLACES: Final = (
-    Place("", "Overview", "gauge", None, "Service"),
+    Place("", "Overview", "gauge", None, ""),
     Place("sessions", "Sessions", "chat", "memory_list_sessions", "Memory"),
     Place("facts", "Facts", "spark", "memory_list_facts", "Memory"),
     Place("memories", "Memories", "timeline", "memories_list", "Memory"),
@@ -26,6 +26,7 @@ PLACES: Final = (
     Place("notebook", "Notebook", "book", "get_document_tree", "Memory"),
     Place("files", "Files", "folder", "file_list", "Memory"),
     Place("calls", "Call log", "list", "calls_list", "Service"),
+    Place("jobs", "Jobs", "queue", "tenant_jobs", "Service"),
     Place("playground", "Playground", "play", None, "Service"),
     Place("settings", "Settings", "sliders", None, "Service"),
     Place("keys", "Keys and usage", "key", "keys_list", "Service"),

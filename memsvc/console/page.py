@@ -17,10 +17,11 @@ from memsvc.console.seals import Seal
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Calls
+from memsvc.core.urls import CONSOLE_PATH
 
-ROOT: Final = "/console"
 SEE_OTHER: Final = 303
 PROJECT: Final = "default"
+OUT_OF_REACH: Final = "The memory is out of reach just now"
 
 environment = Environment(
     loader=PackageLoader("memsvc.console"),
@@ -30,6 +31,7 @@ environment = Environment(
     lstrip_blocks=True,
 )
 environment.filters.update(showing.FILTERS)
+environment.globals["root"] = CONSOLE_PATH
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class Page:
 
     def url(self, place: str = "", *, project: str | None = None, **query: Any) -> str:
         """The address of a place in the console; names of sessions, files and the like stand in the query."""
-        path = f"{ROOT}/{self.slot}/{quote(project or self.project)}/{place}"
+        path = f"{CONSOLE_PATH}/{self.slot}/{quote(project or self.project)}/{place}"
         asked = {name: value for name, value in query.items() if value not in (None, "")}
         return f"{path}?{urlencode(asked)}" if asked else path
 
@@ -107,7 +109,8 @@ class Page:
     def refused(self, error: MemsvcError) -> Response:
         """The page that tells of an error."""
         template = "parts/error.html" if self.partial else "error.html"
-        return self.render(template, status=error.http_status, error=error.body(), title="That did not work", here="")
+        title = OUT_OF_REACH if error.code is Code.UNAVAILABLE else "That did not work"
+        return self.render(template, status=error.http_status, error=error.body(), title=title, here=None)
 
     def _common(self) -> dict[str, Any]:
         return {

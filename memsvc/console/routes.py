@@ -19,13 +19,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memsvc.console.given import Given
 from memsvc.console.options import ConsoleOptions
-from memsvc.console.page import PROJECT, ROOT, SEE_OTHER, Page, environment
+from memsvc.console.page import PROJECT, SEE_OTHER, Page, environment
 from memsvc.console.seals import COOKIE, Seals
 from memsvc.console.views import VIEWS
 from memsvc.console.views.view import View
 from memsvc.core.errors import MemsvcError
 from memsvc.core.paths import check_project
 from memsvc.core.scope import Caller
+from memsvc.core.urls import CONSOLE_PATH
 
 KEY_CHARS_MAX: Final = 8192
 BODY_BYTES_MAX: Final = 12 * 1024 * 1024
@@ -87,8 +88,8 @@ class Console:
         ]
         app = Starlette(
             routes=[
-                Route(ROOT, self._to_door, methods=["GET"]),
-                Mount(ROOT, app=Router(routes, redirect_slashes=False)),
+                Route(CONSOLE_PATH, self._to_door, methods=["GET"]),
+                Mount(CONSOLE_PATH, app=Router(routes, redirect_slashes=False)),
             ],
             middleware=[Middleware(_Guarded)],
             exception_handlers={HTTPException: _not_there},
@@ -97,7 +98,7 @@ class Console:
         return app
 
     async def _to_door(self, _: Request) -> Response:
-        return RedirectResponse(f"{ROOT}/", SEE_OTHER)
+        return RedirectResponse(f"{CONSOLE_PATH}/", SEE_OTHER)
 
     async def _door(self, request: Request) -> Response:
         return _signing_in()
@@ -113,7 +114,7 @@ class Console:
             if found is None:
                 return _signing_in("This key is unknown, was revoked, or has expired.", status=403)
             slot = secrets.token_urlsafe(SLOT_BYTES)
-            answer = RedirectResponse(f"{ROOT}/{slot}/{_first_project(found.caller)}/", SEE_OTHER)
+            answer = RedirectResponse(f"{CONSOLE_PATH}/{slot}/{_first_project(found.caller)}/", SEE_OTHER)
             await self._give(answer, request, slot, found.key_hash)
         except MemsvcError as error:
             return _signing_in(error.message, status=error.http_status)
@@ -121,8 +122,8 @@ class Console:
 
     async def _sign_out(self, request: Request) -> Response:
         slot = request.path_params["slot"]
-        answer = RedirectResponse(f"{ROOT}/", SEE_OTHER)
-        answer.delete_cookie(COOKIE, path=f"{ROOT}/{quote(slot, safe='')}/", httponly=True, samesite="strict")
+        answer = RedirectResponse(f"{CONSOLE_PATH}/", SEE_OTHER)
+        answer.delete_cookie(COOKIE, path=f"{CONSOLE_PATH}/{quote(slot, safe='')}/", httponly=True, samesite="strict")
         answer.headers["Clear-Site-Data"] = '"cache", "storage"'
         return answer
 
@@ -131,7 +132,7 @@ class Console:
         answer.set_cookie(
             COOKIE,
             await self._seals.made(slot, key_hash, self._given.clock.now()),
-            path=f"{ROOT}/{slot}/",
+            path=f"{CONSOLE_PATH}/{slot}/",
             httponly=True,
             samesite="strict",
             secure=_is_https(request),
@@ -147,7 +148,8 @@ class Console:
                     return _away(request)
                 caller = await self._given.recognise(seal.key_hash)
             except MemsvcError as error:
-                return HTMLResponse(environment.get_template("away.html").render(error=error.body()), error.http_status)
+                told = environment.get_template("away.html").render(error=error.body(), sent=request.method == "POST")
+                return HTMLResponse(told, error.http_status)
             if caller is None:
                 return _away(request)
             calls = self._given.calls(caller, request.scope[REQUEST_ID])
@@ -177,8 +179,8 @@ def _signing_in(problem: str = "", *, status: int = 200) -> Response:
 def _away(request: Request) -> Response:
     """To the door: who is not signed in, or no longer. A part of a page takes the whole tab there."""
     if request.headers.get("hx-request") == "true":
-        return Response(status_code=401, headers={"HX-Redirect": f"{ROOT}/"})
-    return RedirectResponse(f"{ROOT}/", SEE_OTHER)
+        return Response(status_code=401, headers={"HX-Redirect": f"{CONSOLE_PATH}/"})
+    return RedirectResponse(f"{CONSOLE_PATH}/", SEE_OTHER)
 
 
 def _is_https(request: Request) -> bool:
@@ -206,7 +208,7 @@ class _Drawn:
 
     def url(self, name: str) -> str:
         """The address of a file."""
-        return f"{ROOT}/static/{name}?{self._marks[name]}"
+        return f"{CONSOLE_PATH}/static/{name}?{self._marks[name]}"
 
     async def answer(self, request: Request) -> Response:
         name: str = request.path_params["name"]
@@ -224,7 +226,7 @@ class _Guarded:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        got_bytes, most_bytes = 0, KEY_BODY_BYTES_MAX if scope["path"] == f"{ROOT}/sign-in" else BODY_BYTES_MAX
+        got_bytes, most_bytes = 0, KEY_BODY_BYTES_MAX if scope["path"] == f"{CONSOLE_PATH}/sign-in" else BODY_BYTES_MAX
         until: float | None = asyncio.get_running_loop().time() + BODY_S_MAX
 
         async def measured() -> Message:

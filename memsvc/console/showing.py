@@ -47,8 +47,8 @@ def size(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """A number with its thousands apart."""
-    return f"{value:,.0f}".replace(",", "\u202f")
+    """A number with its thousands apart, and two digits behind the point of one that is not whole."""
+    return f"{value:,.{0 if value == int(value) else 2}f}".replace(",", "\u202f")
 
 
 def share(value: float) -> str:

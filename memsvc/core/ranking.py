@@ -1,10 +1,11 @@
 """Ranks the best entries of some books: BM25, meaning, context, days, times, speakers."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from math import sqrt
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from memsvc.core.analysis import NamedDate, dates_named, is_personal, query_terms, terms
@@ -41,7 +42,13 @@ def rank(candidates: Sequence["Candidate"], question: "Question", weights: "Weig
     named = _speakers_named(candidates, question)
     telling = {term: idf for term, idf in question.idf_by_term.items() if term not in named.terms}
     asked = sqrt(sum(telling.values()))
-    said = [_text_parts(candidate, own, near[candidate.entry], asking, weights) for candidate in candidates]
+    said, found = [], []
+    for candidate in candidates:
+        gained, known = _borrowed(candidate.term_scores, near[candidate.entry], telling)
+        said.append({"bm25": own[candidate.entry], "near": gained, "answer": 0.0})
+        found.append(known)
+        if candidate.entry - 1 in asking:
+            said[-1]["answer"] = weights.answer * own[candidate.entry - 1] * _fade(candidate.length)
     alike = _add_meaning(candidates, said, weights)
     texts = [sum(parts.values()) for parts in said]
     days = [candidate.said_at.date() if candidate.said_at is not None else None for candidate in candidates]
@@ -49,16 +56,17 @@ def rank(candidates: Sequence["Candidate"], question: "Question", weights: "Weig
     day_score = weights.day * max(texts, default=0.0)
     places = _places(candidates, texts) if question.when.order else {}
     ranked = []
-    for candidate, parts, text, day in zip(candidates, said, texts, days, strict=True):
+    for candidate, parts, text, day, known in zip(candidates, said, texts, days, found, strict=True):
         parts["day"] = day_score * shares.get(day, 0.0)
         score = text + parts["day"]
         for name, factor in _factors(candidate, question, named, places, weights):
             parts[name] = score * (factor - 1)
             score *= factor
         if score > 0:
-            relevance = _found(candidate, near[candidate.entry], telling) / asked if asked else 0.0
+            relevance = known / asked if asked else 0.0
             ranked.append(Ranked(candidate.entry, score, parts, relevance, alike.get(candidate.entry, 0.0)))
-    return sorted(ranked, key=lambda item: (-item.score, -item.entry))
+    ranked.sort(key=itemgetter(1, 0), reverse=True)
+    return ranked
 
 
 def names_someone(candidates: Sequence["Candidate"], question: "Question") -> bool:
@@ -75,32 +83,37 @@ def _near(candidates: Sequence["Candidate"], weights: "Weights") -> dict[int, _C
         for sign in (-1, 1)
     ]
     for giver in candidates:
-        if not giver.term_scores:
+        scores = giver.term_scores
+        if not scores:
             continue
+        entry, fade = giver.entry, fades[giver.entry]
         for step, weight in steps:
-            context = contexts.get(giver.entry + step)
+            context = contexts.get(entry + step)
             if context is None:
                 continue
-            faded = weight * fades[giver.entry + step] * fades[giver.entry]
-            for term, score in giver.term_scores.items():
-                if term not in context or faded * score > context[term][0]:
+            faded = weight * fades[entry + step] * fade
+            for term, score in scores.items():
+                known = context.get(term)
+                if known is None or faded * score > known[0]:
                     context[term] = (faded * score, faded)
     return contexts
 
 
-def _text_parts(
-    candidate: "Candidate", own: Mapping[int, float], context: _Context, asking: Collection[int], weights: "Weights"
-) -> dict[str, float]:
-    scores = candidate.term_scores
-    parts = {"bm25": own[candidate.entry], "near": 0.0, "answer": 0.0}
-    for term, (score, _) in context.items():
-        gained = score - scores.get(term, 0.0)
-        if gained > 0:
-            parts["near"] += gained
-    before = candidate.entry - 1
-    if before in asking:
-        parts["answer"] = weights.answer * own[before] * _fade(candidate.length)
-    return parts
+def _borrowed(scores: Mapping[str, float], context: _Context, telling: Mapping[str, float]) -> tuple[float, float]:
+    """What an entry with these scores gains from its context, and the idf of the telling terms that either has."""
+    gained = known = 0.0
+    for term in scores:
+        if term in telling:
+            known += telling[term]
+    for term, (score, way) in context.items():
+        own = scores.get(term)
+        if own is None:
+            gained += score
+            if term in telling:
+                known += telling[term] * way
+        elif score > own:
+            gained += score - own
+    return gained, known
 
 
 def _add_meaning(
@@ -140,7 +153,7 @@ def _factors(
 ) -> list[tuple[str, float]]:
     """The factors other than 1, in the order in which they apply."""
     factors = []
-    said_at, when = candidate.said_at, question.when
+    said_at, length, when = candidate.said_at, candidate.length, question.when
     told = 0.0
     if when.spans and said_at is not None:
         told = max((span.weight for span in when.spans if span.holds(said_at)), default=0.0)
@@ -149,30 +162,17 @@ def _factors(
     if candidate.entry in places:
         place = places[candidate.entry]
         factors.append((when.order, 1 + weights.order * (1 - place if when.order == FIRST else place)))
-    if question.dates and (matches := _date_matches(candidate.said_at, question.dates)):
+    if question.dates and (matches := _date_matches(said_at, question.dates)):
         factors.append(("date", 1 + weights.date * matches))
     if named.speaker and candidate.speaker == named.speaker:
         factors.append(("speaker", weights.speaker))
-    if candidate.length + 1 < weights.brief_length:
-        factors.append(("brevity", ((candidate.length + 1) / weights.brief_length) ** weights.brevity))
-    if candidate.length > SHORT_LENGTH and candidate.role == "assistant":
-        factors.append(("assistant", 1 - weights.assistant_long * longness(candidate.length)))
+    if length + 1 < weights.brief_length:
+        factors.append(("brevity", ((length + 1) / weights.brief_length) ** weights.brevity))
+    if length > SHORT_LENGTH and candidate.role == "assistant":
+        factors.append(("assistant", 1 - weights.assistant_long * longness(length)))
     if candidate.weight != 1:
         factors.append(("elsewhere", candidate.weight))
     return factors
-
-
-def _found(candidate: "Candidate", context: _Context, telling: Mapping[str, float]) -> float:
-    """The idf of the telling terms that an entry or its context has."""
-    own = candidate.term_scores
-    found = 0.0
-    for term in own:
-        if term in telling:
-            found += telling[term]
-    for term, (_, way) in context.items():
-        if term not in own and term in telling:
-            found += telling[term] * way
-    return found
 
 
 def _speakers_named(candidates: Sequence["Candidate"], question: "Question") -> "_Named":
@@ -206,7 +206,7 @@ def _date_matches(said_at: datetime | None, dates: Sequence[NamedDate]) -> int:
 
 def _fade(length: int) -> float:
     """How much a text of this length takes from its neighbours and gives them: a long one speaks for itself."""
-    return min(1.0, SHORT_LENGTH / max(1, length))
+    return 1.0 if length <= SHORT_LENGTH else SHORT_LENGTH / length
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,10 @@ class Distinct:
         """Whether a text of these words is new; from then on it counts as admitted."""
         own = frozenset(words)
         for other in self._admitted:
-            shared = len(own & other)
-            if shared > self._similarity_max * (len(own) + len(other) - shared):
-                return False
+            fewer, more = sorted((len(own), len(other)))
+            if fewer > self._similarity_max * more:  # else they cannot be that similar, whatever they share
+                shared = len(own & other)
+                if shared > self._similarity_max * (fewer + more - shared):
+                    return False
         self._admitted.append(own)
         return True

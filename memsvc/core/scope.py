@@ -6,6 +6,8 @@ from enum import StrEnum
 from uuid import UUID
 
 TENANT_BYTES = 32
+DEFAULT_PROJECT = "default"
+"""The project of a call that names none."""
 ALL_PROJECTS = "*"
 """The project of a call that spans all projects; no project has this name."""
 

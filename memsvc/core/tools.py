@@ -16,9 +16,8 @@ from memsvc.core.paths import check_project
 from memsvc.core.ports import Passages
 from memsvc.core.progress import Progress
 from memsvc.core.resources import Completion, Guide, Prompt, Resource
-from memsvc.core.scope import ALL_PROJECTS, Caller, Permission, Scope
+from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
 
-DEFAULT_PROJECT = "default"
 Version = Annotated[str, Field(pattern=r"^[0-9a-f]{32}:[1-9][0-9]{0,18}$", max_length=64)]
 """The token of one state of a file, as an argument."""
 PLUGINS = ("auto", "rag")
@@ -27,7 +26,7 @@ PLUGINS = ("auto", "rag")
 class Arguments(BaseModel):
     """What every tool takes: a project, and the store to use. An explicit null counts as not given."""
 
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True)
 
     project: str = Field(DEFAULT_PROJECT, description="a named part of your memory; nothing is shared between projects")
     plugin: str = Field("auto", description="accepted for older clients", json_schema_extra={"enum": list(PLUGINS)})
@@ -78,7 +77,7 @@ class ComposedArguments(SpanningArguments):
 class Result(BaseModel):
     """What a tool answers; the same object goes out as text and as structured content."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,10 @@
-"""What a URL in the settings may be, and which hosts are this machine."""
+"""What a URL in the settings may be, which hosts are this machine, and where the pages for people are."""
 
 import ipaddress
+from typing import Final
 from urllib.parse import urlsplit
+
+CONSOLE_PATH: Final = "/console"
 
 
 def absolute_url(value: str) -> str:

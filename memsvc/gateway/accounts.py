@@ -10,8 +10,8 @@ import structlog
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.scope import Caller
-from memsvc.core.tools import DEFAULT_PROJECT, Tool
+from memsvc.core.scope import DEFAULT_PROJECT, Caller
+from memsvc.core.tools import Tool
 from memsvc.core.underway import Noted, Underway
 from memsvc.gateway.audit import CallLog, printable, shape
 from memsvc.gateway.metrics import NO_CODE, UNKNOWN_TOOL

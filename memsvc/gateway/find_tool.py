@@ -15,7 +15,7 @@ from memsvc.core.bm25 import bm25_scores
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.scope import Permission
 from memsvc.core.tools import Calls, Composed, ComposedArguments, Result, Tool
-from memsvc.gateway.mcp.schemas import input_schema
+from memsvc.gateway.schemas import input_schema
 
 NAME: Final = "find_tool"
 FOUND_MAX: Final = 5

@@ -15,11 +15,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.core.urls import is_loopback
+from memsvc.core.urls import CONSOLE_PATH, is_loopback
 from memsvc.gateway.admission import Admission, SlotOptions
 from memsvc.gateway.auth import CALLER, caller_of
 from memsvc.gateway.rates import RateOptions
-from memsvc.gateway.rest import CONSOLE_PATH, PUBLIC_PATHS, REQUEST_ID, error_response
+from memsvc.gateway.rest import PUBLIC_PATHS, REQUEST_ID, error_response
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 WRONG_HOST_STATUS = 421

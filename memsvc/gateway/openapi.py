@@ -15,9 +15,9 @@ from memsvc.gateway.auth import caller_of
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.files import FILES_PATH
 from memsvc.gateway.jobs import JOBS_PATH, LIMIT, LIMIT_MAX
-from memsvc.gateway.mcp.schemas import Schema, input_schema, output_schema
 from memsvc.gateway.memories import EVENTS_PATH, OPERATIONS
 from memsvc.gateway.operations import PROJECT, Operation
+from memsvc.gateway.schemas import Schema, input_schema, output_schema
 from memsvc.gateway.tools import TOOLS_PATH
 from memsvc.store.backlog import JobState
 

@@ -27,7 +27,6 @@ LACKING = "memsvc.lacking"
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
-CONSOLE_PATH = "/console"
 MCP_PATHS = ("/mcp", "/mcp/")
 PUBLIC_PATHS = frozenset({HEALTH_PATH, READY_PATH, METRICS_PATH})
 CHECK_S_MAX = 1.0

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Scope
 
 from memsvc.core.resources import Completion, Guide, Prompt
 from memsvc.core.underway import UNTRACED, Tracer
+from memsvc.core.urls import CONSOLE_PATH
 from memsvc.gateway import rest
 from memsvc.gateway.archives import is_archive
 from memsvc.gateway.audit import CallLog
@@ -23,9 +24,10 @@ from memsvc.gateway.mcp.http import McpEndpoint
 from memsvc.gateway.mcp.protected import challenge
 from memsvc.gateway.mcp.protected import routes as protected_routes
 from memsvc.gateway.mcp.server import Offer
-from memsvc.gateway.mcp.sse import SseEndpoint, SseOptions
+from memsvc.gateway.mcp.sse import SseEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.metrics import OPEN_METRICS, Metrics, MetricsOptions
+from memsvc.gateway.sse_options import SseOptions
 from memsvc.gateway.traced import TraceRequests
 from memsvc.store.changes import Changes
 
@@ -89,7 +91,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     methods = ["POST", *(["GET", "DELETE"] if conformance else [])]
     for_all = _for_all(draining, tracer, limits, host)
     if console is not None:
-        for_all.append(Middleware(Beside, path=rest.CONSOLE_PATH, beside=console))
+        for_all.append(Middleware(Beside, path=CONSOLE_PATH, beside=console))
     app = Starlette(
         routes=[
             *(Route(path, endpoint, methods=methods) for path in rest.MCP_PATHS),
@@ -157,17 +159,6 @@ def _for_callers(
 
 def _is_stream(scope: Scope) -> bool:
     return is_upload(scope) or is_archive(scope)
-
-
-def probes(
-    metrics: Metrics, options: MetricsOptions, checks: Mapping[str, rest.Check], draining: rest.Draining
-) -> Starlette:
-    """The app of a process that serves nothing but how it is: health, readiness and metrics."""
-    return Starlette(
-        routes=rest.routes(metrics, options, checks, draining),
-        middleware=[Middleware(RequestId)],
-        exception_handlers=rest.EXCEPTION_HANDLERS,
-    )
 
 
 def _mcp_endpoint(

@@ -12,8 +12,8 @@ from memsvc.core.errors import invalid
 from memsvc.core.tools import Outcome, Tool
 from memsvc.gateway.auth import caller_of
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.mcp.schemas import input_schema
 from memsvc.gateway.rest import REQUEST_ID, error_response
+from memsvc.gateway.schemas import input_schema
 
 TOOLS_PATH = "/api/tools"
 SURFACE = "rest"
@@ -21,11 +21,10 @@ SURFACE = "rest"
 
 def routes(dispatch: Dispatch) -> list[BaseRoute]:
     """`GET /api/tools`, the tools that the caller may see, and `POST /api/tools/{name}` with the arguments as JSON."""
-    listed = {tool.name: _listed(tool) for tool in dispatch.catalogue}
 
     async def list_tools(request: Request) -> Response:
         tools = dispatch.tools_for(caller_of(request.scope))
-        return Response(orjson.dumps({"tools": [listed[tool.name] for tool in tools]}), media_type="application/json")
+        return Response(orjson.dumps({"tools": [_listed(tool) for tool in tools]}), media_type="application/json")
 
     async def call_tool(request: Request) -> Response:
         name: str = request.path_params["name"]

@@ -10,8 +10,8 @@ from pydantic_core import ErrorDetails
 from memsvc.core.errors import MemsvcError, invalid
 from memsvc.core.paths import check_project
 from memsvc.core.problems import plain
-from memsvc.core.scope import ALL_PROJECTS
-from memsvc.core.tools import DEFAULT_PROJECT, Arguments, Tool
+from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT
+from memsvc.core.tools import Arguments, Tool
 from memsvc.gateway.audit import printable
 
 NAME_CHARS_MAX = 64

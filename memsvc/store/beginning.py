@@ -3,20 +3,30 @@ locks. Whoever writes passes `admit_writer` in it, which `closures` explains."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from memsvc.core.scope import Scope
 from memsvc.store.locks import Lock, shared_locks, whole_lock
+
+WRITES_S_MAX: Final = 120
+"""How long a transaction that writes may hold its locks, unless it lasts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
     """What a transaction needs: locks in their order, waited for so long. One that is `purging` writes what is closed
-    to others; one that is `alone` begins when nobody else is writing the project or, where that is `*`, the tenant."""
+    to others; one that is `alone` begins when nobody else is writing the project or, where that is `*`, the tenant.
+
+    One that is `bounded` is ended by PostgreSQL after WRITES_S_MAX. No other timeout ends one whose client vanished
+    between the messages of one statement, which the driver sends apart when it prepares it: neither idle nor running,
+    it would keep its locks. Needs PostgreSQL 17.
+    """
 
     locks: Sequence[Lock]
     lock_timeout_ms: int
     purging: bool = False
     alone: bool = False
+    bounded: bool = False
 
     def reading(self, scope: Scope) -> str:
         """The SQL of one that reads, all of one moment."""
@@ -26,6 +36,8 @@ class Beginning:
     def writing(self, scope: Scope) -> str:
         """The SQL of one that writes."""
         head = f"BEGIN;{_tenant(scope)}{self._timeout()}"
+        if self.bounded:
+            head += f"SET LOCAL transaction_timeout = '{WRITES_S_MAX}s';"
         if self.purging:
             return head + self._waits(scope)
         own = [lock.key(scope) for lock in self.locks]

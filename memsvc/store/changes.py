@@ -14,6 +14,7 @@ import structlog
 from memsvc.core.background import in_background, told_or_after
 from memsvc.core.scope import Scope
 from memsvc.store.database import Tx
+from memsvc.store.poolers import connected_once, is_direct
 
 log = structlog.get_logger("memsvc.changes")
 
@@ -46,8 +47,10 @@ class Changes:
     """What this process hears of changes, whoever made them, and who waits for them here.
 
     A connection of its own listens, which must not go through a pooler: it is tried by an echo, at its start and from
-    time to time, and opened again for ever when it is lost. Each time that it hears again, everybody who waits is told,
-    as anything may have changed meanwhile. `listening` says whether it hears.
+    time to time, and opened again for ever when it is lost. Where a pooler is between all the same, another connection
+    tells the first echo: over one in transaction mode whoever tells may hear himself, and nobody else. Each time that
+    it hears again, everybody who waits is told, as anything may have changed meanwhile. `listening` says whether it
+    hears.
     """
 
     def __init__(self, url: str) -> None:
@@ -101,13 +104,18 @@ class Changes:
             self._url,
             timeout=CONNECT_S_MAX,
             command_timeout=ECHO_S_MAX,
+            statement_cache_size=0,
             server_settings={"application_name": "memsvc changes"},
         )
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         try:
             await connection.add_listener(CHANNEL, self._hear)
-            await self._hear_echo(connection)
+            if await is_direct(connection):
+                await self._hear_echo(connection)
+            else:
+                async with connected_once(self._url) as another:
+                    await self._hear_echo(another)
             if self._outage:
                 log.info("changes are heard again")
             self._outage, self.listening = False, True
@@ -122,7 +130,7 @@ class Changes:
                 await connection.close(timeout=CLOSE_S_MAX)
 
     async def _hear_echo(self, connection: asyncpg.Connection) -> None:
-        """Tell and hear something over this connection; TimeoutError when a pooler or a dead line is between."""
+        """Tell something over this connection and hear it; TimeoutError when a pooler or a dead line is between."""
         self._echo, self._echoed = f"echo {secrets.token_hex(8)}", asyncio.Event()
         await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, self._echo)
         async with asyncio.timeout(ECHO_S_MAX):

@@ -28,7 +28,7 @@ async def close(tx: Tx, units: Sequence[int], purge: UUID, *, now: datetime) -> 
     what their writers hold or share."""
     found = await tx.fetch(
         """
-        WITH before AS (
+        WITH before AS MATERIALIZED (
             SELECT unit FROM purges WHERE tenant = $1 AND project = $2 AND unit = ANY($3::int8[])
         ), mine AS (
             INSERT INTO purges AS p (tenant, project, unit, purge, begun_at)

@@ -1,24 +1,30 @@
 """A connection to the database: whose it may be, what a new one needs, and how a used one is left behind."""
 
+from contextlib import suppress
 from typing import Any, Final
 
 import asyncpg
 import orjson
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.store.faults import FAULTS
 
 ROLLBACK_S_MAX: Final = 2.0
 
 
-async def refuse_privileged_role(pool: asyncpg.Pool) -> None:
+async def refuse_unfit_role(pool: asyncpg.Pool) -> None:
     """PERMISSION_DENIED for a role that row level security does not bind (superuser, BYPASSRLS, or table owner), and
-    for one that may become such a role."""
+    for one that may become such a role. UNAVAILABLE for one that is not set up for Citus where that is: its nodes would
+    not hear whose rows it may see, and find none."""
     row = await pool.fetchrow(
         """
         SELECT EXISTS (SELECT FROM pg_roles p WHERE (p.rolsuper OR p.rolbypassrls)
                        AND pg_has_role(r.oid, p.oid, 'MEMBER')) AS privileged,
                EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relrowsecurity
-                       AND pg_has_role(r.oid, c.relowner, 'MEMBER')) AS owner
+                       AND pg_has_role(r.oid, c.relowner, 'MEMBER')) AS owner,
+               EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') AS citus,
+               current_setting('citus.propagate_set_commands', true) AS passed_on,
+               current_setting('plan_cache_mode') AS plans
         FROM pg_roles r WHERE r.rolname = current_user
         """
     )
@@ -28,6 +34,12 @@ async def refuse_privileged_role(pool: asyncpg.Pool) -> None:
             "the application role is a superuser, bypasses row level security, owns the tables, or may become"
             " one that does",
             recovery="let database.url name an ordinary role and database.admin_url the owner, then migrate",
+        )
+    if row["citus"] and (row["passed_on"] != "local" or row["plans"] == "force_generic_plan"):
+        raise MemsvcError(
+            Code.UNAVAILABLE,
+            "this database has Citus, and the application role is not set up for it",
+            recovery="run `memsvc db distribute` with database.admin_url set",
         )
 
 
@@ -43,10 +55,18 @@ async def prepare(connection: Any) -> None:
 
 
 async def leave_no_transaction(connection: Any) -> None:
-    """Roll back. Over a network that swallows everything the call has waited long enough: the connection is given up,
-    and PostgreSQL ends the transaction when it finds out."""
-    if connection.is_in_transaction() and not connection.is_closed():
-        try:
+    """Roll back, and raise nothing: why a call ended is told by what ended it. A connection that does not roll back in
+    time, over a network that swallows everything say, is given up: PostgreSQL ends the transaction when it finds out.
+    """
+    try:
+        if not connection.is_closed() and connection.is_in_transaction():
             await connection.execute("ROLLBACK", timeout=ROLLBACK_S_MAX)
-        except TimeoutError:
-            connection.terminate()
+    except FAULTS:
+        give_up(connection)
+
+
+def give_up(connection: Any) -> None:
+    """End a connection. The driver may have done so itself, and taken it from its user, who then can call nothing of
+    it: where a statement is not seen to be cancelled in time, it does."""
+    with suppress(asyncpg.InterfaceError):
+        connection.terminate()

@@ -1,14 +1,14 @@
 """The pool and the transaction: every statement carries its tenant and project, whoever writes it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 import anyio
-import asyncpg
 from asyncpg import exceptions as pg
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,10 +17,14 @@ from memsvc.core.ports import Meter
 from memsvc.core.scope import Scope
 from memsvc.core.underway import Waiting, underway
 from memsvc.store.beginning import Beginning
-from memsvc.store.connections import leave_no_transaction, prepare, refuse_privileged_role
+from memsvc.store.connections import give_up, leave_no_transaction, refuse_unfit_role
 from memsvc.store.faults import FAULTS, OUT_OF_REACH, translated
 from memsvc.store.locks import Lock
+from memsvc.store.pool import Pool, Prepared, open_pool
 from memsvc.store.round_trips import round_trip, transaction
+
+TRANSACTION_TIMEOUT_SINCE: Final = 17
+"""The version of PostgreSQL that can end a transaction as a whole."""
 
 Row = Mapping[str, Any]
 """A row by column name; asyncpg's records are such mappings."""
@@ -35,6 +39,9 @@ class DatabaseOptions(BaseModel):
     admin_url: str = Field("", repr=False, description="DSN of the owner, for migration; empty: migrate elsewhere")
     direct_url: str = Field(
         "", repr=False, description="DSN of the application role that bypasses a pooler, for LISTEN; empty: url"
+    )
+    prepared_statements: Prepared = Field(
+        "auto", description="when statements are prepared; auto: unless a pooler is between that does not keep them"
     )
     pool_min: int = Field(2, ge=1, le=1000, description="connections kept open")
     pool_max: int = Field(10, ge=1, le=1000, description="connections at the most")
@@ -123,26 +130,29 @@ class Tx:
 
 
 class Database:
-    """The pool of one server process. Every use of it is a transaction of a scope, or the registry of keys."""
+    """The pool of one server process. Every use of it is a transaction of a scope, or the registry of keys.
 
-    def __init__(self, pool: asyncpg.Pool, options: DatabaseOptions, meter: Meter) -> None:
-        self._pool = pool
+    `pooler` is what it goes through, and `prepares` says whether statements are prepared.
+    """
+
+    def __init__(self, pool: Pool, options: DatabaseOptions, meter: Meter) -> None:
+        self._pool = pool.connections
         self._options = options
         self._meter = meter
+        self.pooler = pool.pooler
+        self.prepares = pool.prepares
 
     @classmethod
     async def open(cls, url: str, options: DatabaseOptions, meter: Meter) -> "Database":
         """Connect; refuses a role that row level security does not bind (superuser, BYPASSRLS, or table owner), and
-        one that may become such a role."""
+        one that may become such a role. UNAVAILABLE also for statements that a pooler loses (`open_pool`)."""
         try:
-            pool = await asyncpg.create_pool(
+            pool = await open_pool(
                 url,
-                min_size=min(options.pool_min, options.pool_max),
-                max_size=options.pool_max,
-                max_inactive_connection_lifetime=60.0,
-                command_timeout=options.statement_timeout_ms / 1000 + 5,
-                init=prepare,
-                reset=leave_no_transaction,
+                options.pool_min,
+                options.pool_max,
+                command_timeout_s=options.statement_timeout_ms / 1000 + 5,
+                prepared=options.prepared_statements,
             )
         except (*OUT_OF_REACH, pg.PostgresError) as error:
             raise MemsvcError(
@@ -152,19 +162,24 @@ class Database:
             ) from error
         database = cls(pool, options, meter)
         try:
-            await refuse_privileged_role(pool)
-        except BaseException:
+            await refuse_unfit_role(pool.connections)
+        except BaseException as error:
             await database.close()
-            raise
+            named = translated(error)
+            if named is None:
+                raise
+            raise named from error
         return database
 
     async def close(self) -> None:
         """Close every connection, waiting for those in use."""
         await self._pool.close()
 
-    def begin_tenant(self, scope: Scope, *, read_only: bool = False) -> AbstractAsyncContextManager[Tx]:
+    def begin_tenant(
+        self, scope: Scope, *, read_only: bool = False, lasting: bool = False
+    ) -> AbstractAsyncContextManager[Tx]:
         """A transaction that sees all projects of the scope's tenant; statements bind `$1` alone. Errors as `begin`."""
-        return self.begin(scope, read_only=read_only, whole_tenant=True)
+        return self.begin(scope, read_only=read_only, whole_tenant=True, lasting=lasting)
 
     def begin_closing(self, scope: Scope) -> AbstractAsyncContextManager[Tx]:
         """To close a project, or where that is `*` the tenant: begins when nobody else writes it. Errors as `begin`."""
@@ -181,20 +196,25 @@ class Database:
         whole_tenant: bool = False,
         purging: bool = False,
         alone: bool = False,
+        lasting: bool = False,
     ) -> AsyncIterator[Tx]:
         """A transaction that sees this scope's rows and no others; committed when the block ends, else rolled back.
 
         `locks` are taken in their order in the same round trip. Raises RESOURCE_BUSY when one is not to be had in time
         or, unless it is `purging` itself, what it would write is being purged; UNAVAILABLE when the database is out of
-        reach; anything else of the database is a fault of ours.
+        reach; anything else of the database is a fault of ours. Unless it is `purging` or `lasting`, one that writes
+        has `WRITES_S_MAX`, where PostgreSQL can hold it to that.
         """
-        beginning = Beginning(locks, lock_timeout_ms or self._options.lock_timeout_ms, purging, alone)
-        head = beginning.reading(scope) if read_only else beginning.writing(scope)
+        timeout_ms = lock_timeout_ms or self._options.lock_timeout_ms
         here = underway()
         try:
             with transaction(here):
                 async with self._connection() as connection:
                     tx = Tx(connection, scope, self._meter, whole_tenant=whole_tenant)
+                    timed = connection.get_server_version().major >= TRANSACTION_TIMEOUT_SINCE
+                    bounded = timed and not (purging or lasting)
+                    beginning = Beginning(locks, timeout_ms, purging, alone, bounded)
+                    head = beginning.reading(scope) if read_only else beginning.writing(scope)
                     try:
                         started = perf_counter()
                         try:
@@ -221,10 +241,11 @@ class Database:
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
         """A connection of the pool; RESOURCE_BUSY when all of them are busy for too long."""
-        started = perf_counter()
+        started, most_s = perf_counter(), self._options.acquire_timeout_ms / 1000
         try:
             with underway().waiting("pool"):
-                connection: Any = await self._pool.acquire(timeout=self._options.acquire_timeout_ms / 1000)
+                async with asyncio.timeout(most_s):  # a timeout of the pool's own makes a task for each call
+                    connection: Any = await self._pool.acquire()
         except TimeoutError as error:
             if self._pool.get_size() < self._options.pool_max:
                 raise
@@ -236,10 +257,11 @@ class Database:
         try:
             yield connection
         except TimeoutError:  # PostgreSQL ends statements before the driver does: it is not heard any more
-            connection.terminate()
+            give_up(connection)
             raise
         finally:
-            await self._pool.release(connection)
+            with suppress(*FAULTS):  # the pool ends what it cannot take back, and the call's own end is told
+                await self._pool.release(connection, timeout=most_s)
 
     async def registry(self, sql: str, *arguments: Any) -> list[Row]:
         """Rows of the registry of tenants and keys, which holds no content and has no tenant policy."""

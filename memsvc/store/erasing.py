@@ -1,4 +1,4 @@
-"""Rows go for good, counted, a bounded number in a transaction; which tables there are is known from the schema.
+"""Rows go for good, counted, a bounded number in a transaction; which tables there are is known from `tables`.
 
 Every function is one short step. What a killed step left is found by whoever does the same again.
 """
@@ -10,7 +10,7 @@ from typing import Any, Final
 from memsvc.core.paths import below
 from memsvc.store.belongings import Rows
 from memsvc.store.database import Row, Tx
-from memsvc.store.schema import TENANT_TABLES, metadata
+from memsvc.store.tables import KEYS, WITHOUT_PROJECT
 
 EMBEDDINGS: Final = "embeddings"
 CLOSING: Final = "purges"
@@ -38,21 +38,15 @@ OF_BOOK: Final = (
 """The tables of what stands in a book, in the order in which they go: what finds first, what is found by it last."""
 _FIRST: Final = ("job_refs", *OF_BOOK[:-2], "sessions", "guards", *OF_BOOK[-2:], "files", "summaries")
 _LAST: Final = ("streams", "blocks", "memory_settings", "projects", "usage", "allowances", "calls")
-_KEYS: Final[dict[str, tuple[str, ...]]] = {
-    **{name: tuple(metadata.tables[name].primary_key.columns.keys()) for name in TENANT_TABLES},
-    EMBEDDINGS: ("tenant", "project", "book", "model", "entry"),
-}
-
-
-def _has_project(table: str) -> bool:
-    return table == EMBEDDINGS or "project" in metadata.tables[table].columns
+_KEYS: Final[dict[str, tuple[str, ...]]] = KEYS | {EMBEDDINGS: ("tenant", "project", "book", "model", "entry")}
 
 
 def tables(*, of_project: bool, vectors: bool) -> list[str]:
     """Every table of a tenant, or `of_project` every one with rows of a project, in the order in which they go:
     what finds first, then what is found, and last the content that it names. `vectors`: where there are any."""
-    known = [*_FIRST, *(name for name in TENANT_TABLES if name not in (*_FIRST, *_LAST, CLOSING)), *_LAST]
-    return [name for name in known if (vectors or name != EMBEDDINGS) and (not of_project or _has_project(name))]
+    known = [*_FIRST, *(name for name in KEYS if name not in (*_FIRST, *_LAST, CLOSING)), *_LAST]
+    left_out = (WITHOUT_PROJECT if of_project else frozenset()) | (frozenset() if vectors else {EMBEDDINGS})
+    return [name for name in known if name not in left_out]
 
 
 @dataclass(frozen=True, slots=True)

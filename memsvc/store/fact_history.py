@@ -8,8 +8,6 @@ from memsvc.core.facts import Fact, Tier
 from memsvc.store.database import Tx
 from memsvc.store.facts import COLUMNS, fact_of
 
-NOWHERE = -(2**63)
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -32,26 +30,38 @@ class Wanted:
 
 
 async def listed(tx: Tx, books: Sequence[int], wanted: Wanted, *, behind: Place | None, most: int) -> list[Fact]:
-    """The facts of these books, newest first, but for those that were forgotten."""
+    """The facts of these books, newest first, but for those that were forgotten. Only what is wanted stands in the
+    statement: with conditions that may be none, no plan would go by the order of the index."""
+    given: list[object] = [list(books), most]
+
+    def place(value: object) -> str:
+        given.append(value)
+        return f"${len(given) + 2}"
+
+    conditions = []
+    if wanted.tier is not None:
+        conditions.append(f"tier = {place(wanted.tier)}")
+    if wanted.holding is not None:
+        holds = f"(state = 'active' AND (expires_at IS NULL OR expires_at > {place(wanted.now)}))"
+        conditions.append(holds if wanted.holding else f"NOT {holds}")
+    if wanted.fact_id is not None:
+        conditions.append(f"fact_id = {place(wanted.fact_id)}")
+    if behind is not None:
+        moment = place(behind.valid_from)
+        conditions += [
+            f"valid_from <= {moment}",
+            f"(valid_from, book, entry) < ({moment}, {place(behind.book)}::int8, {place(behind.entry)}::int4)",
+        ]
     rows = await tx.fetch(
         f"""
-        SELECT book, {COLUMNS} FROM facts
-        WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND NOT forgotten
-          AND ($4::text IS NULL OR tier = $4)
-          AND ($5::bool IS NULL OR $5 = (state = 'active' AND (expires_at IS NULL OR expires_at > $6)))
-          AND ($11::text IS NULL OR fact_id = $11)
-          AND ($7::timestamptz IS NULL OR (valid_from, book, entry) < ($7, $8::int8, $9::int4))
-        ORDER BY valid_from DESC, book DESC, entry DESC LIMIT $10
+        SELECT f.* FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL (
+            SELECT book, {COLUMNS} FROM facts
+            WHERE {" AND ".join(["tenant = $1 AND project = $2 AND book = shelf.book AND NOT forgotten", *conditions])}
+            ORDER BY valid_from DESC, entry DESC LIMIT $4
+        ) AS f
+        ORDER BY f.valid_from DESC, f.book DESC, f.entry DESC LIMIT $4
         """,
-        list(books),
-        wanted.tier,
-        wanted.holding,
-        wanted.now,
-        behind.valid_from if behind else None,
-        behind.book if behind else NOWHERE,
-        behind.entry if behind else 0,
-        most,
-        wanted.fact_id,
+        *given,
     )
     return [fact_of(row) for row in rows]
 

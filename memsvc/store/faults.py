@@ -19,8 +19,14 @@ OUT_OF_REACH: Final = (
     pg.InternalClientError,  # what the driver makes of a connection that ends between two statements
 )
 
+LOST: Final = (pg.InvalidSQLStatementNameError, pg.DuplicatePreparedStatementError)
+"""What a pooler in transaction mode makes of prepared statements that it does not know of."""
+
 FAULTS: Final = (OSError, TimeoutError, pg.PostgresError, pg.InterfaceError, pg.InternalClientError)
 
+
+ENDED: Final = {"25P03", "25P04"}
+"""States with which PostgreSQL ends a transaction that was idle, or open, for too long."""
 
 CLOSED: Final = "MS001"
 """The state that `admit_writer` refuses with."""
@@ -37,7 +43,21 @@ def translated(error: BaseException) -> MemsvcError | None:
             retry_after_s=2.0,
             recovery="wait until it is gone; if the purge was interrupted, ask for the same once more",
         )
+    if isinstance(error, LOST):
+        return statements_lost()
     # a connection or pool that was closed is a bare InterfaceError; its subclasses are faults of our arguments
-    if isinstance(error, OUT_OF_REACH) or type(error) is pg.InterfaceError:
+    ended = isinstance(error, pg.PostgresError) and error.sqlstate in ENDED
+    if ended or isinstance(error, OUT_OF_REACH) or type(error) is pg.InterfaceError:
         return MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
     return None
+
+
+def statements_lost() -> MemsvcError:
+    """That statements are prepared through a pooler that gives them to others."""
+    return MemsvcError(
+        Code.UNAVAILABLE,
+        "the pooler before the database does not keep prepared statements",
+        retry_after_s=1.0,
+        recovery="set database.prepared_statements to auto or never, or let the pooler keep them (PgBouncer 1.21 and"
+        " newer: max_prepared_statements), and start memsvc again",
+    )

@@ -124,7 +124,7 @@ async def create(
     row = await tx.fetchrow(
         f"""
         WITH place AS ({PLACE}), free AS (
-            SELECT FROM place WHERE NOT (below_a_file OR is_directory OR is_file)
+            SELECT true FROM place WHERE NOT (below_a_file OR is_directory OR is_file)
         ), made AS (
             INSERT INTO files (tenant, project, {_COLUMNS})
             SELECT $1, $2, $7, $6, 1, $8, $9, $10, $11, $12, $12, $16, $15 FROM free

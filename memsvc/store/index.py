@@ -160,7 +160,7 @@ def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
 
 async def hold(tx: Tx, book: int) -> None:
     """Keep others from changing a book until the transaction ends: what follows sees all that they did."""
-    await tx.execute("SELECT FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE", book)
+    await tx.execute("SELECT true FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE", book)
 
 
 async def hide(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
@@ -237,7 +237,7 @@ async def _again(tx: Tx, given: Sequence[Any]) -> None:
         f"""
         WITH shelf AS MATERIALIZED (
             SELECT book, segment_bits, folded_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3
-        ), {_FROM_POSTINGS} SELECT
+        ), {_FROM_POSTINGS} SELECT true
         """,
         *given,
     )

@@ -171,19 +171,25 @@ async def due_sweeps(tx: Tx, every_s: Mapping[str, int], now: datetime) -> Sweep
 
     Takes a transaction of the whole tenant. A project is there as soon as it has a file.
     """
-    rows = await tx.fetch(
+    found = await tx.fetch(
         """
         WITH RECURSIVE found (project) AS (
             (SELECT project FROM files WHERE tenant = $1 ORDER BY project LIMIT 1)
             UNION ALL
             SELECT (SELECT project FROM files WHERE tenant = $1 AND project > found.project ORDER BY project LIMIT 1)
             FROM found WHERE found.project IS NOT NULL
-        ), swept AS (
+        )
+        SELECT project FROM found WHERE project IS NOT NULL
+        """
+    )
+    rows = await tx.fetch(
+        """
+        WITH swept AS (
             SELECT found.project, sweep.name, extract(epoch FROM r.queued_at - sweep.before)::float8 AS left_s
-            FROM found CROSS JOIN unnest($2::text[], $3::timestamptz[]) AS sweep (name, before)
+            FROM unnest($5::text[]) AS found (project)
+            CROSS JOIN unnest($2::text[], $3::timestamptz[]) AS sweep (name, before)
             LEFT JOIN job_refs AS r ON r.tenant = $1 AND r.project = found.project AND r.name = $4 || sweep.name
                 AND r.subject = '' AND NOT r.started
-            WHERE found.project IS NOT NULL
         )
         SELECT project, name, NULL AS left_s FROM swept WHERE left_s IS NULL OR left_s <= 0
         UNION ALL SELECT NULL, NULL, min(left_s) FROM swept WHERE left_s > 0
@@ -192,6 +198,7 @@ async def due_sweeps(tx: Tx, every_s: Mapping[str, int], now: datetime) -> Sweep
         list(every_s),
         [now - timedelta(seconds=seconds) for seconds in every_s.values()],
         SWEEP,
+        [row["project"] for row in found],
     )
     due = [(row["project"], row["name"]) for row in rows if row["project"] is not None]
     return Sweeps(due, next(row["left_s"] for row in rows if row["project"] is None))

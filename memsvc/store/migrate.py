@@ -1,7 +1,7 @@
 """Brings a database to a revision of the schema, once, however many servers start at the same moment."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,9 @@ from sqlalchemy.pool import NullPool
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.resources import migrations_dir
-from memsvc.store import policies, queue, vector_table
+from memsvc.store import losses, policies, queue, vector_table
 from memsvc.store.policies import AppRole
+from memsvc.store.poolers import CANNOT_CONNECT, hands_out
 from memsvc.store.revisions import Revisions, fingerprint
 
 LOCK_KEY = 0x6D656D737663  # "memsvc"
@@ -54,12 +55,29 @@ async def migrate(
     return await _run(admin_url, role, lambda config: command.upgrade(config, revision), beside, lock_timeout_s, tuple)
 
 
-async def downgrade(admin_url: str, revision: str, *, lock_timeout_s: float = 60.0) -> tuple[str, ...]:
+async def downgrade(
+    admin_url: str, revision: str, *, even_with_loss: bool = False, lock_timeout_s: float = 60.0
+) -> tuple[str, ...]:
     """Go back to an older revision, or to `base`, where the job queue goes too; the revisions that were undone.
 
-    Errors as `migrate`; CONFLICT where a newer memsvc has been.
+    Errors as `migrate`; CONFLICT where a newer memsvc has been and, unless `even_with_loss`, where tables or columns
+    would go that hold something. Then nothing is changed.
     """
     beside = _Beside(queue.remove, vector_table.drop) if revision == "base" else None
+
+    def go_back(config: Config) -> None:
+        connection = config.attributes["connection"]
+        before = losses.in_use(connection)
+        command.downgrade(config, revision)
+        lost = losses.gone(connection, before)
+        if lost and not even_with_loss:
+            raise MemsvcError(
+                Code.CONFLICT,
+                f"these hold something that revision {revision} has no place for: {', '.join(lost)}",
+                recovery="the version before works on the newer schema too; else back up, and add --even-with-loss",
+            )
+        if revision != "base":  # whoever migrated last has not been here any more
+            connection.execute(text("COMMENT ON TABLE alembic_version IS NULL"))
 
     def refused() -> tuple[str, ...]:
         raise MemsvcError(
@@ -68,9 +86,7 @@ async def downgrade(admin_url: str, revision: str, *, lock_timeout_s: float = 60
             recovery="go back with that one: this version does not know how",
         )
 
-    return await _run(
-        admin_url, None, lambda config: command.downgrade(config, revision), beside, lock_timeout_s, refused
-    )
+    return await _run(admin_url, None, go_back, beside, lock_timeout_s, refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +141,7 @@ async def _run(
         work(config)
         policies.secure(connection)
 
-    async with _alone(admin_url, lock_timeout_s) as connection:
+    async with alone(admin_url, lock_timeout_s) as connection:
         async with connection.begin():
             newer = not Revisions.shipped().knows(await connection.run_sync(_revision))
         if newer:
@@ -145,8 +161,19 @@ async def _run(
 
 
 @asynccontextmanager
-async def _alone(admin_url: str, lock_timeout_s: float) -> AsyncIterator[AsyncConnection]:
-    """A connection of the owner that holds the migration lock until it is closed."""
+async def alone(admin_url: str, lock_timeout_s: float) -> AsyncIterator[AsyncConnection]:
+    """A connection of the owner that holds the migration lock until it is closed.
+
+    UNAVAILABLE over a pooler in transaction mode, where whoever comes next would hold the lock, and for ever.
+    """
+    with _reached():
+        shared = await hands_out(admin_url)
+    if shared:
+        raise MemsvcError(
+            Code.UNAVAILABLE,
+            "a pooler in transaction mode is before the database, and migration needs a connection of its own",
+            recovery="let database.admin_url name PostgreSQL itself",
+        )
     engine = create_async_engine(
         "postgresql+asyncpg://",
         async_creator=lambda: _connect(admin_url),
@@ -167,9 +194,16 @@ async def _alone(admin_url: str, lock_timeout_s: float) -> AsyncIterator[AsyncCo
 
 
 async def _connect(url: str) -> Any:
-    try:
+    with _reached():
         return await asyncpg.connect(url, timeout=CONNECT_TIMEOUT_S)
-    except (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
+
+
+@contextmanager
+def _reached() -> Iterator[None]:
+    """UNAVAILABLE for what keeps the driver from connecting."""
+    try:
+        yield
+    except CANNOT_CONNECT as error:
         raise MemsvcError(
             Code.UNAVAILABLE,
             f"cannot connect to the database: {type(error).__name__}",

@@ -103,3 +103,19 @@ async def listing(tx: Tx, book: int, *, tag: str | None, category: str | None, m
         *([category] if category is not None else []),
     )
     return [notion_of(row) for row in rows]
+
+
+async def archived(tx: Tx, book: int, *, category: str | None, most: int) -> list[Notion]:
+    """Archived notions of one category, or of all, those remembered last first; they have no tags any more."""
+    rows = await tx.fetch(
+        f"""
+        SELECT {OWN}, {TOLD} FROM (
+            SELECT * FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND status = 'archived'
+            {"AND category = $5" if category is not None else ""} ORDER BY created_at DESC, notion DESC LIMIT $4
+        ) AS n {ENTRY} ORDER BY n.created_at DESC, n.notion DESC
+        """,
+        book,
+        most,
+        *([category] if category is not None else []),
+    )
+    return [notion_of(row) for row in rows]

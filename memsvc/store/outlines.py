@@ -96,13 +96,13 @@ async def change(tx: Tx, book: str, put: Mapping[str, Node], gone: Collection[st
         """
         WITH asked AS (
             SELECT * FROM unnest($4::text[], $5::text[], $6::text[]) AS a (node, parent, children)
+        ), gone AS (
+            DELETE FROM outline_nodes WHERE tenant = $1 AND project = $2 AND book = $3 AND node = ANY($7::text[])
         ), put AS (
             INSERT INTO outline_nodes AS o (tenant, project, book, node, parent, children)
             SELECT $1, $2, $3, node, parent, string_to_array(children, chr(10)) FROM asked ORDER BY node
             ON CONFLICT (tenant, project, book, node) DO UPDATE
             SET parent = EXCLUDED.parent, children = EXCLUDED.children
-        ), gone AS (
-            DELETE FROM outline_nodes WHERE tenant = $1 AND project = $2 AND book = $3 AND node = ANY($7::text[])
         )
         INSERT INTO outlines AS o (tenant, project, book, nodes) VALUES ($1, $2, $3, $8)
         ON CONFLICT (tenant, project, book) DO UPDATE SET nodes = o.nodes + EXCLUDED.nodes

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from memsvc.store import call_parts, queue
+from memsvc.store import call_parts, citus, queue
 from memsvc.store.schema import TENANT_TABLES, metadata
 
 POLICY = "tenant_only"
@@ -114,13 +114,20 @@ def grant(connection: Connection, role: AppRole) -> None:
         connection.execute(text(f"GRANT EXECUTE ON FUNCTION {call_parts.ROLL} TO {name}"))
     if _exists(connection, "alembic_version"):
         connection.execute(text(f"GRANT SELECT ON alembic_version TO {name}"))
-    for setting, value in (
-        ("jit", "off"),
+    wanted = {
+        "jit": "off",
         # every statement is shaped to have one good plan: to make it anew for each call costs as much as to run it
-        ("plan_cache_mode", "force_generic_plan"),
-        ("statement_timeout", f"{role.statement_timeout_ms}ms"),
-        ("idle_in_transaction_session_timeout", "60s"),
-    ):
+        "plan_cache_mode": "force_generic_plan",
+        "statement_timeout": f"{role.statement_timeout_ms}ms",
+        "idle_in_transaction_session_timeout": "60s",
+        # a client whose machine is gone sends nothing, not even that it is gone: it is asked, and its locks go with it
+        "tcp_keepalives_idle": "30",
+        "tcp_keepalives_interval": "10",
+        "tcp_keepalives_count": "3",
+    }
+    if citus.is_distributed(connection):
+        wanted |= dict(citus.ROLE_SETTINGS)
+    for setting, value in wanted.items():
         _allowed(connection, f"ALTER ROLE {name} SET {setting} = '{value}'")
 
 

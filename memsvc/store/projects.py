@@ -36,8 +36,9 @@ async def names(tx: Tx, *, like: str, after: str, only: Collection[str] | None, 
     return [row["project"] for row in rows]
 
 
-_TABLES: Final = ("files", "books", "sessions", "projects", "memory_settings", "activity", "job_refs")
-"""The tables in which a project has rows as soon as anything is kept in it."""
+_TABLES: Final = ("files", "books", "sessions", "projects", "memory_settings", "activity")
+"""The tables in which a project has rows as soon as anything is kept in it, beside `job_refs`: where the database is
+spread over nodes, that one is elsewhere."""
 _NEXT: Final = " UNION ALL ".join(
     f"SELECT (SELECT project FROM {table} WHERE tenant = $1 AND project > $2 ORDER BY project LIMIT 1) AS project"
     for table in _TABLES
@@ -47,8 +48,11 @@ _NEXT: Final = " UNION ALL ".join(
 async def next_known(tx: Tx, after: str) -> str | None:
     """The next project behind `after`, in byte order, in which anything is kept: files, deleted ones too, or anything
     else. For a transaction over the whole tenant; a few steps of indexes, whatever is kept."""
-    found: str | None = await tx.fetchval(f'SELECT min(project COLLATE "C") FROM ({_NEXT}) AS found', after)
-    return found
+    kept: str | None = await tx.fetchval(f'SELECT min(project COLLATE "C") FROM ({_NEXT}) AS found', after)
+    waited: str | None = await tx.fetchval(
+        "SELECT project FROM job_refs WHERE tenant = $1 AND project > $2 ORDER BY project LIMIT 1", after
+    )
+    return min((one for one in (kept, waited) if one is not None), key=str.encode, default=None)
 
 
 async def beginning(tx: Tx, text: str, *, only: Collection[str] | None, most: int) -> list[str]:

@@ -264,7 +264,7 @@ def _first_merges(runs: Sequence[Run], *, full: bool) -> tuple[list[Run], int | 
 async def _merge(tx: Tx, stream: int, runs: Sequence[Run]) -> None:
     await tx.execute(
         """
-        WITH run AS (SELECT * FROM unnest($4::int8[], $5::int8[]) AS run (low, high)), merged AS (
+        WITH run AS (SELECT * FROM unnest($4::int8[], $5::int8[]) AS run (low, high)), merged AS MATERIALIZED (
             SELECT run.low, string_agg(b.content, ''::bytea ORDER BY b.start) AS content,
                    max(b.revision) AS revision, max(b.created_at) AS created_at
             FROM run JOIN blocks AS b ON b.tenant = $1 AND b.project = $2 AND b.stream = $3

@@ -17,6 +17,8 @@ from pgqueuer.domain.settings import DBSettings, Durability
 from pgqueuer.domain.types import Channel
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.store.pool import CACHED_STATEMENTS
+from memsvc.store.poolers import CANNOT_CONNECT
 
 QUEUE = "memsvc_queue"
 LOG = "memsvc_queue_log"
@@ -99,19 +101,24 @@ class _Driver(AsyncpgDriver):
 
 
 @asynccontextmanager
-async def connected(url: str, *, heard: Callable[[], None], lost: Callable[[], None]) -> AsyncIterator[Queries]:
-    """The queue over a connection of its own, which listens: it must not go through a pooler.
+async def connected(
+    url: str, *, prepares: bool = True, heard: Callable[[], None], lost: Callable[[], None]
+) -> AsyncIterator[Queries]:
+    """The queue over a connection of its own, which listens: through a pooler it hears nothing of new jobs, and looks
+    for them now and then.
 
-    `heard` is called with every answer, `lost` when the connection ends. UNAVAILABLE when it cannot be made.
+    `prepares` says whether statements are prepared, `heard` is called with every answer, `lost` when the connection
+    ends. UNAVAILABLE when it cannot be made.
     """
     try:
         connection = await asyncpg.connect(
             url,
             timeout=CONNECT_TIMEOUT_S,
             command_timeout=ANSWER_TIMEOUT_S,
+            statement_cache_size=CACHED_STATEMENTS if prepares else 0,
             server_settings={"application_name": "memsvc worker"},
         )
-    except (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
+    except CANNOT_CONNECT as error:
         raise MemsvcError(Code.UNAVAILABLE, f"cannot connect to the queue: {type(error).__name__}") from error
     connection.add_termination_listener(lambda _: lost())
     try:

@@ -18,14 +18,16 @@ async def tell(tx: Tx, used_s: Mapping[str, float]) -> dict[str, float]:
             DELETE FROM rates
             WHERE tenant = $1 AND bucket <> ALL ($2::text[])
               AND empty_at < extract(epoch FROM now())::float8 - $4::float8
+        ), noted AS (
+            INSERT INTO rates AS r (tenant, bucket, empty_at, used_s)
+            SELECT $1, told.bucket, extract(epoch FROM now())::float8 + told.used_s, told.used_s
+            FROM unnest($2::text[], $3::float8[]) WITH ORDINALITY AS told (bucket, used_s, number)
+            ORDER BY told.number
+            ON CONFLICT (tenant, bucket) DO UPDATE
+            SET empty_at = greatest(r.empty_at + excluded.used_s, excluded.empty_at), used_s = excluded.used_s
+            RETURNING bucket, empty_at
         )
-        INSERT INTO rates AS r (tenant, bucket, empty_at, used_s)
-        SELECT $1, told.bucket, extract(epoch FROM now())::float8 + told.used_s, told.used_s
-        FROM unnest($2::text[], $3::float8[]) WITH ORDINALITY AS told (bucket, used_s, number)
-        ORDER BY told.number
-        ON CONFLICT (tenant, bucket) DO UPDATE
-        SET empty_at = greatest(r.empty_at + excluded.used_s, excluded.empty_at), used_s = excluded.used_s
-        RETURNING bucket, empty_at - extract(epoch FROM now())::float8 AS ahead_s
+        SELECT bucket, empty_at - extract(epoch FROM now())::float8 AS ahead_s FROM noted
         """,
         names,
         [used_s[name] for name in names],

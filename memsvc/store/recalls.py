@@ -35,7 +35,8 @@ class Before(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """What stands at a place now. `key`, `tier` and `state` are those of a fact."""
+    """What stands at a place now. What follows `said_at` is of a fact: `fact_id` is what it is a fact about, `session`
+    and `turn` where it was said."""
 
     ref: str
     text: str
@@ -45,6 +46,9 @@ class Quoted:
     key: str | None
     tier: str | None
     state: str | None
+    fact_id: str | None
+    session: str | None
+    turn: str | None
 
 
 async def insert(tx: Tx, records: Sequence[RecallRecord]) -> int:
@@ -101,7 +105,8 @@ async def quoted(tx: Tx, places: Sequence[Place], *, chars_max: int) -> Mapping[
     rows = await tx.fetch(
         """
         SELECT e.book, e.entry, e.ref, left(coalesce(f.value, i.summary, e.text), $5) AS text, e.role, e.speaker,
-               e.said_at, f.key, f.tier, f.state
+               e.said_at, f.key, f.tier, f.state, f.fact_id, f.evidence ->> 'session' AS session,
+               f.evidence ->> 'turn' AS turn
         FROM unnest($3::int8[], $4::int4[]) AS p (book, entry)
         JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = p.book AND e.entry = p.entry
         LEFT JOIN facts AS f ON f.tenant = $1 AND f.project = $2 AND f.book = p.book AND f.entry = p.entry
@@ -114,7 +119,7 @@ async def quoted(tx: Tx, places: Sequence[Place], *, chars_max: int) -> Mapping[
     )
     return {
         Place(row["book"], row["entry"]): Quoted(
-            row["ref"], row["text"], row["role"], row["speaker"], row["said_at"], row["key"], row["tier"], row["state"]
+            **{name: value for name, value in row.items() if name not in ("book", "entry")}
         )
         for row in rows
     }

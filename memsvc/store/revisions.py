@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-import asyncpg
 import orjson
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.resources import migrations_dir
+from memsvc.store.poolers import CANNOT_CONNECT, connected_once
 
-CONNECT_TIMEOUT_S = 10.0
 _REVISION = re.compile(r'^revision: str = "([^"]+)"$', re.MULTILINE)
 _BEFORE = re.compile(r'^down_revision: str \| None = (?:"([^"]+)"|None)$', re.MULTILINE)
 
@@ -58,20 +57,8 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
     here = Path(__file__).parent
     files = [
         *sorted((migrations_dir() / "versions").glob("*.py")),
-        *(
-            here / name
-            for name in (
-                "schema.py",
-                "schema_columns.py",
-                "schema_turns.py",
-                "schema_outlines.py",
-                "schema_memories.py",
-                "schema_archives.py",
-                "policies.py",
-                "queue.py",
-                "vector_table.py",
-            )
-        ),
+        *sorted(here.glob("schema*.py")),
+        *(here / name for name in ("policies.py", "citus.py", "queue.py", "vector_table.py")),
     ]
     whole = hashlib.sha256()
     for part in (*(file.read_bytes() for file in files), version("pgqueuer").encode()):
@@ -83,16 +70,13 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
 async def bears(url: str, mark: str) -> bool:
     """Whether the last migration of a database left this fingerprint, as far as this role can see."""
     try:
-        connection = await asyncpg.connect(url, timeout=CONNECT_TIMEOUT_S)
-    except (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.PostgresError):
+        async with connected_once(url) as connection:
+            left: str | None = await connection.fetchval(
+                "SELECT obj_description(to_regclass('alembic_version'), 'pg_class')"
+            )
+    except CANNOT_CONNECT:
         return False  # whoever migrates says better what is wrong
-    try:
-        left: str | None = await connection.fetchval(
-            "SELECT obj_description(to_regclass('alembic_version'), 'pg_class')"
-        )
-        return left == mark
-    finally:
-        await connection.close()
+    return left == mark
 
 
 async def migrate_apart(

@@ -45,6 +45,11 @@ notions = tenant_table(
     Index("notions_recent", "tenant", "project", "book", "tier", "reinforced_h", postgresql_where=_LIVE),
     Index("notions_used", "tenant", "project", "book", "reinforcements", postgresql_where=_LIVE),
     Index("notions_sure", "tenant", "project", "book", "confidence", postgresql_where=_LIVE),
+    # what is recalled no more, by when it was remembered
+    Index(
+        *("notions_archived", "tenant", "project", "book", "created_at", "notion"),
+        postgresql_where=text("status = 'archived'"),
+    ),
     Index(
         *("notions_superseded", "tenant", "project", "book", "superseded_by"),
         postgresql_where=text("superseded_by IS NOT NULL"),

@@ -34,6 +34,10 @@ facts = tenant_table(
     Index(
         *("facts_expiry", "tenant", "project", "book", "expires_at"), postgresql_where=text("expires_at IS NOT NULL")
     ),
+    # a book's facts by when they began to hold, forgotten ones left out: the latest are listed
+    Index(
+        *("facts_latest", "tenant", "project", "book", "valid_from", "entry"), postgresql_where=text("NOT forgotten")
+    ),
     # what is past its day in any book; the session that it was learnt in cannot lead, as under row level security no
     # index on a member of JSON is used
     Index("facts_past", "tenant", "project", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),

@@ -71,6 +71,25 @@ class Said:
     line: bytes | None
 
 
+async def behind(tx: Tx, session: str, book: int, turn: str, *, most: int) -> int:
+    """The entry behind the last item of a turn in the book of its session; 0 for a turn that was never stored, or of
+    which nothing is left. A turn has at most so many items."""
+    found: int = await tx.fetchval(
+        """
+        SELECT coalesce(max(e.entry) + 1, 0) FROM guards AS g CROSS JOIN LATERAL (
+            SELECT entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $4 AND length >= 0
+                AND entry >= g.first_entry AND entry < g.first_entry::int8 + $6
+                AND regexp_replace(ref, '-(in|out)-[0-9]+$', '') = g.turn) AS e
+        WHERE g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = $5 AND g.done
+        """,
+        session,
+        book,
+        turn,
+        most,
+    )
+    return found
+
+
 async def items(tx: Tx, book: int, *, before: int, most: int, chars_max: int, line_bytes_max: int) -> list[Said]:
     """What was said before an entry of a session's book, the latest first, each with at most so many characters; what
     was forgotten is not there."""

@@ -58,6 +58,24 @@ async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
     return {row["path"]: row["updated_at"] for row in rows}
 
 
+async def are_directories(tx: Tx, paths: Sequence[str]) -> list[str]:
+    """Which of these paths are directories: it costs what it returns, however many files lie below."""
+    ranges = [below(path) for path in paths]
+    rows = await tx.fetch(
+        """
+        SELECT asked.path FROM unnest($3::text[], $4::text[], $5::text[]) AS asked (path, low, high)
+        CROSS JOIN LATERAL (
+            SELECT FROM files WHERE tenant = $1 AND project = $2 AND files.path >= asked.low COLLATE "C"
+            AND files.path < asked.high COLLATE "C" AND deleted_at IS NULL ORDER BY files.path LIMIT 1
+        ) AS inside
+        """,
+        list(paths),
+        [low for low, _ in ranges],
+        [high for _, high in ranges],
+    )
+    return [row["path"] for row in rows]
+
+
 async def files_at(tx: Tx, path: str, *, after: str, most: int) -> list[str]:
     """The next files at a path and inside it, in byte order of their paths."""
     low, high = below(path)

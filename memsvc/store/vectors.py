@@ -85,7 +85,7 @@ async def put(tx: Tx, book: int, model: str, vectors: Mapping[int, Sequence[floa
         return 0
     # a statement of its own: the next one sees what was committed while this one waited
     await tx.execute(
-        "SELECT FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR SHARE",
+        "SELECT true FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR SHARE",
         book,
     )
     return await tx.execute(

@@ -357,7 +357,10 @@ def test_the_owner_can_force_row_level_security_and_use_vectors(server: Embedded
 
 def test_nobody_gets_in_without_a_password(server: EmbeddedUrls, server_dir: Path) -> None:
     rules = (server_dir / "postgres" / "pg_hba.conf").read_text()
-    assert re.findall(r"^[^#\n].*$", rules, re.MULTILINE) == ["local all all scram-sha-256"]
+    assert re.findall(r"^[^#\n].*$", rules, re.MULTILINE) == [
+        "local all all scram-sha-256",
+        "local replication postgres scram-sha-256",
+    ]
     assert run(server.superuser_url, "show listen_addresses") == ""
     for role in ("postgres", "memsvc_owner", "memsvc_app"):
         without = [str(programs() / "psql"), "-X", "-w", "-h", str(server_dir / "postgres"), "-U", role, "-d", "memsvc"]

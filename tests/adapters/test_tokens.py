@@ -2,6 +2,7 @@
 
 import gzip
 import time
+from collections.abc import Callable
 
 import pytest
 import tiktoken_ext.openai_public
@@ -17,7 +18,9 @@ MEGABYTE = 1_000_000
 @pytest.fixture(scope="module")
 def cutting() -> O200kCounter:
     """A counter that cuts at every run of two blanks."""
-    return O200kCounter(blank_run_max=2)
+    counter = O200kCounter(blank_run_max=2)
+    counter.load()
+    return counter
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,9 @@ def test_a_million_blanks_between_words_are_counted_exactly(tokens: O200kCounter
     assert tokens.count(f"a{' ' * blanks}b") == 1 + tokens.count(" " * (blanks - 1)) + tokens.count(" b")
 
 
-def test_a_damaged_vocabulary_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gzip, "decompress", lambda raw: raw)
+@pytest.mark.parametrize("damaged", [lambda raw: raw[:1000], lambda raw: raw[1:], lambda _: gzip.compress(b"a 1")])
+def test_a_damaged_vocabulary_is_refused(monkeypatch: pytest.MonkeyPatch, damaged: Callable[[bytes], bytes]) -> None:
+    intact = gzip.decompress
+    monkeypatch.setattr(gzip, "decompress", lambda raw: intact(damaged(raw)))
     with pytest.raises(RuntimeError, match="damaged"):
-        O200kCounter()
+        O200kCounter().load()

@@ -24,7 +24,7 @@ async def test_without_an_endpoint_nothing_is_traced(meter: RecordingMeter) -> N
 
 def test_a_server_that_traces_nothing_does_not_load_what_traces_need() -> None:
     told = subprocess.run(
-        [sys.executable, "-c", "import sys, memsvc.cli.serve; print(*sys.modules)"],
+        [sys.executable, "-c", "import sys, memsvc.app; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,

@@ -5,6 +5,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from memsvc.administration import usage as counting
 from memsvc.core.scope import Caller, Scope
 from memsvc.store import usage
 from memsvc.store.database import Database
@@ -12,6 +13,12 @@ from tests.door import Door
 from tests.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes here, nothing takes long to count."""
+    monkeypatch.setattr(counting, "LONG_S", 3600.0)
 
 
 async def keep(call: Door, project: str) -> None:
@@ -66,6 +73,22 @@ async def test_nothing_is_told_of_a_tenant_without_anything(call: Door) -> None:
     told = await call("tenant_usage")
     assert told["projects"] == []
     assert told["total"]["files"] == 0
+
+
+async def test_what_took_long_to_count_is_told_again_for_a_while(
+    call: Door, other_call: Door, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "LONG_S", 0.0)
+    monkeypatch.setattr(counting, "LASTING", 1_000_000)
+    before = await call("tenant_usage", project="a")
+    await call("file_write", project="a", path="/a", content="12345")
+    clock.advance(seconds=59)
+    assert await call("tenant_usage", project="a") == before
+    assert (await call("tenant_usage"))["total"]["files"] == 1  # of all projects nobody asked before
+    clock.advance(seconds=1)
+    after = await call("tenant_usage", project="a")
+    assert (after["total"]["files"], after["counted_at"] > before["counted_at"]) == (1, True)
+    assert (await other_call("tenant_usage", project="a"))["total"]["files"] == 0
 
 
 async def test_jobs_that_wait_count(call: Door) -> None:

@@ -1,12 +1,16 @@
 """What is done by the forms of the console."""
 
 import re
+from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from memsvc.console.views import VIEWS
+from memsvc.core.scope import Permission, Scope
+from memsvc.store import jobs, keys
 from tests.console.conftest import Elements, Service, Visit, fill, visiting
+from tests.gateway.test_jobs import fail
 
 pytestmark = pytest.mark.anyio
 
@@ -114,6 +118,28 @@ async def test_a_key_is_changed_rotated_and_revoked(service: Service, visit: Vis
     async with service.http(None) as http:
         assert (await http.post("/console/sign-in", data={"key": text})).status_code == 403
     assert (await visit.get("key", id="00000000-0000-4000-8000-000000000000")).status_code == 404
+
+
+async def test_a_job_that_failed_is_tried_again_and_then_dropped(service: Service, visit: Visit) -> None:
+    async with service.database.begin(Scope(keys.hash_key("key-one"), "default")) as tx:
+        await jobs.enqueue(tx, "tidy", "<b>a</b>", now=datetime.now(UTC))
+    job = await service.admin.fetchval("SELECT id FROM memsvc_queue WHERE entrypoint = 'tidy'")
+    assert "&lt;b&gt;a&lt;/b&gt;" in await visit.text("jobs", state="waiting")
+    assert "Try again" not in await visit.text("jobs")
+    await fail(service.database, service.admin, job, "<b>a</b>")
+    assert "INTERNAL_ERROR" in await visit.text("jobs", state="failed")
+    assert "1 job has failed for good" in await visit.text("")
+    async with visiting(service, await service.key(permissions=frozenset({Permission.READ}))) as reader:
+        assert "Try again" not in await reader.text("jobs")
+    done = await visit.send("settle-job", id=str(job), action="retry", state="failed")
+    assert note(done.headers["location"]) == "tidy is tried again."
+    assert "No job has failed" in await visit.text("jobs", state="failed")
+    assert (await visit.send("settle-job", id=str(job), action="retry")).status_code == 409
+    done = await visit.send("settle-job", id=str(job), action="drop")
+    assert note(done.headers["location"]) == "tidy was taken out of the queue."
+    assert f"no. {job}<" not in await visit.text("jobs")
+    for wrong in ("", "x", "1e3", "9" * 40):
+        assert (await visit.send("settle-job", id=wrong, action="drop")).status_code == 400
 
 
 async def test_a_purge_is_counted_then_confirmed_by_its_name(service: Service, visit: Visit) -> None:

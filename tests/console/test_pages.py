@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 PLAIN = (
     "", "volume", "projects", "sessions", "facts", "boards", "files", "notebook", "playground", "memories",
-    "memory-settings", "memory-prompt", "knowledge", "calls", "settings", "keys", "usage", "purge",
+    "memory-settings", "memory-prompt", "knowledge", "calls", "jobs", "settings", "keys", "usage", "purge",
 )  # fmt: skip
 """Pages that need no name."""
 WRITES = [path for path, view in VIEWS.items() if view.methods == ("POST",)]
@@ -29,6 +29,7 @@ async def test_each_page_shows_that_there_is_nothing(visit: Visit) -> None:
         ("sessions", "No sessions yet"),
         ("knowledge", "Nothing was learnt yet"),
         ("boards", "No boards"),
+        ("jobs", "The queue is empty"),
         ("", "None yet: a session is here"),
     ):
         assert said in await visit.text(path), path

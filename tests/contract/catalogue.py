@@ -231,6 +231,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "calls_list": {"tool": "file_read", "status": "error", "code": MARK, "surface": MARK, "key_label": MARK},
     "calls_summary": {"project": "*", "hours": 24},
     "tenant_jobs": {"project": "*", "state": "waiting", "limit": 10},
+    "tenant_limits": {"project": "*"},
+    "tenant_settle_job": {"project": "*", "id": 2**53, "action": "retry"},
     "find_tool": {"query": f"what reads the files of {MARK}"},
     "file_rename": {"project": "default", "from_path": f"/{MARK}/f.txt", "to_path": f"/{MARK}/g.txt"},
     "file_delete": {"project": "default", "path": f"/{MARK}", "recursive": True},

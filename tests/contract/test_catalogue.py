@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from memsvc.core.scope import Permission
 from memsvc.core.tools import Composed
-from memsvc.gateway.mcp.schemas import input_schema, output_schema
+from memsvc.gateway.schemas import input_schema, output_schema
 from tests.contract.catalogue import EXAMPLES, TOOLS
 
 SNAPSHOT = Path(__file__).with_name("schemas.json")

@@ -1,11 +1,10 @@
 """Keys and what was said are where they belong and nowhere else: not in a table that has no use for them, a log line, a
 metric, an error, a job, or what an object shows of itself."""
 
-import asyncio
 import base64
 import io
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, get_args
 
 import asyncpg
@@ -25,6 +24,7 @@ from tests.contract.catalogue import EXAMPLES, TOOLS
 from tests.endpoints import provider
 from tests.gateway.served import served
 from tests.servers import DatabaseUrls
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 BEARER = "sk-canary-bearer-7f3a"
@@ -84,15 +84,6 @@ async def turned_away(http: httpx2.AsyncClient) -> AsyncIterator[str]:
 
 async def nothing_waits(http: httpx2.AsyncClient) -> bool:
     return not (await http.get("/api/jobs?state=waiting")).json()["jobs"]
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(30):
-        while True:
-            if await holds():
-                return
-            await asyncio.sleep(0.05)
 
 
 async def test_no_key_is_in_a_table_a_log_line_a_metric_or_an_answer_and_no_content_where_none_belongs(

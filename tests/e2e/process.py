@@ -23,10 +23,11 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A command that ends by itself."""
+    """A command that ends by itself, and is told nothing."""
     return subprocess.run(
         [sys.executable, "-m", "memsvc", *arguments],
         env=environment(**variables),
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=60,

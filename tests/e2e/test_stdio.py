@@ -27,9 +27,9 @@ ENVELOPE = {
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder in which a server has been before."""
+    """A data folder in which a server has been before, and has made its key."""
     folder = tmp_path_factory.mktemp("stdio") / "data"
-    assert run("migrate", "--data-dir", str(folder)).returncode == 0
+    assert run("stdio", "--data-dir", str(folder)).returncode == 0
     return folder
 
 

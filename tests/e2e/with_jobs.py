@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from memsvc import app
+from memsvc import app, worker_app
 from memsvc.cli import main as cli
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job, Published
@@ -32,5 +32,5 @@ def published(*_: Any) -> Published:
 
 
 if __name__ == "__main__":
-    app.published = published
+    app.published = worker_app.published = published
     cli.main()

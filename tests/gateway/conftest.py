@@ -28,8 +28,9 @@ from memsvc.store.database import Database
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.boards import Boards
 from tests.gateway.catalogue import catalogue
-from tests.gateway.wired import Opened, Replica, until, wired
+from tests.gateway.wired import Opened, Replica, wired
 from tests.servers import DatabaseUrls
+from tests.waiting import until
 
 ORIGIN = "http://127.0.0.1:8080"
 WIRES = ("legacy", "2026-07-28")

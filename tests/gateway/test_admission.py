@@ -17,7 +17,7 @@ from memsvc.gateway.rates import RateOptions, Rates
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import EchoArguments, EchoResult, tool
 from tests.gateway.conftest import OutOfReach, Recorded
-from tests.gateway.wired import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -30,12 +30,12 @@ async def queue(database: Database, clock: FakeClock, tenant: bytes, *subjects: 
             await jobs.enqueue(tx, "tidy", subject, now=clock.now())
 
 
-async def fail(database: Database, admin: asyncpg.Connection, job: int) -> None:
+async def fail(database: Database, admin: asyncpg.Connection, job: int, subject: str = "a") -> None:
     """What a worker leaves behind of a job that failed for good."""
     row = await admin.fetchrow("SELECT headers::text FROM memsvc_queue WHERE id = $1", job)
     assert row is not None
     scope = Scope(MINE, "default")
-    assert await jobs.claim(database, Ref(job, "tidy", scope, "a")) is Claim.RUN
+    assert await jobs.claim(database, Ref(job, "tidy", scope, subject)) is Claim.RUN
     await admin.execute("UPDATE memsvc_queue SET status = 'failed' WHERE id = $1", job)
     await admin.execute(
         "INSERT INTO memsvc_queue_log (job_id, status, priority, entrypoint, traceback)"

@@ -14,7 +14,7 @@ from memsvc.core.progress import Progress
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Reporting
 from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.mcp.sse import SseOptions
+from memsvc.gateway.sse_options import SseOptions
 from memsvc.store.calls import CallRecord
 from memsvc.store.database import Database
 from memsvc.store.keys import hash_key
@@ -22,7 +22,8 @@ from memsvc.store.locks import session_lock
 from tests.e2e.sdk import WIRES, connected
 from tests.gateway.catalogue import EchoArguments, EchoResult, tool
 from tests.gateway.conftest import Gateway, Running
-from tests.gateway.wired import until, wired
+from tests.gateway.wired import wired
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.logs import configure_logging
-from memsvc.gateway.mcp.schemas import input_schema, output_schema, plain
+from memsvc.gateway.schemas import input_schema, output_schema, plain
 from memsvc.store.calls import CallFilter, list_calls
 from memsvc.store.database import Database
 from memsvc.store.keys import create_key, hash_key

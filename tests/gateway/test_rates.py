@@ -15,8 +15,8 @@ from memsvc.store.database import Database, DatabaseOptions
 from tests.fakes import RecordingMeter
 from tests.gateway.conftest import WIRES, OutOfReach, Running
 from tests.gateway.served import served
-from tests.gateway.wired import until
 from tests.servers import DatabaseUrls, Relay
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 

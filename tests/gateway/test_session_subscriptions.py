@@ -11,11 +11,12 @@ from mcp import ClientSession, MCPError
 from mcp.client.sse import sse_client
 
 from memsvc.gateway.auth import AuthOptions
-from memsvc.gateway.mcp.sse import SseOptions
+from memsvc.gateway.sse_options import SseOptions
 from memsvc.store.database import Database
 from memsvc.store.keys import create_key, hash_key, revoke_key
 from tests.fakes import FakeClock
-from tests.gateway.wired import Opened, Replica, until
+from tests.gateway.wired import Opened, Replica
+from tests.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:resources/.*removed as of 2026-07-28")]
 

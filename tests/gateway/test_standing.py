@@ -10,11 +10,12 @@ import httpx
 import pytest
 
 from memsvc.gateway.auth import AuthOptions
-from memsvc.gateway.mcp.sse import SseOptions
+from memsvc.gateway.sse_options import SseOptions
 from memsvc.store import keys
 from memsvc.store.database import Database
 from tests.fakes import FakeClock
-from tests.gateway.wired import Opened, until
+from tests.gateway.wired import Opened
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 LONG = AuthOptions(mode="listed", cache_s=300)

@@ -19,8 +19,9 @@ from memsvc.store.changes import CHANNEL, change_key
 from memsvc.store.database import Database
 from memsvc.store.keys import NewKey, create_key, hash_key, revoke_key
 from tests.fakes import FakeClock
-from tests.gateway.wired import Opened, told, until
+from tests.gateway.wired import Opened, told
 from tests.servers import DatabaseUrls
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 

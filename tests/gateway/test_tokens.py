@@ -19,7 +19,7 @@ from memsvc.gateway.oauth import InsufficientScopeError, OAuthOptions, Tokens, t
 from memsvc.store.keys import hash_key
 from tests.fakes import FakeClock
 from tests.gateway.issuer import KEYS, PUBLISHED, RESOURCE, Issuer, issuing, jwks, part, public_bytes, signed
-from tests.gateway.wired import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 READ, WRITE, ADMIN = Permission

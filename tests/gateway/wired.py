@@ -17,6 +17,7 @@ from memsvc.gateway.connections import bounded
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.store.changes import Changes
 from tests.e2e.sdk import connected
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.gateway.conftest import Gateway
@@ -68,15 +69,6 @@ async def wired(app: ASGIApp, limits: LimitsOptions | None = None) -> AsyncItera
             server.should_exit = True
             async with asyncio.timeout(10):
                 await serving
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait for something that has no event of its own."""
-    async with asyncio.timeout(10):
-        while True:
-            if holds():
-                return
-            await asyncio.sleep(0.01)
 
 
 async def told(subscription: Subscription) -> str:

@@ -1,7 +1,5 @@
 """Changes as every process hears them: announced in a transaction, listened for by a connection of its own."""
 
-import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +12,7 @@ from memsvc.store import changes as module
 from memsvc.store.changes import Changes, announce, change_key
 from memsvc.store.database import Database
 from tests.servers import DatabaseUrls
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -25,14 +24,6 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for long."""
     for name, seconds in {"AGAIN_S_MIN": 0.01, "AGAIN_S_MAX": 0.02, "ECHO_EVERY_S": 0.02, "ECHO_S_MAX": 0.2}.items():
         monkeypatch.setattr(module, name, seconds)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while True:
-            if holds():
-                return
-            await asyncio.sleep(0.01)
 
 
 async def test_a_change_is_told_when_it_is_committed_and_to_nobody_else(

@@ -1,6 +1,7 @@
 """A transaction sees its own tenant whatever the query forgets, and the database's faults get their names."""
 
 import asyncio
+from unittest.mock import AsyncMock
 from uuid import uuid4
 
 import asyncpg
@@ -8,7 +9,8 @@ import pytest
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
-from memsvc.store.database import Database, DatabaseOptions
+from memsvc.store.beginning import Beginning
+from memsvc.store.database import TRANSACTION_TIMEOUT_SINCE, Database, DatabaseOptions
 from memsvc.store.locks import TREE_LOCK, session_lock
 from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls, Relay
@@ -154,6 +156,42 @@ async def test_those_who_wait_for_a_lock_hold_it_one_at_a_time(
     assert len(meter.amounts["memsvc_lock_wait_ms"]) == 5
 
 
+async def test_a_writer_that_vanished_in_the_midst_of_a_statement_lets_its_locks_go(
+    database: Database, database_urls: DatabaseUrls, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memsvc.store.beginning.WRITES_S_MAX", 1)
+    lock = session_lock("s")
+    vanished = await asyncpg.connect(database_urls.app)
+    try:
+        if vanished.get_server_version().major < TRANSACTION_TIMEOUT_SINCE:
+            pytest.skip("this PostgreSQL cannot end a transaction as a whole")
+        await vanished.execute(Beginning([lock], 1000, bounded=True).writing(scope))
+        await vanished.prepare("SELECT $1::int")  # parsed and described; no more is ever sent
+        async with database.begin(scope, locks=[lock], lock_timeout_ms=20_000, lasting=True):
+            pass
+    finally:
+        vanished.terminate()
+
+
+async def test_a_transaction_that_writes_for_too_long_is_ended_unless_it_lasts(
+    database: Database, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memsvc.store.beginning.WRITES_S_MAX", 1)
+    asked = "SELECT current_setting('transaction_timeout', true), $1::bytea, $2::text"
+    async with database.begin(scope) as tx:
+        set_to = await tx.fetchval(asked)
+    if set_to is None:
+        pytest.skip("this PostgreSQL cannot end a transaction as a whole")
+    assert set_to == "1s"
+    for long in ({"lasting": True}, {"purging": True}, {"read_only": True}):
+        async with database.begin(scope, **long) as tx:
+            assert await tx.fetchval(asked) == "0"
+    with pytest.raises(MemsvcError) as ended:
+        async with database.begin(scope) as tx:
+            await tx.fetch(WAIT)
+    assert ended.value.code is Code.UNAVAILABLE
+
+
 async def test_a_row_that_somebody_else_is_changing_is_busy(database: Database, scope: Scope, clock: FakeClock) -> None:
     change = "UPDATE projects SET size_bytes = 1 WHERE tenant = $1 AND project = $2"
     async with database.begin(scope) as tx:
@@ -195,6 +233,33 @@ async def test_a_cancelled_call_leaves_no_transaction_behind(
     assert await admin.fetchval("SELECT count(*) FROM projects") == 0
     async with database.begin(scope) as tx:
         assert await tx.fetch(EVERY_PROJECT) == []
+
+
+async def test_a_cancelled_call_ends_as_one_where_the_database_does_not_hear_that_it_was_cancelled(
+    database_urls: DatabaseUrls, scope: Scope, meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memsvc.store.connections.ROLLBACK_S_MAX", 0.05)
+    monkeypatch.setattr("asyncpg.connect_utils._cancel", AsyncMock())  # asks PostgreSQL for nothing
+    database = await Database.open(database_urls.app, DatabaseOptions(pool_min=1, pool_max=1), meter)
+    try:
+        asked, sleep = asyncio.Event(), "SELECT pg_sleep($3), $1::bytea, $2::text"
+
+        async def call() -> None:
+            async with database.begin(scope) as tx:
+                await tx.fetch(sleep, 0)  # prepared now, so that the next one is executed at once
+                asked.set()
+                await tx.fetch(sleep, 1)
+
+        task = asyncio.create_task(call())
+        await asked.wait()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with database.begin(scope) as tx:
+            assert await tx.fetch(EVERY_PROJECT) == []
+    finally:
+        await database.close()
 
 
 async def test_a_server_that_is_gone_is_unavailable_and_one_that_is_back_answers(

@@ -1,6 +1,7 @@
 """The revisions lead to the schema, there and back, once, and leave every tenant table behind its wall."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -13,10 +14,13 @@ from sqlalchemy.pool import NullPool
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.store import queue
+from memsvc.store.database import Database
 from memsvc.store.migrate import LOCK_KEY, current_revision, downgrade, migrate
 from memsvc.store.policies import COMPRESSED, STORAGE, scram_verifier
 from memsvc.store.revisions import Revisions, bears, fingerprint, migrate_apart
 from memsvc.store.schema import TENANT_TABLES, metadata
+from memsvc.store.server_secrets import obtain
+from memsvc.store.tables import KEYS, WITHOUT_PROJECT
 from tests.servers import DatabaseUrls, TestServer
 
 COLUMNS = """
@@ -52,6 +56,11 @@ async def _as_sqlalchemy(url: str, work: Any) -> Any:
         result = await connection.run_sync(work)
     await engine.dispose()
     return result
+
+
+def test_what_a_server_knows_of_the_tables_is_what_the_schema_says() -> None:
+    assert {name: tuple(metadata.tables[name].primary_key.columns.keys()) for name in TENANT_TABLES} == KEYS
+    assert {name for name in TENANT_TABLES if "project" not in metadata.tables[name].columns} == WITHOUT_PROJECT
 
 
 async def test_the_migrations_lead_to_the_schema(database_urls: DatabaseUrls) -> None:
@@ -229,6 +238,9 @@ async def test_a_missing_application_role_is_made_with_limits_when_that_is_allow
             "plan_cache_mode=force_generic_plan",
             "statement_timeout=1234ms",
             "idle_in_transaction_session_timeout=60s",
+            "tcp_keepalives_idle=30",
+            "tcp_keepalives_interval=10",
+            "tcp_keepalives_count=3",
         ]
         assert await admin.fetchval("SELECT has_table_privilege($1, 'entries', 'INSERT')", role)
         stored = await admin.fetchval("SELECT rolpassword FROM pg_authid WHERE rolname = $1", role)
@@ -317,3 +329,18 @@ async def test_what_a_newer_memsvc_has_migrated_is_left_alone_and_not_taken_down
     assert await current_revision(database_urls.app) == "9999"
     assert Revisions.shipped().suffices("9999")
     assert await admin.fetchval("SELECT obj_description('alembic_version'::regclass, 'pg_class')") == "newer"
+
+
+async def test_going_back_is_refused_where_something_would_be_lost(
+    database_urls: DatabaseUrls, database: Database, admin: asyncpg.Connection
+) -> None:
+    secret = await obtain(database, "kept", datetime.now(UTC))
+    before = await admin.fetch(EVERYTHING)
+    with pytest.raises(MemsvcError, match="server_secrets") as refused:
+        await downgrade(database_urls.admin, "0002")
+    assert refused.value.code is Code.CONFLICT
+    assert "postings" not in refused.value.message
+    assert await admin.fetch(EVERYTHING) == before
+    assert await obtain(database, "kept", datetime.now(UTC)) == secret
+    assert "0003" in await downgrade(database_urls.admin, "0002", even_with_loss=True)
+    assert await admin.fetchval("SELECT to_regclass('server_secrets')") is None

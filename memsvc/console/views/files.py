@@ -18,24 +18,43 @@ ENTRIES_SHOWN: Final = 100
 
 
 async def listed(page: Page) -> Response:
-    """What is in a directory, or what a search finds below it."""
-    path, q = page.given_text("path"), page.given_text("q")
+    """What is in a directory, or what a search finds below it. When directories were last written is told where it is
+    asked for: all that is in them is looked at for that."""
+    path, q, dated = page.given_text("path"), page.given_text("q"), page.given_text("dated") == "1"
     if q:
         found = await page.call("file_search", query=q, path_prefix=path, limit=20)
         return page.render(
             "files_found.html", title="Files", here="files", path=path, q=q, chunks=found["chunks"], **_around(path)
         )
-    entries: dict[str, Any] = {"entries": [], "next_cursor": None}
-    there = await page.call("file_stat", path=path)
-    if there["type"] == "FILE":
+    found = await _entries(page, path, dated=dated)
+    entries = found["entries"]
+    if [(one["path"], one["type"]) for one in entries] == [(path, "FILE")]:
         return page.go("file", path=path)
-    if there["exists"]:
-        entries = await page.call("file_list", path=path, limit=ENTRIES_SHOWN, cursor=page.given_text("cursor"))
-    more = page.url("files", path=path, cursor=entries["next_cursor"]) if entries["next_cursor"] else None
-    template = "parts/file_rows.html" if page.partial else "files.html"
+    asked = {"path": path, "dated": "1" if dated else ""}
+    more = page.url("files", **asked, cursor=found["next_cursor"]) if found["next_cursor"] else None
     return page.render(
-        template, title="Files", here="files", path=path, q="", entries=entries["entries"], more=more, **_around(path)
+        "parts/file_rows.html" if page.partial else "files.html",
+        title="Files",
+        here="files",
+        path=path,
+        q="",
+        entries=entries,
+        dated=dated,
+        undated=not dated and any(one["type"] == "DIRECTORY" for one in entries),
+        more=more,
+        **_around(path),
     )
+
+
+async def _entries(page: Page, path: str, *, dated: bool) -> dict[str, Any]:
+    try:
+        return await page.call(
+            "file_list", path=path, limit=ENTRIES_SHOWN, cursor=page.given_text("cursor"), directory_times=dated
+        )
+    except MemsvcError as error:
+        if error.code is not Code.NOT_FOUND:
+            raise
+        return {"entries": [], "next_cursor": None}
 
 
 async def shown(page: Page) -> Response:

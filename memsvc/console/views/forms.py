@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Final
 
 from memsvc.core.errors import invalid
+
+WHOLE_DIGITS_MAX: Final = 18
 
 
 def number(text: str, name: str) -> float:
@@ -12,6 +15,13 @@ def number(text: str, name: str) -> float:
         return float(text or 0)
     except ValueError:
         raise invalid(f"{name} must be a number") from None
+
+
+def whole(text: str, name: str) -> int:
+    """A whole number from 0 on; INVALID_ARGUMENT for what is none."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= WHOLE_DIGITS_MAX):
+        raise invalid(f"{name} must be a whole number")
+    return int(text)
 
 
 def moment(text: str, name: str) -> str | None:

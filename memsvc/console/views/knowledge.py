@@ -9,7 +9,7 @@ from memsvc.console import charts
 from memsvc.console.page import Page
 from memsvc.console.views.forms import number
 
-LISTED: Final = 200
+LISTED: Final = 100
 FRAMES: Final = {
     "attention": "what bears on the question",
     "self": "identity",
@@ -22,13 +22,16 @@ LEFT_AT_THE_END: Final = 0.05
 
 
 async def listed(page: Page) -> Response:
-    """The blocks of the project, the surest first, or those that wait, with how the memory stands; or a recall."""
+    """The blocks of the project, the surest first, or those that wait or were archived, with how the memory stands; or
+    a recall."""
     q, frame = page.given_text("q"), page.given_text("frame")
     if q or frame:
         return await _recalled(page, q, frame or "attention")
     tag, category, where = page.given_text("tag"), page.given_text("category"), page.given_text("where")
     if where == "inbox":
         found = await page.call("elfmem_inbox", max_count=LISTED)
+    elif where == "archived":
+        found = await page.call("elfmem_ls", category=category or None, limit=LISTED, archived=True)
     else:
         found = await page.call("elfmem_ls", tag=tag or None, category=category or None, limit=LISTED)
     return page.render(

@@ -1,5 +1,7 @@
 """The notebook: its tree, one document with what is below it, its history, editing, and search."""
 
+import re
+from collections.abc import Collection
 from itertools import islice
 from typing import Any, Final
 
@@ -13,6 +15,7 @@ from memsvc.core.errors import Code, MemsvcError
 DOCUMENTS_SHOWN: Final = 2000
 """Documents of which the tree is drawn; of a larger one the top is."""
 CONFLICT_STATUS: Final = 409
+_LINK: Final = re.compile(r"\[\[([^\[\]\r\n]+)\]\]")
 
 
 async def shown(page: Page) -> Response:
@@ -26,6 +29,7 @@ async def shown(page: Page) -> Response:
     past = await page.call("document_history", id=name, limit=20, cursor=page.given_text("cursor") or None)
     then = await page.call("read_document", id=name, version=version) if version else None
     tree = await page.call("get_document_tree")
+    documents = _tree(tree["text"], DOCUMENTS_SHOWN)
     more = page.url("notebook", id=name, cursor=past["next_cursor"]) if past["next_cursor"] else None
     return page.render(
         "notebook.html",
@@ -33,7 +37,8 @@ async def shown(page: Page) -> Response:
         here="notebook",
         name=name,
         held=held,
-        tree=_tree(tree["text"], DOCUMENTS_SHOWN),
+        tree=documents,
+        pieces=_pieces(held["text"], {document for _, document in documents}),
         documents=tree["documents"],
         shown_most=DOCUMENTS_SHOWN,
         versions=past["versions"],
@@ -87,6 +92,17 @@ def _editor(page: Page, name: str, content: str, base: str, **more: Any) -> Resp
         base=base,
         **held,
     )
+
+
+def _pieces(text: str, documents: Collection[str]) -> list[tuple[str, str]]:
+    """A text in pieces, each with the document that it links, or with "" if it links none of these."""
+    pieces = []
+    at = 0
+    for link in _LINK.finditer(text):
+        if link[1].strip() in documents:
+            pieces += [(text[at : link.start()], ""), (link[0], link[1].strip())]
+            at = link.end()
+    return [*pieces, (text[at:], "")]
 
 
 def _tree(text: str, most: int) -> list[tuple[int, str]]:

@@ -62,6 +62,7 @@ async def volume(page: Page) -> Response:
         here="",
         held=HELD,
         counted=counted["total"] | {"calls": sum(counted["total"]["calls"].values())},
+        counted_at=counted["counted_at"],
     )
 
 

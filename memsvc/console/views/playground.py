@@ -8,6 +8,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from memsvc.console.page import Page
+from memsvc.console.views.grouping import group_of
 from memsvc.core.errors import Code, MemsvcError, invalid
 
 HIDDEN: Final = frozenset({"plugin"})
@@ -25,9 +26,15 @@ async def shown(page: Page) -> Response:
     fields = _fields(page.given.schema(tool), page.project) if tool else []
     groups: dict[str, list[Any]] = {}
     for one in sorted(page.calls.tools(), key=lambda one: one.name):
-        groups.setdefault(one.name.partition("_")[0], []).append(one)
+        groups.setdefault(group_of(one), []).append(one)
     return page.render(
-        "playground.html", title="Playground", here="playground", tool=tool, fields=fields, groups=groups, given={}
+        "playground.html",
+        title="Playground",
+        here="playground",
+        tool=tool,
+        fields=fields,
+        groups=dict(sorted(groups.items())),
+        given={},
     )
 
 

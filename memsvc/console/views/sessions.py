@@ -27,21 +27,26 @@ async def listed(page: Page) -> Response:
 
 
 async def timeline(page: Page) -> Response:
-    """What was said in a session, turn by turn, the latest first, with what each turn recalled and taught."""
+    """What was said in a session, turn by turn, the latest first, or from one turn back; each leads to what it
+    recalled."""
     session = page.given_text("id")
     if not session:
         return page.go("sessions")
-    said = await page.call("memory_list_turns", session_id=session, limit=60, cursor=page.given_text("cursor"))
+    turn = page.given_text("turn")
+    said = await page.call(
+        "memory_list_turns", session_id=session, turn_id=turn, limit=60, cursor=page.given_text("cursor")
+    )
     turns = list(_turns(said["items"]))
     more = page.url("session", id=session, cursor=said["next_cursor"]) if said["next_cursor"] else None
     if page.partial:
-        return page.render("parts/turns.html", session=session, turns=turns, more=more)
+        return page.render("parts/turns.html", session=session, meant=turn, turns=turns, more=more)
     latest = await page.call("memory_list_recalls", session_id=session, limit=1)
     return page.render(
         "session.html",
         title="Session",
         here="sessions",
         session=session,
+        meant=turn,
         turns=turns,
         more=more,
         user=next((one["user_id"] for one in latest["recalls"] if one["user_id"]), ""),

@@ -5,31 +5,21 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from memsvc.console.page import Page
+from memsvc.console.views.grouping import group_of
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import check_project
-from memsvc.core.tools import Tool
 
 PROJECTS_OFFERED: Final = 100
-GROUPS: Final = {
-    "file": "Files",
-    "memory": "Turn memory",
-    "elfmem": "Knowledge",
-    "memories": "Memories",
-    "whiteboard": "Boards",
-    "context": "Boards",
-    "keys": "Administration",
-    "calls": "Administration",
-    "tenant": "Administration",
-    "archive": "Administration",
-}
+KINDS: Final = {"retention": "How long it is kept", "quota": "How much there may be", "rate": "How often you may call"}
 
 
 async def shown(page: Page) -> Response:
-    """What the key may, and which tools it has."""
+    """What the key may, what holds for whoever has it, and which tools it has."""
     memories = await page.call("memories_get_settings") if page.has("memories_get_settings") else None
+    limits = (await page.call("tenant_limits"))["limits"] if page.has("tenant_limits") else []
     groups: dict[str, list[dict[str, Any]]] = {}
     for tool in page.calls.tools():
-        groups.setdefault(_group(tool), []).append(
+        groups.setdefault(group_of(tool), []).append(
             {"tool": tool, "allowed": tool.permission in page.caller.permissions}
         )
     return page.render(
@@ -40,6 +30,7 @@ async def shown(page: Page) -> Response:
         groups=dict(sorted(groups.items())),
         hidden=sorted(page.caller.hidden_tools),
         memories=memories,
+        limits={title: [one for one in limits if one["kind"] == kind] for kind, title in KINDS.items()},
         signed_in_until=page.seal.good_until,
     )
 
@@ -58,9 +49,3 @@ async def projects(page: Page) -> Response:
     if page.has("file_projects"):
         names = (await page.call("file_projects", project="*", limit=PROJECTS_OFFERED))["projects"]
     return page.render("parts/projects.html", names=names)
-
-
-def _group(tool: Tool) -> str:
-    if "document" in tool.name:
-        return "Notebook"
-    return GROUPS.get(tool.name.partition("_")[0], "General")

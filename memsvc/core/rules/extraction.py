@@ -94,6 +94,25 @@ _LABELS = frozenset(
     "メモ",
     "訂正",
     "自己紹介",
+    # what the user did, not who speaks
+    "i moved",
+    "i've moved",
+    "i have moved",
+    "i just moved",
+    "i've just moved",
+    "we moved",
+    "we've moved",
+    "i changed jobs",
+    "i've changed jobs",
+    "ich bin umgezogen",
+    "wir sind umgezogen",
+    "j'ai déménagé",
+    "nous avons déménagé",
+    "me he mudado",
+    "me mudé",
+    "nos hemos mudado",
+    "我搬家了",
+    "引っ越しました",
 }
 _EDGES = " \t\"'“”„«»‹›「」『』《》()[]*_~`-–—:,、"
 
@@ -147,7 +166,7 @@ def _found(text: str) -> Iterator[_Found]:
     quoted: list[tuple[int, int]] | None = None
     for reader in [*_SPACED, *(_UNSPACED if _HAN.search(text) else ())]:
         for number in reader.candidates(text, words):
-            for match in islice(reader.patterns[number].finditer(text), STATEMENTS_MAX):
+            for match in islice(reader.pattern(number).finditer(text), STATEMENTS_MAX):
                 if quoted is None:
                     quoted = quoted_spans(text)
                 one = _read(text, match, reader, reader.language.rules[number], quoted)

@@ -7,11 +7,12 @@ from memsvc.core.rules.rule import Language
 
 
 class Reader:
-    """A language with its patterns compiled and its rules by the words without which they cannot match."""
+    """A language with its rules by the words without which they cannot match. A rule's pattern is compiled when the
+    first text comes that it may match: of some four hundred rules few are ever needed."""
 
     def __init__(self, language: Language) -> None:
         self.language = language
-        self.patterns = [rule.compiled(spaced=language.spaced) for rule in language.rules]
+        self._patterns: dict[int, re.Pattern[str]] = {}
         self.numbers_by_word: dict[str, list[int]] = {}
         for number, rule in enumerate(language.rules):
             for word in rule.on.split():
@@ -28,6 +29,13 @@ class Reader:
                 language.joins,
             )
         )
+
+    def pattern(self, number: int) -> re.Pattern[str]:
+        """The pattern of the rule with this number."""
+        found = self._patterns.get(number)
+        if found is None:
+            found = self._patterns[number] = self.language.rules[number].compiled(spaced=self.language.spaced)
+        return found
 
     def candidates(self, text: str, words: set[str]) -> Iterable[int]:
         """The numbers of the rules that can match a text of these words, in their order."""

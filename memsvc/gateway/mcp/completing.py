@@ -8,8 +8,7 @@ from mcp_types import Completion as Found
 
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.resources import Completion
-from memsvc.core.scope import Caller, Scope
-from memsvc.core.tools import DEFAULT_PROJECT
+from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
 from memsvc.gateway.audit import printable
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.mcp.asking import Context, Who

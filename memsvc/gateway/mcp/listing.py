@@ -10,8 +10,7 @@ from mcp_types import Resource as Listed
 from memsvc.core.cursors import cursor_of, no_such_cursor, read_cursor
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.resources import Listing, Readable, Resource
-from memsvc.core.scope import Scope
-from memsvc.core.tools import DEFAULT_PROJECT
+from memsvc.core.scope import DEFAULT_PROJECT, Scope
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.mcp.asking import Asking
 

@@ -17,8 +17,8 @@ from mcp_types import ResourceTemplate as Listed
 
 from memsvc.core.errors import MemsvcError
 from memsvc.core.resources import Resource
-from memsvc.core.scope import Caller
-from memsvc.core.tools import DEFAULT_PROJECT, Outcome, Tool
+from memsvc.core.scope import DEFAULT_PROJECT, Caller
+from memsvc.core.tools import Outcome, Tool
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.mcp.asking import Context, Who
 from memsvc.gateway.mcp.errors import protocol_error, resource_error, unknown_resource

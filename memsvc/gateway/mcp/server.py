@@ -39,8 +39,8 @@ from memsvc.gateway.mcp.listening import Listening, refuse
 from memsvc.gateway.mcp.progress import telling, wants_progress
 from memsvc.gateway.mcp.prompts import Prompts
 from memsvc.gateway.mcp.resources import Resources
-from memsvc.gateway.mcp.schemas import input_schema, output_schema
 from memsvc.gateway.mcp.subscriptions import Subscriptions
+from memsvc.gateway.schemas import input_schema, output_schema
 
 SERVER_NAME = "memsvc"
 UNCHANGING: Final[tuple[CacheableMethod, ...]] = ("tools/list", "prompts/list", "resources/templates/list")
@@ -117,7 +117,7 @@ class McpServer:
         self._dispatch = offer.dispatch
         self._who = who
         self._cancelling = Cancelling(who)
-        self._listed = {tool.name: listed(tool) for tool in offer.dispatch.catalogue}
+        self._listed: dict[str, Listed] = {}
         resources = Resources(offer.dispatch, who)
         prompts = Prompts(offer.dispatch, who, offer.prompts, offer.guides)
         listening = None
@@ -167,6 +167,9 @@ class McpServer:
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
         tools = self._dispatch.tools_for(self._who(context).caller)
+        for tool in tools:
+            if tool.name not in self._listed:
+                self._listed[tool.name] = listed(tool)
         return ListToolsResult(tools=[self._listed[tool.name] for tool in tools])
 
     async def _call_tool(self, context: Context, call: CallToolRequestParams) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.sse import SseServerTransport
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
@@ -17,6 +16,7 @@ from memsvc.gateway.mcp.connection import Connection
 from memsvc.gateway.mcp.http import asking_by
 from memsvc.gateway.mcp.server import McpServer, Offer
 from memsvc.gateway.rest import error_response
+from memsvc.gateway.sse_options import SseOptions
 
 SURFACE = "sse"
 STREAM_PATHS = ("/sse", "/sse/")
@@ -24,18 +24,6 @@ MESSAGE_PATHS = ("/messages/", "/messages")
 RETRY_S = 5.0
 WRITE_S_MAX = 30.0
 """How long a client may take to read one message before its stream is cut off."""
-
-
-class SseOptions(BaseModel):
-    """The deprecated transport at /sse."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    enabled: bool = Field(True, description="whether /sse is there; with several replicas it needs sticky routing")
-    sessions_max: int = Field(256, ge=1, description="how many clients one process serves at once")
-    sessions_per_caller_max: int = Field(32, ge=1, description="how many of them may have the same key")
-    calls_per_caller_max: int = Field(64, ge=1, description="how many requests of one key may wait for their answers")
-    idle_s: float = Field(3600.0, gt=0, description="after how long of silence a client is sent away")
 
 
 class SseEndpoint:

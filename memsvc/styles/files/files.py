@@ -14,7 +14,7 @@ from memsvc.core.tools import Rendered, Views
 from memsvc.store import files as store
 from memsvc.store.database import Database, Tx
 from memsvc.styles.files.content import Encoding, text_range
-from memsvc.styles.files.listing import NEVER, Entry, file_entry, page, rendered_entry, told
+from memsvc.styles.files.listing import NEVER, Entry, Wanted, file_entry, page, rendered_entry, told
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.files.preconditions import check_version, digest
 
@@ -87,10 +87,12 @@ class Files:
         limit: int | None,
         after: str = "",
         summaries: bool = False,
+        dated: bool = True,
     ) -> tuple[list[Entry], bool]:
         """Entries in byte order of their paths, to `depth` levels (0: the path itself), and whether there are more
         behind the last one; with `summaries`, SUMMARISED_MAX of them at the most, each file with its summary.
-        NOT_FOUND when nothing stands there, but the root is just empty."""
+        Without `dated`, directories have no time, and nothing is read for one. NOT_FOUND when nothing stands there, but
+        the root is just empty."""
         if depth < 0:
             raise MemsvcError(Code.INVALID_OFFSET, "depth must be >= 0")
         most = self._options.list_limit_default if limit is None else min(limit, self._options.list_limit_max)
@@ -102,7 +104,7 @@ class Files:
         if depth > 0:
             rendered = [one for view in self._views for one in await view.below(scope, directory)]
             async with self._database.begin(scope, read_only=True) as tx:
-                entries = await page(tx, directory, depth=depth, after=after, most=most + 1, rendered=rendered)
+                entries = await page(tx, directory, Wanted(depth, after, most + 1, dated), rendered)
         if not entries and not (directory == ROOT and depth > 0):
             here = await self.stat(scope, directory)
             if here is None:

@@ -42,10 +42,20 @@ def rendered_entry(rendered: Rendered) -> Entry:
     return Entry(rendered.path, "FILE", len(rendered.content), rendered.updated_at, rendered.updated_at)
 
 
-async def page(
-    tx: Tx, directory: str, *, depth: int, after: str, most: int, rendered: Sequence[Rendered]
-) -> list[Entry]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which entries of a directory a page is to have: to so many levels, behind a path, so many at the most. `dated`
+    asks when anything in each directory was last written, for which all that is in it is read."""
+
+    depth: int
+    after: str
+    most: int
+    dated: bool
+
+
+async def page(tx: Tx, directory: str, wanted: Wanted, rendered: Sequence[Rendered]) -> list[Entry]:
     """The first entries behind `after`: stored files, rendered files, and the directories that both imply."""
+    depth, after, most = wanted.depth, wanted.after, wanted.most
     level = directory.count("/") + depth
     # each directory up to `after` may still have files behind it, which show nothing that was not shown
     most_rows = most + len(_possible_directories(after)) + 1
@@ -56,17 +66,24 @@ async def page(
     found |= {one.path: rendered_entry(one) for one in rendered}
     implied = {path for path in found for path in _possible_directories(path) if path.count("/") <= level}
     inside = [path for path in implied if path.startswith(directory + "/") and path > after]
-    written = await tree.directories(tx, inside) if inside else {}
+    written = await _written(tx, inside, dated=wanted.dated) if inside else {}
     for one in rendered:
         for path in ancestors(one.path):
             if path in inside:
-                written[path] = max(written.get(path, NEVER), one.updated_at)
+                written[path] = max(written.get(path, NEVER), one.updated_at) if wanted.dated else NEVER
     entries = [entry for path, entry in found.items() if path.count("/") <= level and path > after]
     entries += [Entry(path, "DIRECTORY", 0, NEVER, updated_at) for path, updated_at in written.items()]
     # behind the last file of a full page nothing is known yet
     last = rows[-1]["path"] if len(rows) == most_rows else None
     entries = [entry for entry in entries if last is None or entry.path <= last]
     return sorted(entries, key=lambda entry: entry.path)[:most]
+
+
+async def _written(tx: Tx, paths: Sequence[str], *, dated: bool) -> dict[str, datetime]:
+    """Those of these paths that are directories of stored files, and when anything in them was last written."""
+    if dated:
+        return await tree.directories(tx, paths)
+    return dict.fromkeys(await tree.are_directories(tx, paths), NEVER)
 
 
 async def told(tx: Tx, entries: Sequence[Entry], rendered: Mapping[str, Rendered]) -> list[Entry]:

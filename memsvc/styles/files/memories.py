@@ -196,7 +196,7 @@ class Memories:
         while more:
             try:
                 entries, more = await self._files.listing(
-                    scope, stored, depth=_DEPTH_MAX, limit=_PAGE_ENTRIES, after=after
+                    scope, stored, depth=_DEPTH_MAX, limit=_PAGE_ENTRIES, after=after, dated=False
                 )
             except MemsvcError as error:
                 # nothing left behind the last page, or nothing in /memories yet

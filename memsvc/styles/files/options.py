@@ -24,7 +24,7 @@ class SummaryOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(True, description="whether the model, if there is one, summarises files")
-    a_day: int = Field(1000, ge=0, le=2**31 - 1, description="files that it summarises a day for a tenant; 0: no limit")
+    a_day: int = Field(1000, ge=0, le=2**31 - 1, description="files that a model summarises a day for a tenant; 0: any")
 
 
 class FilesOptions(BaseModel):

@@ -54,6 +54,9 @@ class ListArguments(FileArguments):
     limit: int | None = Field(None, description="entries at the most; 256 if not given, 1024 at most")
     cursor: FilePath = Field("", description="next_cursor of the page before")
     summaries: bool = Field(False, description="say of each file what it is about; a page has 100 entries at most then")
+    directory_times: bool = Field(
+        True, description="say when anything in each directory was last written, for which all in it is looked at"
+    )
 
 
 class ListEntry(Result):
@@ -62,7 +65,10 @@ class ListEntry(Result):
     type: EntryType = Field(description="FILE or DIRECTORY")
     size: int = Field(description="bytes; 0 for a directory")
     created_at: datetime = Field(description="when the file was made; the year 1 for a directory")
-    updated_at: datetime = Field(description="when the file, or anything in the directory, was last written")
+    updated_at: datetime = Field(
+        description="when the file, or anything in the directory, was last written; the year 1 for a directory whose "
+        "time was not asked for"
+    )
     summary: str | None = Field(
         None,
         description="what the file is about, in a paragraph, where asked for",
@@ -116,6 +122,7 @@ class ReadingTools:
             limit=asked.limit,
             after=asked.cursor,
             summaries=asked.summaries,
+            dated=asked.directory_times,
         )
         return ListResult(
             entries=[_listed(entry) for entry in entries],

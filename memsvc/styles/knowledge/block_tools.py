@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from memsvc.core.errors import invalid
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Tool
 from memsvc.store.notions import Notion
@@ -49,6 +50,11 @@ class BlockTools:
         )
 
     async def ls(self, scope: Scope, asked: ListArguments) -> ListResult:
+        if asked.archived:
+            if asked.tag is not None:
+                raise invalid("archived blocks have no tags: ask for them without one")
+            blocks = await self._standings.archived(scope, category=asked.category, most=asked.limit)
+            return _list(blocks, "No archived blocks match.")
         blocks = await self._standings.listing(scope, tag=asked.tag, category=asked.category, most=asked.limit)
         return _list(blocks, "No active blocks match.")
 
@@ -100,6 +106,7 @@ def _list(blocks: Sequence[Notion], nothing: str) -> ListResult:
             reinforcement_count=block.reinforcements,
             confidence=block.confidence,
             status=block.status,
+            archive_reason=block.archive_reason,
         )
         for block in blocks
     ]
@@ -142,7 +149,7 @@ def _blocks(functions: BlockTools) -> list[Tool]:
         Tool(
             name="elfmem_ls",
             title="List blocks",
-            description="Blocks by tag or category, the surest first; those of the inbox too.",
+            description="Blocks by tag or category, the surest first; those of the inbox too; or archived ones.",
             arguments=ListArguments,
             result=ListResult,
             run=functions.ls,

@@ -201,6 +201,9 @@ class ListArguments(Arguments):
     tag: Words | None = Field(None, description="a tag; % stands for any characters, _ for one, as in self/%")
     category: Words | None = Field(None, description="a category")
     limit: int = Field(50, ge=1, le=LISTED_MAX, description="blocks at the most")
+    archived: bool = Field(
+        False, description="those that are recalled no more instead, remembered last first; they have no tags"
+    )
 
 
 class InboxArguments(Arguments):
@@ -215,7 +218,8 @@ class ListedBlock(Result):
     created_at: str = Field(description="when it was remembered")
     reinforcement_count: int = Field(description="how often it was used")
     confidence: float = Field(description="how far it can be relied on, 0 to 1")
-    status: str = Field(description="active, or inbox")
+    status: str = Field(description="active, inbox, or archived")
+    archive_reason: str | None = Field(None, description="why it was archived", exclude_if=lambda value: value is None)
 
 
 class ListResult(Told):

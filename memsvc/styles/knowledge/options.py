@@ -39,6 +39,6 @@ class KnowledgeOptions(BaseModel):
         True, description="have the model of section `model` judge new blocks, if there is one"
     )
     judgements_a_day: int = Field(
-        1000, ge=0, le=2**31 - 1, description="times that it is asked a day for a tenant; 0: no limit"
+        1000, ge=0, le=2**31 - 1, description="times that a model judges new blocks a day for a tenant; 0: no limit"
     )
     blocks_max: int = Field(100_000, ge=1, description="blocks of a project that are not archived")

@@ -63,6 +63,11 @@ class Standings:
         async with self._book.read(scope) as (tx, _):
             return await notion_lists.listing(tx, NUMBER, tag=tag, category=category, most=most)
 
+    async def archived(self, scope: Scope, *, category: str | None, most: int) -> Sequence[Notion]:
+        """Blocks that are recalled no more, those remembered last first."""
+        async with self._book.read(scope) as (tx, _):
+            return await notion_lists.archived(tx, NUMBER, category=category, most=most)
+
     async def inbox(self, scope: Scope, *, most: int) -> Sequence[Notion]:
         """The blocks that wait to be consolidated, the longest waiting first."""
         async with self._book.read(scope) as (tx, _):

@@ -54,9 +54,9 @@ class Changing:
         self.job = Job(name=FORGET_JOB, run=self.forget)
 
     @asynccontextmanager
-    async def alone(self, scope: Scope) -> AsyncIterator[Tx]:
-        """A transaction in which nobody else writes the notebook."""
-        async with self._database.begin(scope, locks=[outline_lock(BOOK)]) as tx:
+    async def alone(self, scope: Scope, *, lasting: bool = False) -> AsyncIterator[Tx]:
+        """A transaction in which nobody else writes the notebook; `lasting` as `Database.begin`."""
+        async with self._database.begin(scope, locks=[outline_lock(BOOK)], lasting=lasting) as tx:
             yield tx
 
     async def find(self, tx: Tx, document: str, expected_version: str | None = None) -> File:
@@ -175,7 +175,7 @@ class Changing:
 
     async def plant(self, scope: Scope, tree: Planted) -> None:
         """Let a notebook that nobody has written yet be this tree; NOT_EMPTY for any other, QUOTA_EXCEEDED."""
-        async with self.alone(scope) as tx:
+        async with self.alone(scope, lasting=True) as tx:
             if await outlines.count(tx, BOOK):
                 raise MemsvcError(Code.NOT_EMPTY, "Error: this notebook has been written already")
             await self._plant(tx, tree)

@@ -31,7 +31,7 @@ class Rebuilding:
 
     async def run(self, scope: Scope) -> Differences:
         """Compare, and let the outline be what the texts say; what differed. Nobody writes the notebook meanwhile."""
-        async with self._database.begin(scope, locks=[outline_lock(BOOK)]) as tx:
+        async with self._database.begin(scope, locks=[outline_lock(BOOK)], lasting=True) as tx:
             return await _compare(tx, mend=True)
 
 

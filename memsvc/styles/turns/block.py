@@ -16,6 +16,8 @@ POLICY = (
 _ALWAYS: Final[tuple[Kind, ...]] = ("fact", "insight", "turn")
 _OPEN = "<memory_reference>\n"
 _CLOSE = "\n</memory_reference>"
+_BEFORE_SUMMARY: Final = '],"'
+_SUMMARY: Final = 'summary":{'
 
 
 def build(shown: Mapping[Kind, Sequence[dict[str, Any]]], *, summary: dict[str, Any] | None = None) -> list[Item]:
@@ -29,6 +31,14 @@ def build(shown: Mapping[Kind, Sequence[dict[str, Any]]], *, summary: dict[str, 
         held["chunks"] = list(chunks)
     body = escaped(orjson.dumps(held | ({"summary": summary} if summary else {})).decode())
     return [policy_message(), _message("user", _OPEN + body + _CLOSE)]
+
+
+def parted(data: Item) -> tuple[str, str]:
+    """The text of a data message, cut before its summary; without one the second part is "". The tokens of the parts
+    add up to those of the whole: a run of signs is always cut from the word behind it when there is more than one."""
+    text: str = data["content"][0]["text"]
+    at = text.rfind(_BEFORE_SUMMARY + _SUMMARY)  # it can stand in no string, whose quotation marks are escaped
+    return (text, "") if at < 0 else (text[: at + len(_BEFORE_SUMMARY)], text[at + len(_BEFORE_SUMMARY) :])
 
 
 def policy_message() -> Item:

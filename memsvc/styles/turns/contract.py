@@ -13,8 +13,9 @@ DEFAULT_SESSION = "default"
 _ITEM_SCHEMA: dict[str, Any] = {"type": "object", "additionalProperties": True}
 _ITEMS_SCHEMA: dict[str, Any] = {"type": "array", "items": _ITEM_SCHEMA}
 Items = Annotated[list[Any], WithJsonSchema(_ITEMS_SCHEMA | {"description": "response items, kept whole"})]
-# Clients of the SDK hold an answer to its schema, part by part: to ask more of each item doubled what that took them.
-ItemsShown = Annotated[list[Any], WithJsonSchema({"type": "array", "items": {}})]
+# Clients of the SDK hold an answer to its schema, part by part. They pass over what is `true`; an empty schema, which
+# says the same, made them look at each item and took four times as long.
+ItemsShown = Annotated[list[Any], WithJsonSchema({"type": "array", "items": True})]
 CurrentInput = Annotated[
     Any,
     WithJsonSchema(

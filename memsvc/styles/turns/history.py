@@ -77,15 +77,16 @@ def _whole_store(head: Sequence[int], spoken: Sequence[bool], stored: Sequence[i
     return 0
 
 
-def unseen(recent: Sequence[Item], told: Conversation) -> list[int]:
-    """The positions in `recent` (stored items, oldest first) that the caller does not hold already, in order.
+def unseen(recent: Sequence[Item], digests: Sequence[int], told: Conversation) -> list[int]:
+    """The positions in `recent` (stored items, oldest first, and their `digests`) that the caller does not hold
+    already, in order.
 
     An item that the caller holds hides one stored copy of it: the one at the same place of the conversation, else the
     latest. An end of the store that is the current input itself (a turn that is tried again) is hidden too, and so are
     answers in whose place the caller has others, because they were edited or generated anew.
     """
     held = [*told.history, *told.current, *told.behind] if told.behind else told.history
-    stored, marks = [digest(item) for item in recent], [digest(item) for item in held]
+    stored, marks = list(digests), [digest(item) for item in held]
     now = [digest(item) for item in told.current]
     if not told.behind and now and stored[-len(now) :] == now:
         del stored[-len(now) :]

@@ -53,7 +53,7 @@ class ShadowOptions(BaseModel):
 class TraceOptions(BehindOptions):
     """What was recalled and why, kept for people to look at."""
 
-    days: int = Field(14, ge=0, le=3650, description="days that it is kept; 0: not at all")
+    days: int = Field(14, ge=0, le=3650, description="days that what was recalled, and why, is kept; 0: not at all")
 
 
 class TurnOptions(BaseModel):

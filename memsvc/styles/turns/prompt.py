@@ -1,12 +1,19 @@
 """The prompt of a turn: memory block, history, recent context and current input, within the limit of tokens."""
 
 import math
+from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from hashlib import blake2b
+from itertools import accumulate
+from typing import Any, Final
 
 from memsvc.core.items import Item
 from memsvc.styles.turns import block, budget
 from memsvc.styles.turns.recall.recalled import Recalled
+
+SUMMARIES_KEPT: Final = 4096
+"""Summaries whose cost is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +58,45 @@ class Prompts:
     def __init__(self, costs: budget.Costs, recall_tok_max: int) -> None:
         self._costs = costs
         self._recall_tok_max = recall_tok_max
-        self._policy_cost = costs.item(block.policy_message())
+        self._summaries: OrderedDict[bytes, int] = OrderedDict()
+
+    @cached_property  # when it is asked for: to count loads a vocabulary, which a worker may never need
+    def _policy_cost(self) -> int:
+        return self._costs.item(block.policy_message())
+
+    @cached_property
+    def _without_summary(self) -> int:
+        return self._first_cost(block.build({}, summary={"id": ""}))
 
     def summary_cost(self, summary: dict[str, Any] | None) -> int:
         """What a memory block costs that holds a summary of older context and nothing else."""
-        return self._block_cost(block.build({}, summary=summary))
+        if not summary:
+            return 0
+        _, shown = block.parted(block.build({}, summary=summary)[1])
+        return self._without_summary + self._counted(shown)
+
+    def _counted(self, summary: str) -> int:
+        """The tokens of a summary, which is the same for hundreds of turns: remembered by its hash."""
+        mark = blake2b(summary.encode(), digest_size=16).digest()
+        tokens = self._summaries.pop(mark, None)
+        self._summaries[mark] = tokens = self._costs.text(summary) if tokens is None else tokens
+        if len(self._summaries) > SUMMARIES_KEPT:
+            self._summaries.popitem(last=False)
+        return tokens
 
     def block_tok_max(self, summary_cost: int) -> int:
         """What a memory block may cost at the most: a summary of older context comes on top of what is recalled."""
         return self._recall_tok_max + max(0, summary_cost - budget.BLOCK_TOKENS)
 
-    def _block_cost(self, memory: list[Item]) -> int:
-        return self._policy_cost + self._costs.item(memory[1]) if memory else 0
+    def _block_cost(self, memory: list[Item], summary_cost: int) -> int:
+        """What a block costs. Its summary was counted before, with a block that holds nothing else."""
+        if not memory:
+            return 0
+        return self._first_cost(memory) + (summary_cost - self._without_summary if summary_cost else 0)
+
+    def _first_cost(self, memory: list[Item]) -> int:
+        """What a block costs but for its summary."""
+        return self._policy_cost + budget.ITEM_TOKENS + self._costs.text(block.parted(memory[1])[0])
 
     def fitted(self, parts: Parts, room: int) -> Prepared:
         """The whole input within the room that the current input leaves."""
@@ -72,12 +106,12 @@ class Prompts:
             return self.fitted(replace(parts, summary=None, summary_cost=0), room)
         beside = alone or budget.BLOCK_TOKENS
         most = self.block_tok_max(alone)
-        costs = [alone, *(beside + recalled.tokens(count + 1) for count in range(len(recalled.pieces)))]
+        costs = [alone, *(beside + told for told in accumulate(one.tokens for one in recalled.pieces))]
         costs = [cost for cost in costs if cost <= most]
         while True:
             kept = budget.fit(room, recalled=costs, history=parts.history_line, recent=parts.recent_line)
             memory = block.build(recalled.first(kept.recalled), summary=parts.summary)
-            block_cost = self._block_cost(memory)
+            block_cost = self._block_cost(memory, alone)
             spent = block_cost + parts.history_line.cost(kept.history) + parts.recent_line.cost(kept.recent)
             over = max(spent - room, block_cost - most)
             if over <= 0 or not memory:

@@ -95,12 +95,12 @@ class TurnMemory:
             book = books.turns(session)
             most = self._options.recent_context_items
             running = await context.read(tx, session, book.number, most=most, until=look.as_of)
-            recent = running.items
-            stored = [item for item in recent if layout.turn_of(item.ref) != turn]
+            stored = [item for item in running.items if layout.turn_of(item.ref) != turn]
             said = [orjson.loads(item.line)["item"] for item in stored]
-            places = history.unseen(said, history.Conversation(before, current, conversation.behind))
+            told = history.Conversation(before, current, conversation.behind)
+            places = history.unseen(said, [item.digest for item in stored], told)
             unseen, items = [stored[at] for at in places], [said[at] for at in places]
-            starts = history.starts(items, cut=len(recent) == most)
+            starts = history.starts(items, cut=len(running.items) == most)
             recent_line = budget.Line([item.tokens for item in unseen], starts)
             # beside a full block: what may have to give way to it must be recallable
             summary_cost = self._prompts.summary_cost(summary := summary_shown(running.summary))

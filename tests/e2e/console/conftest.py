@@ -3,11 +3,13 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, Self
 
 import asyncpg
 import pytest
@@ -19,7 +21,8 @@ from tests.e2e.console.made_up import CROWD, CROWDED, Caller, fill
 from tests.e2e.console.seen import Seen, new_context
 from tests.e2e.process import Served
 from tests.fakes import RecordingMeter
-from tests.servers import DatabaseUrls, TestServer
+from tests.servers import DatabaseUrls, Relay, TestServer
+from tests.waiting import PATIENCE_S
 
 CHROMIUM = os.environ.get("MEMSVC_TEST_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 NOWHERE_ELSE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
@@ -35,13 +38,48 @@ class Keys:
     expired: str
 
 
+class DatabasePath:
+    """The path from the server to its database, which can be cut. It is kept open by a thread of its own, as the
+    browser's has no time for it."""
+
+    def __init__(self, url: str) -> None:
+        self._relay = Relay(url)
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever)
+        self.url = self._relay.url
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._do(self._relay.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._do(self._relay.__aexit__())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    @contextmanager
+    def cut(self) -> Iterator[None]:
+        """Meanwhile no connection is there, and none can be made."""
+        self._do(self._relay.cut())
+        try:
+            yield
+        finally:
+            self._do(self._relay.mend())
+
+    def _do(self, doing: Coroutine[Any, Any, object]) -> None:
+        asyncio.run_coroutine_threadsafe(doing, self._loop).result(PATIENCE_S)
+
+
 @dataclass(frozen=True, slots=True)
 class Console:
-    """A running server: where it is, who may come in, and its database for another process."""
+    """A running server: where it is, who may come in, its database for another process, and the path to that."""
 
     url: str
     keys: Keys
     urls: DatabaseUrls
+    path: DatabasePath
 
     def caller(self, key: str | None = None) -> Caller:
         """Tools, as somebody else calls them meanwhile."""
@@ -57,8 +95,11 @@ def console(server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
     try:
         made = asyncio.run(_keys(urls))
         folder: Path = tmp_path_factory.mktemp("console") / "data"
-        with Served(folder, **served_on(urls), **NEVER_LIMITED) as served:
-            console = Console(served.url, made, urls)
+        with (
+            DatabasePath(urls.app) as path,
+            Served(folder, **served_on(urls) | {"MEMSVC_DATABASE_URL": path.url}, **NEVER_LIMITED) as served,
+        ):
+            console = Console(served.url, made, urls, path)
             call = console.caller()
             fill(call)
             asyncio.run(_crowd(urls))

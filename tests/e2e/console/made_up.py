@@ -140,5 +140,7 @@ def _knowledge(call: Caller) -> None:
         call("elfmem_remember", content=text, tags=["self/values"], category="knowledge")["block_id"]
         for text in (f"Keep {MARKUP}", "Ships to Oslo leave at noon.", "Ships to Bergen leave at night.")
     ]
+    gone = call("elfmem_remember", content="Ships are slow.")["block_id"]
+    call("elfmem_forget", block_id=gone)
     call("elfmem_dream", no_llm=True)
     call("elfmem_connect", source=blocks[1], target=blocks[2], relation="supports", if_exists="update")

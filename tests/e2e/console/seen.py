@@ -1,5 +1,6 @@
 """A browser context that may go to the server alone, and notes whatever it complains of."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,15 @@ new PerformanceObserver((list) => {
 document.addEventListener("securitypolicyviolation", (event) =>
   console.error("refused by policy: " + event.violatedDirective + " " + event.blockedURI));
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A part of a page as a screen reader says it; `level` is that of a heading, 0 for anything else."""
+
+    role: str
+    name: str
+    level: int
 
 
 @dataclass
@@ -69,7 +79,8 @@ class Seen:
     def barriers(self, *rules: str) -> list[str]:
         """What would keep somebody from using the page, by axe, of those that are serious or critical."""
         only = {"type": "rule", "values": rules} if rules else {"type": "tag", "values": STANDARDS}
-        self.tab.evaluate(AXE)
+        if not self.tab.evaluate("'axe' in window"):
+            self.tab.evaluate(AXE)
         found = self.tab.evaluate("(only) => axe.run(document, {resultTypes: ['violations'], runOnly: only})", only)
         return [
             f"{one['id']}: {node['html'][:200]} {node.get('failureSummary', '')}"
@@ -77,6 +88,25 @@ class Seen:
             if one["impact"] in ("serious", "critical")
             for node in one["nodes"][:3]
         ]
+
+    def spoken(self) -> list[Spoken]:
+        """The page as a screen reader is told of it, in order: the tree that Chromium makes for it."""
+        wire = self.context.new_cdp_session(self.tab)
+        try:
+            told = wire.send("Accessibility.getFullAXTree")["nodes"]
+        finally:
+            wire.detach()
+        nodes = {one["nodeId"]: one for one in told}
+
+        def below(node: dict[str, Any]) -> Iterator[Spoken]:
+            if not node.get("ignored"):
+                level = next((one["value"]["value"] for one in node.get("properties", ()) if one["name"] == "level"), 0)
+                yield Spoken(node["role"]["value"], node.get("name", {}).get("value", "").strip(), level)
+            for child in node.get("childIds", ()):
+                if child in nodes:
+                    yield from below(nodes[child])
+
+        return list(below(told[0]))
 
     def note(self, complaint: str) -> None:
         """Something that should not have happened, unless it was to be expected."""

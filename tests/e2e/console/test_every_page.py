@@ -1,17 +1,21 @@
 """Each page of the console in a browser: it shows what there is, to everybody, on a phone, and without scripts."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from tests.e2e.console.conftest import Console
 from tests.e2e.console.made_up import CROWDED, HOSTILE, LONG_PATH, USER, Caller
-from tests.e2e.console.seen import NARROW, Seen
+from tests.e2e.console.seen import NARROW, Seen, Spoken
 
 Query = dict[str, str]
 
 SHIFT_MAX = 0.05
+CONTROLS = frozenset(
+    {"link", "button", "textbox", "searchbox", "combobox", "checkbox", "spinbutton", "img", "image", "meter", "Date"}
+)
 
 PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
     "overview": ("", lambda call: {}, "Overview"),
@@ -66,7 +70,10 @@ PAGES: dict[str, tuple[str, Callable[[Caller], Query], str]] = {
     "calls": ("calls", lambda call: {"tool": "memory_import_session"}, "memory_import_session"),
     "playground": ("playground", lambda call: {}, "file_write"),
     "tool": ("playground", lambda call: {"tool": "memory_after_turn"}, "session_id"),
-    "settings": ("settings", lambda call: {}, "Your key"),
+    "session from a turn": ("session", lambda call: {"id": HOSTILE, "turn": "t1"}, "The whole session"),
+    "archived knowledge": ("knowledge", lambda call: {"where": "archived"}, "Its text was forgotten."),
+    "jobs": ("jobs", lambda call: {}, "Failed for good"),
+    "settings": ("settings", lambda call: {}, "How long it is kept"),
     "keys": ("keys", lambda call: {}, "full <b>key</b>"),
     "key": ("key", lambda call: {"id": call("keys_list")["keys"][0]["key_id"]}, "Rotate"),
     "usage": ("usage", lambda call: {}, "default"),
@@ -114,25 +121,32 @@ def wanted(request: pytest.FixtureRequest, known: dict[str, Query], call: Caller
     return place, known[request.param], words
 
 
+def check_spoken(page: list[Spoken]) -> None:
+    """A page says where one is in it, in an order that makes sense, and what each of its controls is for."""
+    assert [one.role for one in page if one.role in ("banner", "main")] == ["banner", "main"]
+    assert "Console" in [one.name for one in page if one.role == "navigation"]
+    levels = [one.level for one in page if one.role == "heading"]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(later <= level + 1 for level, later in pairwise(levels)), levels
+    assert [one for one in page if one.role in CONTROLS and not one.name] == []
+    assert "status" in [one.role for one in page]
+
+
 def test_a_page_shows_what_there_is_to_everybody(seen: Seen, wanted: tuple[str, Query, str]) -> None:
-    """By its words, without moving while it loads; for screen readers, keyboards and eyes, in light and in dark; and
-    nothing that anybody wrote has run."""
+    """By its words, without moving while it loads; for screen readers, keyboards and eyes, in light and in dark, on a
+    phone too; and nothing that anybody wrote has run."""
     place, query, words = wanted
     tab = seen.go(place, **query)
     assert words in tab.inner_text("main")
-    assert tab.locator("h1").count() == 1
+    check_spoken(seen.spoken())
     assert seen.shifted() < SHIFT_MAX
     assert seen.barriers() == []
     tab.emulate_media(color_scheme="dark")
     assert seen.barriers() == []
     assert tab.evaluate("window.__pwned") is None
     assert tab.evaluate("localStorage.length + sessionStorage.length + document.cookie.length") == 0
-
-
-def test_a_page_fits_a_phone(seen: Seen, wanted: tuple[str, Query, str]) -> None:
-    place, query, _ = wanted
-    seen.tab.set_viewport_size(NARROW)
-    tab = seen.go(place, **query)
+    tab.set_viewport_size(NARROW)
     assert tab.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
     assert seen.barriers("scrollable-region-focusable", "target-size", "meta-viewport") == []
 

@@ -77,6 +77,29 @@ def test_a_long_session_is_read_to_its_beginning(seen: Seen) -> None:
     assert tab.locator("li.turn").count() == 300
 
 
+def test_somebody_finds_out_why_an_agent_knew_something(seen: Seen) -> None:
+    """From a session to what its prompts had, to the fact, to the turn in which it was said, and what that one had."""
+    tab = seen.go("session", id=HOSTILE)
+    tab.get_by_role("link", name="Recalls").click()
+    recalled = tab.locator("tr", has_text="home").filter(has_text="How it changed").first
+    recalled.get_by_role("link", name="How it changed").click()
+    assert tab.inner_text("h1") == "How it changed"
+    tab.locator("li", has_text="Kobe").get_by_role("link").click()
+    said = tab.locator("li.turn[aria-current]")
+    assert "I live in Kobe." in said.inner_text()
+    assert tab.locator("li.turn").first.get_attribute("aria-current") == "true"
+    said.get_by_role("link", name="What was recalled, and why").click()
+    tab.locator(".crumbs a").last.click()
+    assert tab.locator("li.turn").count() == 2
+
+
+def test_a_link_in_a_document_leads_to_the_document(seen: Seen) -> None:
+    tab = seen.go("notebook")
+    tab.locator("article").get_by_role("link", name="[[plans]]").click()
+    assert tab.inner_text("article h2") == "plans"
+    assert "Second." in tab.inner_text("article")
+
+
 def test_a_crowded_directory_is_shown_page_by_page(seen: Seen) -> None:
     tab = seen.go("files", path=CROWDED)
     assert tab.locator("tbody tr").count() == 101
@@ -91,16 +114,3 @@ def test_pages_of_a_crowded_directory_work_without_scripts(plain: Seen) -> None:
         tab.locator("tr.more a").click()
     assert "00199.md" in tab.inner_text("tbody")
     assert "00000.md" not in tab.inner_text("tbody")
-
-
-def test_when_the_server_is_gone_it_is_told_and_not_taken_for_nothing(seen: Seen) -> None:
-    seen.expected = ("Failed to load resource", "htmx:")
-    tab = seen.go("sessions")
-    seen.context.set_offline(True)
-    try:
-        tab.type("#q", "lon")
-        tab.locator("#said .alert").wait_for()
-        assert "cannot be reached" in tab.inner_text("#said")
-        assert HOSTILE in tab.inner_text("#rows")
-    finally:
-        seen.context.set_offline(False)

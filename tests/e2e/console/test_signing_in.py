@@ -66,6 +66,8 @@ def test_signing_out_leaves_nothing_and_going_back_shows_nothing(console: Consol
         assert HOSTILE not in seen.tab.content()
         assert seen.tab.locator("#key").count() == 1
     assert seen.tab.evaluate("localStorage.length + sessionStorage.length") == 0
+    assert seen.tab.evaluate("async () => [await caches.keys(), await indexedDB.databases()]") == [[], []]
+    assert seen.tab.evaluate("async () => (await navigator.serviceWorker.getRegistrations()).length") == 0
 
 
 def test_two_tabs_of_one_browser_are_two_tenants_at_once(console: Console, opened: Callable[..., Seen]) -> None:

@@ -47,7 +47,7 @@ async def pages(files: FileDoor, directory: str, depth: int, limit: int) -> list
     entries: list[tuple[str, str]] = []
     cursor = ""
     while True:
-        page = await files("list", path=directory, depth=depth, limit=limit, cursor=cursor)
+        page = await files("list", path=directory, depth=depth, limit=limit, cursor=cursor, directory_times=False)
         entries += [(entry["path"], entry["type"]) for entry in page["entries"]]
         assert len(page["entries"]) <= limit
         assert page["has_more"] == (page["next_cursor"] is not None)
@@ -109,6 +109,8 @@ async def test_an_entry_tells_name_size_and_times(files: FileDoor, clock: FakeCl
         ("0001-01-01T00:00:00Z", now),
         (now, now),
     ]
+    untimed = (await files("list", depth=2, directory_times=False))["entries"]
+    assert [entry["updated_at"] for entry in untimed] == ["0001-01-01T00:00:00Z", now]
 
 
 async def test_depth_nought_is_the_path_itself(files: FileDoor) -> None:

@@ -146,6 +146,11 @@ async def test_curation_archives_what_has_faded_and_nothing_else(call: Door, clo
     assert set(await listed(call)) == {"Giraffes are tall.", "Ship the release."}
     assert shown(await recall(call, "rains in Rome")) == []
     assert (await call("elfmem_status"))["archived_count"] == 1
+    for asked in ({}, {"category": "observation"}):
+        (gone,) = (await call("elfmem_ls", archived=True, **asked))["result"]
+        assert (gone["content"], gone["status"], gone["archive_reason"]) == ("It rains in Rome.", "archived", "decayed")
+    assert (await call("elfmem_ls", archived=True, category="knowledge"))["result"] == []
+    await call.refuses("INVALID_ARGUMENT", "elfmem_ls", archived=True, tag="self/%")
 
 
 async def test_a_bridge_survives_and_its_spokes_do_not(call: Door, clock: FakeClock) -> None:

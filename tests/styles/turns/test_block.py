@@ -4,9 +4,10 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.items import Item
 from memsvc.styles.turns import block
 from tests.styles.turns.talk import CLOSE, OPEN, assistant, developer, texts, user
@@ -47,6 +48,25 @@ def test_no_recalled_text_can_leave_its_block(text: str) -> None:
     assert (body["kind"], body["untrusted"]) == ("historical_memory", True)
     assert body["facts"][0]["value"] == text
     assert body["turns"][0]["text"] == text
+
+
+@settings(deadline=None)
+@given(shown=st.one_of(st.sampled_from(HOSTILE), st.text()), said=st.one_of(st.sampled_from(HOSTILE), st.text()))
+def test_the_tokens_of_a_summary_add_to_those_of_what_stands_before_it(
+    tokens: O200kCounter, shown: str, said: str
+) -> None:
+    summary = {"id": shown, "from": None, "to": None, "text": said}
+    for recalled in ({}, {"turn": [{"text": shown}]}, {"insight": [{"summary": '],"summary":{' + shown}]}):
+        _, data = block.build(recalled, summary=summary)
+        first, rest = block.parted(data)
+        assert [first + rest] == texts([data])
+        assert orjson.loads("{" + '"' + rest.removesuffix(CLOSE)) == {"summary": summary}
+        assert tokens.count(first) + tokens.count(rest) == tokens.count(first + rest)
+
+
+def test_a_block_without_a_summary_is_one_part() -> None:
+    _, data = built('],"summary":{')
+    assert block.parted(data) == (*texts([data]), "")
 
 
 @given(st.one_of(st.sampled_from(HOSTILE), st.text()))

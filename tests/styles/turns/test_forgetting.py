@@ -48,16 +48,33 @@ async def test_facts_are_listed_by_tier_and_by_whose_they_are(door: Door, clock:
     assert await listed(door, state="past") == [("today_task", "to pay the rent", "expired")]
 
 
+async def pages(door: Door, **asked: Any) -> list[list[dict[str, Any]]]:
+    found, cursor = [], ""
+    while cursor is not None:
+        page = await door(LIST, session_id="s1", limit=3, cursor=cursor, **asked)
+        found.append(page["facts"])
+        cursor = page["next_cursor"]
+    return found
+
+
 async def test_pages_of_facts_hold_each_once(door: Door) -> None:
     for number in range(7):  # all of one moment
         await say(door, f"t{number}", f"I like the number {number}.")
-    pages, cursor = [], ""
-    while cursor is not None:
-        page = await door(LIST, session_id="s1", limit=3, cursor=cursor)
-        pages.append([one["record_id"] for one in page["facts"]])
-        cursor = page["next_cursor"]
-    assert [len(page) for page in pages] == [3, 3, 1]
-    assert len({record for page in pages for record in page}) == 7
+    found = await pages(door)
+    assert [len(page) for page in found] == [3, 3, 1]
+    assert len({one["record_id"] for page in found for one in page}) == 7
+
+
+async def test_pages_of_facts_of_a_session_and_its_user_are_newest_first(door: Door, clock: FakeClock) -> None:
+    for number in range(6):
+        await say(door, f"t{number}", f"I like the number {number}. Today I need to buy book {number}.", user_id="u1")
+        clock.advance(minutes=number % 2)  # two turns of each moment
+    whole = (await door(LIST, session_id="s1", user_id="u1", state="all"))["facts"]
+    assert len(whole) == 12
+    assert [one["valid_from"] for one in whole] == sorted((one["valid_from"] for one in whole), reverse=True)
+    for asked, many in (({"state": "all"}, 12), ({"state": "all", "tier": "L1"}, 6), ({}, 7), ({"state": "past"}, 5)):
+        some = [one for page in await pages(door, user_id="u1", **asked) for one in page]
+        assert (some, len(some)) == ([one for one in whole if one in some], many)
 
 
 async def test_the_values_of_one_fact_are_listed_alone(door: Door, clock: FakeClock) -> None:

@@ -23,7 +23,7 @@ def delta(
 
 
 def unseen(recent: list[Item], before: list[Item], current: list[Item], behind: list[Item] | None = None) -> list[int]:
-    return history.unseen(recent, Conversation(before, current, behind or []))
+    return history.unseen(recent, digests(*recent), Conversation(before, current, behind or []))
 
 
 @pytest.mark.parametrize(

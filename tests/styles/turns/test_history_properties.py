@@ -33,7 +33,11 @@ WAYS = ("new", "everything", "prepared", "prepared with history")
 def prepared(stored: list[Item], told: Conversation) -> list[Item]:
     """What a turn's model is sent but for the memory block, as before_turn puts it together."""
     recent = stored[-RECENT:]
-    return [*told.history, *(recent[at] for at in history.unseen(recent, told)), *told.current]
+    return [
+        *told.history,
+        *(recent[at] for at in history.unseen(recent, list(map(digest, recent)), told)),
+        *told.current,
+    ]
 
 
 def sent(way: str, stored: list[Item], said: list[Item]) -> list[Item]:

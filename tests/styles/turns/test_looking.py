@@ -78,6 +78,8 @@ async def test_what_was_said_is_listed_the_latest_first_a_page_at_a_time(door: D
     assert [one["turn_id"] for one in found] == ["t3", "t3", "t2", "t2", "t1", "t1", "t0", "t0"]
     assert found[0]["role"] == "assistant"
     assert found[0]["item"]["content"] == [{"type": "output_text", "text": "Answer 3."}]
+    assert await pages(door, "memory_list_turns", "items", session_id="s1", turn_id="t2", limit=3) == found[2:]
+    assert (await door("memory_list_turns", session_id="s1", turn_id="never"))["items"] == []
 
 
 async def test_a_long_text_is_cut_and_says_so(door: Door) -> None:
@@ -104,7 +106,9 @@ async def test_a_recall_tells_what_the_prompt_had_and_why(door: Door) -> None:
     block = memory(prepared)
     assert [one["text"] for one in shown if one["kind"] == "turn"] == [turn["text"] for turn in block["turns"]]
     assert [one["text"] for one in shown if one["kind"] == "fact"] == [fact["value"] for fact in block["facts"]]
-    assert {one["session_id"] for one in shown if one["kind"] == "turn"} == {"s1"}
+    assert {(one["session_id"], one["turn_id"]) for one in shown} == {("s1", "t1")}
+    held = (await door("memory_list_facts", session_id="s2", user_id="ada"))["facts"]
+    assert {one["fact_id"] for one in shown if one["kind"] == "fact"} <= {one["fact_id"] for one in held}
     assert all(one["score"] > 0 and one["parts"] for one in shown)
     assert told["limits"]["block_tok"] > 0
 

@@ -52,8 +52,14 @@ class ListSessionsResult(Result):
 
 
 class ListTurnsArguments(SessionArguments):
+    turn_id: str = Field("", description="a turn to begin with: it, and what was said before; else the latest one")
     limit: int = Field(50, ge=1, le=200, description="items at the most")
     cursor: str = Field("", max_length=10, description="next_cursor of the page before")
+
+    @field_validator("turn_id")
+    @classmethod
+    def _turn(cls, value: str) -> str:
+        return check_identifier(value.strip(), "turn_id") if value.strip() else ""
 
     @field_validator("cursor")
     @classmethod
@@ -97,6 +103,8 @@ class RecallCandidate(Result):
     kind: str = Field(description="turn, fact, insight, or chunk for a passage of a file, board or document")
     ref: str = Field(description="the event, record, insight or passage")
     session_id: str = Field(description="the session that it is from")
+    turn_id: str | None = Field(description="the turn that it is from; of a fact, in which it was said")
+    fact_id: str | None = Field(description="of a fact, what it is a fact about")
     shown: bool = Field(description="whether the prompt had it")
     reason: str | None = Field(description="why the prompt did not have it")
     score: float = Field(description="what it was ranked by")

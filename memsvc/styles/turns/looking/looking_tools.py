@@ -35,6 +35,8 @@ from memsvc.styles.turns.recall.recall import TEXT_CHARS_READ
 
 TEXT_CHARS: Final = 4000
 LINE_BYTES_MAX: Final = 32 * 1024
+TURN_ITEMS_MAX: Final = 4000
+"""Items of a turn that is looked for: no more are in one, unless options.items_max was raised."""
 
 
 class LookingTools:
@@ -70,11 +72,13 @@ class LookingTools:
         )
 
     async def list_turns(self, scope: Scope, asked: ListTurnsArguments) -> ListTurnsResult:
-        before = min(int(asked.cursor), ENTRY_MAX) if asked.cursor else ENTRY_MAX
+        before, book = min(int(asked.cursor), ENTRY_MAX) if asked.cursor else ENTRY_MAX, books.turns(asked.session_id)
         async with self._database.begin(scope, read_only=True) as tx:
+            if asked.turn_id and not asked.cursor:
+                before = await timeline.behind(tx, asked.session_id, book.number, asked.turn_id, most=TURN_ITEMS_MAX)
             found = await timeline.items(
                 tx,
-                books.turns(asked.session_id).number,
+                book.number,
                 before=before,
                 most=asked.limit + 1,
                 chars_max=TEXT_CHARS,
@@ -135,7 +139,9 @@ def _candidate(told: Mapping[str, Any], session: str, quoted: Mapping[Place, Quo
     return RecallCandidate(
         kind=told["kind"],
         ref=told["ref"] or (stands.ref if stands else ""),
-        session_id=told.get("session", session),
+        session_id=(stands.session if stands else None) or told.get("session", session),
+        turn_id=_turn_of(told, stands),
+        fact_id=stands.fact_id if stands else None,
         shown=told["shown"],
         reason=told.get("reason"),
         score=told["score"],
@@ -148,6 +154,12 @@ def _candidate(told: Mapping[str, Any], session: str, quoted: Mapping[Place, Quo
         tier=stands.tier if stands else None,
         state=stands.state if stands else None,
     )
+
+
+def _turn_of(told: Mapping[str, Any], stands: Quoted | None) -> str | None:
+    if stands is not None and stands.turn:
+        return stands.turn
+    return turn_of(told["ref"] or (stands.ref if stands else "")) if told["kind"] == "turn" else None
 
 
 def looking_tools(functions: LookingTools) -> list[Tool]:

@@ -225,6 +225,7 @@ class Importing:
                 locks=[] if dry_run else [session_lock(session), *locks],
                 lock_timeout_ms=self._options.session_lock_timeout_ms,
                 read_only=dry_run,
+                lasting=True,
             ) as tx:
                 counts, shelf = await import_facts(
                     tx, session, user, own, policy.expires_at, now=self._clock.now(), dry_run=dry_run

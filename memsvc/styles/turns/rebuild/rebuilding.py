@@ -174,7 +174,7 @@ class Rebuilding:
         """Put the facts about a user right; what was not. One transaction, during which nobody learns of the user."""
         book = books.facts("", user)[1]
         async with self._database.begin(
-            scope, locks=[book_lock(book.name)], lock_timeout_ms=self._options.session_lock_timeout_ms
+            scope, locks=[book_lock(book.name)], lock_timeout_ms=self._options.session_lock_timeout_ms, lasting=True
         ) as tx:
             found = await compare_facts(tx, book, await _all_of(tx, book, learnt_in), mend=True)
             for one in (book, books.insights("", user)[1], books.digests(user)):
@@ -188,7 +188,7 @@ class Rebuilding:
 
     async def run_index(self, scope: Scope, book: str) -> Differences:
         """Let the index of a book follow from its entries; what did not."""
-        async with self._database.begin(scope) as tx:
+        async with self._database.begin(scope, lasting=True) as tx:
             return await compare_index(tx, books.named(book), mend=True)
 
     async def _events(self, tx: Tx, session: str, file: EventFile, walk: Walk, *, mend: bool) -> Differences:
@@ -274,7 +274,7 @@ class Rebuilding:
     async def _step(self, scope: Scope, session: str, token: UUID, book: Book | None = None) -> AsyncIterator[Tx]:
         locks = [session_lock(session), *([book_lock(book.name)] if book else [])]
         async with self._database.begin(
-            scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
+            scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms, lasting=True
         ) as tx:
             await guard.hold(tx, session, GUARDED_AS, token, now=self._clock.now())
             yield tx

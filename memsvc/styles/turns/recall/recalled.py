@@ -65,10 +65,6 @@ class Recalled:
             shown[one.kind].append(one.shown)
         return shown
 
-    def tokens(self, count: int) -> int:
-        """What the first so many pieces cost in the block."""
-        return sum(one.tokens for one in self.pieces[:count])
-
     def among(self, count: int, refs: Collection[str]) -> set[str]:
         """Which of these items of the session are among the first so many pieces."""
         return {one.ref for one in self.pieces[:count] if one.is_own_turn and one.ref in refs}

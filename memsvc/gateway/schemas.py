@@ -1,6 +1,9 @@
-"""The JSON schemas of tools as every client can read them. Knows nothing of the SDK."""
+"""The JSON schemas of tools as every client can read them."""
 
-from typing import Any
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import BaseModel
 
 from memsvc.core.tools import Tool
 
@@ -13,13 +16,18 @@ _NOT_FOR_CLIENTS = frozenset({"$defs", "$ref", "title", "discriminator"})
 
 
 def input_schema(tool: Tool) -> Schema:
-    """The JSON schema of a tool's arguments."""
-    return plain(tool.arguments.model_json_schema(mode="validation"))
+    """The JSON schema of a tool's arguments; made once, and not to be changed."""
+    return _schema(tool.arguments, "validation")
 
 
 def output_schema(tool: Tool) -> Schema:
-    """The JSON schema of a tool's result."""
-    return plain(tool.result.model_json_schema(mode="serialization"))
+    """The JSON schema of a tool's result; made once, and not to be changed."""
+    return _schema(tool.result, "serialization")
+
+
+@cache  # every transport shows the schemas of all tools, and each takes a millisecond or two to make
+def _schema(model: type[BaseModel], mode: Literal["validation", "serialization"]) -> Schema:
+    return plain(model.model_json_schema(mode=mode))
 
 
 def plain(schema: Schema) -> Schema:
@@ -49,6 +57,6 @@ def _plain(schema: Any, definitions: dict[str, Schema], within: tuple[str, ...])
             whole[keyword] = [_plain(part, definitions, within) for part in value]
         elif keyword not in _NOT_FOR_CLIENTS:
             whole[keyword] = value
-    if whole.get("type") == "array" and whole.get("items", True) is True:
-        whole["items"] = {}
+    if whole.get("type") == "array":
+        whole.setdefault("items", {})
     return whole

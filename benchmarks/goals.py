@@ -1,0 +1,100 @@
+"""What each benchmark is held to, in one place: a figure that falls short is seen, and nothing else happens."""
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_HOLDS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    "<=": operator.le,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "=": operator.eq,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A bound of a figure, and what both are counted in."""
+
+    sign: str
+    bound: float
+    unit: str = ""
+
+    def met(self, value: float) -> bool:
+        """Whether a figure is within the bound."""
+        return _HOLDS[self.sign](value, self.bound)
+
+    def used(self, value: float) -> float:
+        """How much of what is allowed a figure takes: 1 is all of it, and more is too much."""
+        if self.sign == ">=":
+            return self.bound / value if value > 0 else float("inf")
+        if not self.bound:
+            return 1 + value if value else 0.0
+        return value / self.bound
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.bound:g} {self.unit}".rstrip()
+
+
+NULL: Final = "x null tool"
+COMMIT: Final = "x (null tool + raw commit)"
+
+GOALS: Final[Mapping[str, Mapping[str, Goal]]] = {
+    "newcomer": {
+        "first `make serve`, to ready": Goal("<", 120, "s"),
+        "later `make serve`, to ready": Goal("<", 3, "s"),
+        "`memsvc stdio`, to the first answer": Goal("<", 2, "s"),
+        "installed wheel, to ready": Goal("<", 3, "s"),
+        "idle server": Goal("<", 150, "MB"),
+        "idle worker": Goal("<", 150, "MB"),
+    },
+    "latency": {
+        "before_turn p50": Goal("<=", 6, NULL),
+        "before_turn p95": Goal("<=", 15, NULL),
+        "before_turn p95, ms": Goal("<", 300, "ms"),
+        "after_turn p50": Goal("<=", 4, COMMIT),
+        "after_turn p95, ms": Goal("<", 500, "ms"),
+        "16 clients, mixed calls a second": Goal(">=", 0.25, "x null tool calls a second"),
+    },
+    "files": {
+        "file_read p50": Goal("<=", 3, NULL),
+        "file_stat p50": Goal("<=", 3, NULL),
+        "file_write p50, new, 1 KB": Goal("<=", 3, COMMIT),
+        "file_write p50, replaced, 1 KB": Goal("<=", 3, COMMIT),
+    },
+    "growth": {
+        "after_turn late in a session": Goal("<=", 1.3, "x turn 10"),
+        "before_turn of a long session": Goal("<=", 3, "x 1,000 items"),
+        "append to a large file": Goal("<=", 1.3, "x 1 KB"),
+        "the slowest call beside other tenants": Goal("<=", 1.2, "x alone"),
+        "stored message of 130 characters": Goal("<=", 4000, "bytes"),
+        "idle worker": Goal("<", 150, "MB"),
+        "round trips of before_turn": Goal("<=", 6),
+        "round trips of after_turn": Goal("<=", 12),
+    },
+    "console": {"the slowest page": Goal("<", 10, NULL)},
+    "recall": {
+        "recall@10": Goal(">=", 0.74),
+        "MRR": Goal(">=", 0.55),
+        "recall@10, multi-hop": Goal(">=", 0.50),
+        "sessions@10": Goal(">=", 0.94),
+        "evidence within 1,000 tokens": Goal(">=", 0.75),
+        "off-topic questions that recall nothing": Goal(">=", 0.90),
+        "prompts whose token count is wrong": Goal("=", 0),
+    },
+    "recall with an embedder": {
+        "recall@10": Goal(">=", 0.82),
+        "MRR": Goal(">=", 0.55),
+        "recall@10, multi-hop": Goal(">=", 0.58),
+        "sessions@10": Goal(">=", 0.94),
+        "evidence within 1,000 tokens": Goal(">=", 0.85),
+        "off-topic questions that recall nothing": Goal(">=", 0.90),
+        "prompts whose token count is wrong": Goal("=", 0),
+    },
+    "recall, sessions apart": {},
+    "file_recall": {},
+    "faults": {"parts that held": Goal(">=", 1, "of all")},
+    "elfmem_differential": {"answers that differ": Goal("=", 0)},
+}
+"""By benchmark and figure."""

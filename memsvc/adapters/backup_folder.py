@@ -1,0 +1,127 @@
+"""A folder of backups: what is in it, and what may go.
+
+`base/` holds whole copies of a database, each named after the moment at which it was done and put there only then;
+`log/` what was written after them, a file a segment; `cluster` says whose they are. deploy/backup/postgres.sh keeps the
+same order for servers that memsvc does not run.
+"""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from memsvc.core.errors import Code, MemsvcError
+
+if sys.platform != "win32":
+    import fcntl
+
+BASE: Final = "base"
+LOG: Final = "log"
+CLUSTER_FILE: Final = "cluster"
+LOCK_FILE: Final = "lock"
+DATA: Final = "data"
+"""The database in a copy."""
+UNFINISHED: Final = "unfinished-"
+NAME_FORMAT: Final = "%Y%m%dT%H%M%S.%fZ"
+_NAME: Final = re.compile(r"^\d{8}T\d{6}(\.\d{6})?Z$")
+_FIRST_SEGMENT: Final = re.compile(r"^START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)$", re.MULTILINE)
+_SEGMENT: Final = re.compile(r"^[0-9A-F]{24}(\.[0-9A-F]{8}\.backup)?(\.gz)?(\.partial)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """One whole copy. With the log from `first_segment` on it can become any moment from `ended_at` on."""
+
+    folder: Path
+    ended_at: datetime
+
+    @property
+    def first_segment(self) -> str:
+        """From its label; INVALID_CONTENT where that is damaged, which keeps nobody from the other copies."""
+        try:
+            first = _FIRST_SEGMENT.search((self.folder / DATA / "backup_label").read_text(errors="replace"))
+        except FileNotFoundError:
+            first = None
+        if first is None:
+            raise MemsvcError(Code.INVALID_CONTENT, f"{self.folder} is no whole backup: its label is damaged")
+        return first[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """How many copies went, and how many segments of the log from before the oldest that was kept."""
+
+    backups: int
+    segments: int
+
+
+def backups_in(folder: Path) -> list[Backup]:
+    """The copies in a folder, the oldest first; NOT_FOUND where there is none."""
+    base = folder / BASE
+    found = [_backup(one) for one in sorted(base.iterdir()) if _NAME.match(one.name)] if base.is_dir() else []
+    if not found:
+        raise MemsvcError(Code.NOT_FOUND, f"there is no backup in {folder}", recovery="take one: `memsvc db backup`")
+    return found
+
+
+def kept_until(folder: Path) -> datetime | None:
+    """When the newest segment of the log came into a folder; None where no log is kept."""
+    times = [one.stat().st_mtime for one in _segments(folder)]
+    return datetime.fromtimestamp(max(times), UTC) if times else None
+
+
+def drop_older(folder: Path, keep: int) -> Dropped:
+    """Removes all copies but the newest `keep`, and what of the log is before the oldest of these."""
+    backups = backups_in(folder)
+    kept = backups[-keep:]
+    first = kept[0].first_segment  # or nothing is removed
+    for one in backups[:-keep]:
+        shutil.rmtree(one.folder.rename(folder / f"{UNFINISHED}{one.folder.name}"))
+    older = [one for one in _segments(folder) if one.name[8:24] < first[8:]]
+    for segment in older:
+        segment.unlink()
+    return Dropped(len(backups) - len(kept), len(older))
+
+
+def missing_segments(folder: Path, backup: Backup) -> int:
+    """How many segments are missing in the log between a copy and the log's end: past the first of them nothing can
+    be had from that copy."""
+    numbers = {_number(one.name) for one in _segments(folder)}
+    first = _number(backup.first_segment)
+    after = [number for number in numbers if number >= first]
+    return max(after) - first + 1 - len(after) if after else 0
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """The folder for one backup at a time; RESOURCE_BUSY while another is being taken."""
+    lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise MemsvcError(Code.RESOURCE_BUSY, f"another backup is being taken in {folder}") from error
+        yield
+    finally:
+        os.close(lock)
+
+
+def _backup(folder: Path) -> Backup:
+    name = folder.name if "." in folder.name else folder.name.replace("Z", ".0Z")
+    return Backup(folder, datetime.strptime(name, NAME_FORMAT).replace(tzinfo=UTC))
+
+
+def _segments(folder: Path) -> list[Path]:
+    log = folder / LOG
+    return [one for one in log.iterdir() if _SEGMENT.match(one.name)] if log.is_dir() else []
+
+
+def _number(segment: str) -> int:
+    """Segments of 16 MB, which is what initdb makes, count to 255 before the middle part of their name goes on."""
+    return int(segment[8:16], 16) << 8 | int(segment[16:24], 16)

@@ -1,0 +1,65 @@
+"""Whether a copy of a database is as PostgreSQL wrote it: what `pg_verifybackup` finds out, which the embedded server's
+wheel carries in a form that does not start."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+MANIFEST: Final = "backup_manifest"
+CHECKSUMS: Final = "SHA256"
+"""The checksums that a copy is taken with."""
+_SEGMENT_BITS: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The log that a copy needs to be whole, from `start` to `end` on a timeline."""
+
+    timeline: int
+    start: str
+    end: str
+
+    @property
+    def last_segment(self) -> str:
+        """The name of the segment in which it ends."""
+        high, low = (int(part, 16) for part in self.end.split("/"))
+        number = ((high << 32 | low) - 1) >> _SEGMENT_BITS  # one less: where a segment ends, the next has not begun
+        return f"{self.timeline:08X}{number >> 8:08X}{number & 0xFF:08X}"
+
+
+def span(data: Path) -> Span:
+    """The log that the copy in this folder needs."""
+    (one,) = _manifest(data)["WAL-Ranges"]
+    return Span(one["Timeline"], one["Start-LSN"], one["End-LSN"])
+
+
+def damage(data: Path) -> str | None:
+    """What is wrong with a copy, in a few words, or None. Reads all of it but its log."""
+    if not (data / MANIFEST).is_file():
+        return f"{MANIFEST} is missing"
+    text = (data / MANIFEST).read_bytes()
+    above, _, below = text.rpartition(b'"Manifest-Checksum"')
+    try:
+        stated = json.loads(b"{" + b'"Manifest-Checksum"' + below)["Manifest-Checksum"]
+    except ValueError:
+        stated = None
+    if hashlib.sha256(above).hexdigest() != stated:
+        return f"{MANIFEST} is damaged"
+    for file in json.loads(text)["Files"]:
+        name = file["Path"] if "Path" in file else bytes.fromhex(file["Encoded-Path"]).decode(errors="surrogateescape")
+        path = data / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if path.stat().st_size != file["Size"]:
+            return f"{name} has another size"
+        with path.open("rb") as content:
+            if hashlib.file_digest(content, "sha256").hexdigest() != file["Checksum"]:
+                return f"{name} has another content"
+    return None
+
+
+def _manifest(data: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((data / MANIFEST).read_bytes())
+    return manifest

@@ -1,0 +1,243 @@
+"""Backups of the embedded PostgreSQL: taken while it serves, and brought back as of a moment."""
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from memsvc.adapters import postgres_setup as setup
+from memsvc.adapters.backup_folder import (
+    BASE,
+    CLUSTER_FILE,
+    DATA,
+    LOCK_FILE,
+    LOG,
+    NAME_FORMAT,
+    UNFINISHED,
+    Backup,
+    Dropped,
+    backups_in,
+    drop_older,
+    locked,
+)
+from memsvc.adapters.backup_manifest import CHECKSUMS, damage, span
+from memsvc.adapters.postgres import EmbeddedPostgres
+from memsvc.adapters.postgres_account import Account, account_for, open_to, own, write
+from memsvc.adapters.postgres_archive import MARK_FILE, archived_to, recovery
+from memsvc.adapters.postgres_cluster import POLL_S, Cluster, programs
+from memsvc.adapters.postgres_setup import EmbeddedPostgresError
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.ports import Clock
+
+ARCHIVED_WAIT_S: Final = 60.0
+_IDENTITY: Final = re.compile(
+    r"^Database system identifier: +(\d+)$.*^Latest checkpoint's TimeLineID: +(\d+)$", re.MULTILINE | re.DOTALL
+)
+_NOT_REACHED: Final = "recovery ended before configured recovery target was reached"
+_LAST_CHANGE: Final = re.compile(r"last completed transaction was at log time (\S+ \S+)")
+
+
+class Backups:
+    """A folder of backups for the data folder `data_dir`. `beside` names files of it that belong to the database
+    without being in it. All methods block, for as long as it takes to copy and to read what is copied."""
+
+    def __init__(
+        self, folder: Path, data_dir: Path, clock: Clock, *, statement_timeout_ms: int, beside: tuple[str, ...] = ()
+    ) -> None:
+        self.folder = folder.expanduser().resolve()
+        self._data_dir = data_dir.expanduser().resolve()
+        self._clock = clock
+        self._beside = beside
+        self._server = EmbeddedPostgres(self._data_dir, statement_timeout_ms=statement_timeout_ms)
+        if "\n" in str(self.folder):
+            raise invalid("the name of a folder of backups is one line")
+
+    def archive(self) -> Backup:
+        """From now on the log is kept here, beginning with a copy. Restarts the server, which takes a second.
+
+        CONFLICT for a folder that holds anything yet: what the log of another database, or of another history of this
+        one, can bring back stays as it is.
+        """
+        with self._held() as cluster, self._opened(cluster, log=True):
+            was = archived_to(self._data_dir)
+            write(self._data_dir / MARK_FILE, f"{self.folder}\n", None)
+            self._server.restart()
+            try:
+                return self._taken(cluster)
+            except BaseException:
+                if was is None:
+                    (self._data_dir / MARK_FILE).unlink()
+                else:
+                    write(self._data_dir / MARK_FILE, f"{was}\n", None)
+                self._server.restart()
+                raise
+
+    def backup(self, keep: int | None = None) -> tuple[Backup, Dropped]:
+        """Take a copy while the server serves, and read it again; then drop all but the newest `keep`. CONFLICT for a
+        folder of something else, RESOURCE_BUSY while another copy is being made here."""
+        with self._held() as cluster, self._opened(cluster, log=False):
+            taken = self._taken(cluster)
+            return taken, drop_older(self.folder, keep) if keep else Dropped(0, 0)
+
+    def restore(self, until: datetime | None) -> Backup:
+        """Make the database of the data folder from a copy here and the log after it, as of a moment or of the log's
+        end; the copy. CONFLICT where the data folder has a database, NOT_FOUND for a moment that cannot be had."""
+        backups = backups_in(self.folder)
+        if until is not None and not (self.folder / LOG).is_dir():
+            raise MemsvcError(
+                Code.NOT_FOUND, f"no log is kept in {self.folder}: only its backups can be had, without --at"
+            )
+        older = [one for one in backups if until is None or one.ended_at <= until]
+        if not older:
+            oldest = backups[0].ended_at.isoformat()
+            raise MemsvcError(Code.NOT_FOUND, f"the oldest backup in {self.folder} was done at {oldest}")
+        self._server.take_over(lambda place, account: self._replay(older[-1], until, place, account))
+        return older[-1]
+
+    def _replay(self, backup: Backup, until: datetime | None, place: Path, account: Account | None) -> None:
+        shutil.copytree(backup.folder / DATA, place, dirs_exist_ok=True)
+        place.chmod(0o700)
+        for path in (place, *place.rglob("*")):
+            own(path, account)
+        cluster = Cluster(place, account)
+        cluster.check_usable()
+        _check(place, cluster)
+        shutil.rmtree(place / "log", ignore_errors=True)  # what the server said when the copy was made
+        write(place / "recovery.signal", "", account)
+        try:
+            cluster.recover(recovery(self.folder, until))
+        except EmbeddedPostgresError as error:
+            if _NOT_REACHED not in str(error):
+                raise
+            last = _LAST_CHANGE.search(str(error))
+            raise MemsvcError(
+                Code.NOT_FOUND,
+                f"the log in {self.folder} ends before that time"
+                + (f", with a change of {last[1]} UTC" if last else ""),
+                recovery="leave --at out to take all that there is",
+            ) from error
+        finally:
+            if cluster.server_is_here():
+                cluster.stop()
+        for name in self._beside:
+            if (backup.folder / name).exists() and not (self._data_dir / name).exists():
+                write(self._data_dir / name, (backup.folder / name).read_text("utf-8"), None)
+
+    @contextmanager
+    def _held(self) -> Iterator[Cluster]:
+        """The cluster of the data folder, at work."""
+        place = self._data_dir / "postgres"
+        if not place.exists():
+            raise MemsvcError(Code.NOT_FOUND, f"there is no database in {self._data_dir}")
+        self._password = urlsplit(self._server.start().superuser_url).password or ""
+        try:
+            yield Cluster(place, account_for(place))
+        finally:
+            self._server.stop()
+
+    @contextmanager
+    def _opened(self, cluster: Cluster, *, log: bool) -> Iterator[None]:
+        """The folder, made where it is missing, for one copy of this cluster at a time."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        known = self.folder / CLUSTER_FILE
+        # the lock alone is what a first backup leaves that was broken off at once
+        if not known.exists() and any(one.name != LOCK_FILE for one in self.folder.iterdir()):
+            raise MemsvcError(Code.CONFLICT, f"{self.folder} holds something else than backups")
+        account = account_for(self._data_dir / "postgres")
+        with locked(self.folder):
+            identity = _identity(cluster)
+            if known.exists() and known.read_text("utf-8").strip() != identity:
+                raise MemsvcError(
+                    Code.CONFLICT,
+                    f"{self.folder} holds backups of another database, or of this one before it was restored",
+                    recovery="name another folder",
+                )
+            if log and known.exists() and archived_to(self._data_dir) != self.folder:
+                raise MemsvcError(Code.CONFLICT, f"{self.folder} holds backups already", recovery="name a new folder")
+            if account:
+                own(self.folder, account)
+                open_to(account, self.folder, programs())
+            write(known, f"{identity}\n", account)
+            for name in (BASE, LOG) if log else (BASE,):
+                (self.folder / name).mkdir(mode=0o700, exist_ok=True)
+                own(self.folder / name, account)
+            for left_over in self.folder.glob(f"{UNFINISHED}*"):
+                shutil.rmtree(left_over, ignore_errors=True)
+            yield
+
+    def _taken(self, cluster: Cluster) -> Backup:
+        account = account_for(self._data_dir / "postgres")
+        unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.folder))
+        own(unfinished, account)
+        data = unfinished / DATA
+        where = ("-h", str(cluster.socket_dir()), "-p", setup.PORT, "-U", setup.SUPERUSER_ROLE, "--no-password")
+        how = ("--checkpoint=fast", "--wal-method=stream", "--format=plain", f"--pgdata={data}")
+        sums = f"--manifest-checksums={CHECKSUMS}"
+        cluster.run("pg_basebackup", *where, *how, sums, secret={"PGPASSWORD": self._password})
+        ended_at = self._clock.now()
+        _check(data, cluster)
+        for name in self._beside:
+            if (self._data_dir / name).exists():
+                write(unfinished / name, (self._data_dir / name).read_text("utf-8"), account)
+        if archived_to(self._data_dir) == self.folder:
+            self._await_log(span(data).last_segment, cluster)
+        whole = unfinished.rename(self.folder / BASE / ended_at.strftime(NAME_FORMAT))
+        _sync(whole.parent)
+        return next(one for one in backups_in(self.folder) if one.folder == whole)
+
+    def _await_log(self, segment: str, cluster: Cluster) -> None:
+        """Until the log is there that the copy needs, which shows as well that it can be kept."""
+        deadline = time.monotonic() + ARCHIVED_WAIT_S
+        while not (self.folder / LOG / f"{segment}.gz").exists():
+            if time.monotonic() > deadline:
+                raise EmbeddedPostgresError(
+                    f"PostgreSQL does not keep its log in {self.folder / LOG}: see what it says\n{cluster.log_tail()}"
+                )
+            time.sleep(POLL_S)
+
+
+def stop_archiving(data_dir: Path, *, statement_timeout_ms: int) -> bool:
+    """From now on keep no log; whether one was kept. What was kept stays. Restarts the server; blocks."""
+    place = data_dir.expanduser().resolve()
+    if archived_to(place) is None:
+        return False
+    (place / MARK_FILE).unlink()
+    server = EmbeddedPostgres(place, statement_timeout_ms=statement_timeout_ms)
+    server.start()
+    try:
+        server.restart()
+    finally:
+        server.stop()
+    return True
+
+
+def _identity(cluster: Cluster) -> str:
+    """The cluster and its history: with each restore begins another."""
+    found = _IDENTITY.search(cluster.run("pg_controldata", "-D", "."))
+    if found is None:
+        raise EmbeddedPostgresError("pg_controldata does not say which cluster this is")
+    return f"{found[1]} {found[2]}"
+
+
+def _check(data: Path, cluster: Cluster) -> None:
+    """Reads a copy whole, its log too; INVALID_CONTENT where it is not as it was written."""
+    if found := damage(data):
+        raise MemsvcError(Code.INVALID_CONTENT, f"{data} is no whole copy: {found}")
+    needed = span(data)
+    where = (f"--path={data / 'pg_wal'}", f"--timeline={needed.timeline}")
+    cluster.run("pg_waldump", "--quiet", *where, f"--start={needed.start}", f"--end={needed.end}")
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

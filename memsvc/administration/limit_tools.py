@@ -1,0 +1,71 @@
+"""The tool that tells what holds for a tenant: tenant_limits."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
+from memsvc.core.tools import Result, SpanningArguments, Tool
+
+Kind = Literal["retention", "quota", "rate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A setting that is in force: its path in the configuration, its value, in the unit that its name ends with, and
+    what it says."""
+
+    kind: Kind
+    setting: str
+    value: float
+    about: str
+
+
+InForce = Callable[[bytes], Sequence[Limit]]
+"""What is in force for a tenant."""
+
+
+class LimitsArguments(SpanningArguments):
+    project: str = Field(ALL_PROJECTS, description="any: the same holds for all projects")
+
+
+class ToldLimit(Result):
+    kind: Kind = Field(description="how long something is kept, how much of it there may be, or how often it may be")
+    setting: str = Field(description="the setting of the server, whose name ends with the unit")
+    value: int | float = Field(description="its value")
+    about: str = Field(description="what it says")
+
+
+class LimitsResult(Result):
+    limits: list[ToldLimit] = Field(description="what is in force for you")
+
+
+def limits_tool(in_force: InForce) -> Tool:
+    """This tool."""
+
+    async def limits(scope: Scope, asked: LimitsArguments) -> LimitsResult:
+        del asked
+        return LimitsResult(
+            limits=[
+                ToldLimit(kind=one.kind, setting=one.setting, value=one.value, about=one.about)
+                for one in in_force(scope.tenant)
+            ]
+        )
+
+    return Tool(
+        name="tenant_limits",
+        title="Tell what holds",
+        description="Tell how long things are kept, how much there may be of them and how often you may call, as the "
+        "server is configured. What a project or a session says otherwise is not in it.",
+        arguments=LimitsArguments,
+        result=LimitsResult,
+        run=limits,
+        permission=Permission.READ,
+        read_only=True,
+        idempotent=True,
+        logged=frozenset({"project"}),
+        spans_projects=True,
+        administrative=True,
+    )

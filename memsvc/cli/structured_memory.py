@@ -1,0 +1,18 @@
+"""`memsvc structured-memory`: the notebook alone, for a host that starts its servers as processes."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from memsvc import serve_notebook
+
+
+def structured_memory(
+    all_tools: Annotated[bool, typer.Option("--all-tools", help="Offer all tools of the notebook.")] = False,
+) -> None:
+    """Serve the notebook over standard input and output, as structured-memory does.
+
+    DATA_DIR names the folder of its documents, which are Markdown files, and ROOT_TEMPLATE the text of a new root.
+    """
+    serve_notebook.serve(os.environ, all_tools=all_tools)

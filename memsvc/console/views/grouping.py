@@ -1,0 +1,27 @@
+"""What tools belong together, as people are shown them."""
+
+from typing import Final
+
+from memsvc.core.tools import Tool
+
+GROUPS: Final = {
+    "file": "Files",
+    "memory": "Turn memory",
+    "elfmem": "Knowledge",
+    "memories": "Memories",
+    "whiteboard": "Boards",
+    "context": "Boards",
+    "keys": "Administration",
+    "calls": "Administration",
+    "tenant": "Administration",
+    "archive": "Administration",
+}
+
+
+def group_of(tool: Tool) -> str:
+    """The title of the group that a tool is in, by its name."""
+    if "document" in tool.name:
+        return "Notebook"
+    if tool.name == "memory":
+        return "Files"
+    return GROUPS.get(tool.name.partition("_")[0], "General")

@@ -1,0 +1,37 @@
+"""The queue: what follows writes and waits for a worker, and what has failed for good, to be tried again or dropped."""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from memsvc.console.page import Page
+from memsvc.console.views.forms import whole
+
+LISTED: Final = 100
+STATES: Final = {"": "all", "waiting": "waiting", "running": "running", "failed": "failed for good"}
+
+
+async def listed(page: Page) -> Response:
+    """The jobs of the project, newest first, or those in one state."""
+    state = page.given_text("state")
+    found = await page.call("tenant_jobs", state=state or None, limit=LISTED)
+    return page.render(
+        "jobs.html",
+        title="Jobs",
+        here="jobs",
+        jobs=found["jobs"],
+        counts=found["counts"],
+        state=state,
+        states=STATES,
+        most=LISTED,
+        done=page.given_text("done"),
+    )
+
+
+async def settle(page: Page) -> Response:
+    """Let a job be tried again, or take it out of the queue."""
+    form = await page.form()
+    job, action = whole(str(form.get("id", "")), "the job"), str(form.get("action", ""))
+    done = await page.call("tenant_settle_job", id=job, action=action)
+    said = "is tried again" if action == "retry" else "was taken out of the queue"
+    return page.go("jobs", state=str(form.get("state", "")), done=f"{done['name']} {said}.")

@@ -1,0 +1,78 @@
+"""What is in force for a tenant: retention, quotas and rates, in the words of the settings themselves."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from memsvc.administration.limit_tools import InForce, Kind, Limit
+from memsvc.settings import Settings
+
+_RATES: Final = "limits.rates."
+TOLD: Final[Mapping[Kind, Sequence[str]]] = {
+    "retention": (
+        "files.versions_kept",
+        "files.versions_days",
+        "files.delete_retention_days",
+        "whiteboard.history_kept",
+        "settings.mcp.memory.l1_retention_days",
+        "settings.mcp.memory.l2_retention_days",
+        "settings.mcp.memory.compaction_min_age_hours",
+        "settings.mcp.memory.trace.days",
+        "memories.decay_days",
+        "audit.retention_days",
+    ),
+    "quota": (
+        "files.tenant_bytes_max",
+        "files.project_bytes_max",
+        "files.file_bytes_max",
+        "files.payload_bytes_max",
+        "limits.request_bytes_max",
+        "notebook.documents_max",
+        "notebook.document_bytes_max",
+        "whiteboard.boards_max",
+        "knowledge.blocks_max",
+        "memories.users_max",
+        "memories.per_user_max",
+        "archives.archive_bytes_max",
+        "settings.mcp.memory.recall_tok_max",
+        "settings.mcp.memory.max_input_tok",
+    ),
+    "rate": (
+        f"{_RATES}key_calls_s",
+        f"{_RATES}tenant_calls_s",
+        f"{_RATES}key_requests_s",
+        f"{_RATES}tenant_requests_s",
+        f"{_RATES}key_calls_at_once",
+        f"{_RATES}tenant_calls_at_once",
+        "limits.model_calls_a_day",
+        "files.summaries.a_day",
+        "knowledge.judgements_a_day",
+    ),
+}
+
+
+def in_force(settings: Settings) -> InForce:
+    """What is in force, for any tenant; rates are those that this tenant has."""
+    rates = settings.limits.rates
+    told = [
+        _limit(settings, kind, path)
+        for kind, paths in TOLD.items()
+        for path in paths
+        if rates.enabled or not path.startswith(_RATES)
+    ]
+
+    def of(tenant: bytes) -> list[Limit]:
+        factor = rates.factor(tenant)
+        return [
+            Limit(one.kind, one.setting, one.value * factor, one.about) if one.setting.startswith(_RATES) else one
+            for one in told
+        ]
+
+    return of
+
+
+def _limit(settings: Settings, kind: Kind, path: str) -> Limit:
+    *sections, name = path.split(".")
+    options = settings
+    for section in sections:
+        options = getattr(options, section)
+    return Limit(kind, path, getattr(options, name), type(options).model_fields[name].description or "")

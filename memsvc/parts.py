@@ -1,0 +1,184 @@
+"""What stands behind every way in and every worker, put together: settings in, parts out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.resources import files as resources
+
+import structlog
+
+from memsvc.adapters.clock import SystemClock
+from memsvc.adapters.tokens import O200kCounter
+from memsvc.adapters.tracing import opened_tracer
+from memsvc.core.errors import SettingsError
+from memsvc.core.ports import Clock, Meter, TokenCounter
+from memsvc.core.tools import Job, Published
+from memsvc.core.underway import Tracer
+from memsvc.core.version import version
+from memsvc.databases import is_migrated, opened_database
+from memsvc.gateway import rest
+from memsvc.gateway.admission import Admission
+from memsvc.gateway.audit import CallLog, call_log
+from memsvc.gateway.auth import Authenticator, effective_mode
+from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.metrics import Metrics
+from memsvc.gateway.oauth import Tokens
+from memsvc.gateway.rates import Rates
+from memsvc.gateway.schemas import input_schema, output_schema
+from memsvc.publishing import Models, opened_models, published
+from memsvc.settings import Settings
+from memsvc.store.changes import Changes
+from memsvc.store.database import Database
+from memsvc.store.revisions import Revisions
+from memsvc.worker import Worker
+
+log = structlog.get_logger("memsvc.parts")
+
+Publish = Callable[[Database, Settings, Clock, TokenCounter, Meter, Models], Published]
+"""What makes tools and jobs of all this: `published`, or what a way in takes of it."""
+
+
+def instructions() -> str:
+    """What the server tells an agent about how to use its tools."""
+    return resources("memsvc").joinpath("instructions.md").read_text("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What stands behind every way in."""
+
+    database: Database
+    metrics: Metrics
+    clock: Clock
+    published: Published
+    worker: Worker | None
+    call_log: CallLog
+    dispatch: Dispatch
+    authenticator: Authenticator
+    changes: Changes
+    rates: Rates
+    tracer: Tracer
+    models: Models
+    tokens: O200kCounter
+
+    async def warm(self) -> None:
+        """Do now what takes long the first time, a little at once: whoever calls later need not wait for it. A
+        vocabulary that is damaged is told in the log; calls that count tokens fail then, and no others."""
+        try:
+            await asyncio.to_thread(self.tokens.load)
+        except RuntimeError as error:
+            log.error("tokens cannot be counted, and calls that count them will fail", fault=str(error))
+        for tool in self.dispatch.catalogue:
+            input_schema(tool)
+            output_schema(tool)
+            await asyncio.sleep(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What every process stands on, whether it serves or only works."""
+
+    metrics: Metrics
+    clock: Clock
+    tracer: Tracer
+    database: Database
+    models: Models
+
+
+@asynccontextmanager
+async def grounded(settings: Settings, app_url: str) -> AsyncIterator[Ground]:
+    """An open database and the models that the settings name, measured and traced; all closed at the end."""
+    metrics, clock = Metrics(), SystemClock()
+    async with (
+        opened_tracer(settings.tracing, metrics, version()) as tracer,
+        opened_database(settings, app_url, metrics, Revisions.shipped()) as database,
+        opened_models(settings, database, clock, metrics) as models,
+    ):
+        metrics.watch_pool(database.usage)
+        metrics.watch("memsvc_model_refused", models.refused)
+        yield Ground(metrics, clock, tracer, database, models)
+
+
+@asynccontextmanager
+async def put_together(
+    settings: Settings, app_url: str, host: str, publish: Publish = published
+) -> AsyncIterator[Parts]:
+    """All parts over an open database, none of them running yet. `host` decides who is let in without being listed."""
+    async with grounded(settings, app_url) as ground:
+        metrics, clock, database = ground.metrics, ground.clock, ground.database
+        tracer, models = ground.tracer, ground.models
+        tokens = O200kCounter()
+        parts = publish(database, settings, clock, tokens, metrics, models)
+        worker = None
+        if settings.worker.enabled:
+            worker = worker_of(settings, app_url, database, clock, metrics, parts.jobs, tracer=tracer)
+        calls = call_log(database, metrics, clock, settings.audit)
+        catalogue = Catalogue(parts.tools)
+        rates = Rates(database, settings.limits.rates, metrics)
+        admission = Admission(settings.limits.slots, rates, metrics, connections_max=settings.database.pool_max)
+        metrics.watch("memsvc_calls_running", admission.running_calls)
+        metrics.watch("memsvc_calls_waiting", admission.waiting_calls)
+        dispatch = Dispatch(
+            catalogue,
+            calls,
+            metrics,
+            clock,
+            _disabled(settings, catalogue),
+            admission=admission,
+            tracer=tracer,
+            slow_ms=settings.audit.slow_ms,
+        )
+        changes = Changes(settings.database.direct_url or app_url)
+        issued = Tokens(settings.auth.oauth, clock) if settings.auth.oauth.issuer else None
+        mode = effective_mode(settings.auth, host)
+        authenticator = Authenticator(database, settings.auth, mode, clock, changes, issued)
+        yield Parts(
+            database,
+            metrics,
+            clock,
+            parts,
+            worker,
+            calls,
+            dispatch,
+            authenticator,
+            changes,
+            rates,
+            tracer,
+            models,
+            tokens,
+        )
+
+
+def checks_of(database: Database, worker: Worker | None) -> dict[str, rest.Check]:
+    """What has to hold for a process to be ready."""
+    revisions = Revisions.shipped()
+    checks = {"database": rest.answers(database), "migrations": lambda: is_migrated(database, revisions)}
+    return checks | ({"worker": worker.alive} if worker else {})
+
+
+def _disabled(settings: Settings, catalogue: Catalogue) -> frozenset[str]:
+    """The tools that the settings take out one by one; SettingsError for a name that would take out nothing."""
+    names, there = frozenset(settings.settings.mcp.tools.disabled), catalogue.names()
+    if not names <= {*there}:
+        raise SettingsError([f"settings.mcp.tools.disabled: not all of these are tools; there are: {', '.join(there)}"])
+    return names
+
+
+def worker_of(
+    settings: Settings,
+    app_url: str,
+    database: Database,
+    clock: Clock,
+    metrics: Metrics,
+    jobs: Sequence[Job],
+    *,
+    tracer: Tracer,
+) -> Worker:
+    url, grace_s = settings.database.direct_url or app_url, settings.shutdown_grace_s
+    worker = Worker(url, database, jobs, clock, metrics, settings.worker, grace_s=grace_s, tracer=tracer)
+    metrics.know_jobs(jobs)
+    metrics.watch_jobs(lambda: worker.backlog)
+    metrics.watch_index(lambda: worker.index_size)
+    return worker

@@ -1,0 +1,74 @@
+"""The worker process: runs the jobs of the queue, answers no calls, and has a port if it is to be probed.
+
+It does not load what answers calls (the MCP SDK, the console), which would stay in its memory.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+
+import uvicorn
+import uvloop
+from starlette.applications import Starlette
+
+from memsvc.databases import DatabaseUrls, bring_up_to_date, database_starting
+from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.rest import Draining
+from memsvc.process import Say, begin, ready, taken_over
+from memsvc.settings import Settings
+from memsvc.sockets import claimed
+from memsvc.web_server import configured
+
+PROBE_GRACE_S = 1
+
+
+def run(settings: Settings, say: Say) -> None:
+    """Run jobs until SIGTERM or SIGINT. Returns when those under way have ended or were handed back."""
+    begin(settings)
+    with (
+        claimed(settings.host, settings.worker.port) if settings.worker.port else nullcontext() as sockets,
+        database_starting(settings) as started,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runner.run(_work(settings, started, sockets or [], say))
+
+
+async def _work(
+    settings: Settings, started: Callable[[], DatabaseUrls], sockets: list[socket.socket], say: Say
+) -> None:
+    from memsvc.worker_app import opened  # noqa: PLC0415 - takes a while, in which PostgreSQL starts
+
+    urls = started()
+    await bring_up_to_date(urls, settings)
+    draining = Draining()
+    async with opened(settings, urls.app, draining) as app:
+        draining.then(app.worker.stop)
+        with taken_over(draining.begin):
+            async with _probed(app.asgi, settings.limits, sockets):
+                ready()
+                say("working")
+                await app.worker.run()
+
+
+@asynccontextmanager
+async def _probed(asgi: Starlette, limits: LimitsOptions, sockets: list[socket.socket]) -> AsyncIterator[None]:
+    """Answer on these sockets, if there are any, as long as the block."""
+    if not sockets:
+        yield
+        return
+    probes = _Probes(configured(asgi, limits, lifespan="off", timeout_graceful_shutdown=PROBE_GRACE_S))
+    task = asyncio.create_task(probes.serve(sockets))
+    try:
+        yield
+    finally:
+        probes.should_exit = True
+        await task
+
+
+class _Probes(uvicorn.Server):
+    """Leaves signals to the worker."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

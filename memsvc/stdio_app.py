@@ -1,0 +1,89 @@
+"""The service put together for a host that talks to it over standard input and output: one client, one key."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from memsvc.adapters.standard_streams import StandardStreams
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.scope import Caller
+from memsvc.core.version import version
+from memsvc.gateway.limits import LOOPBACK_HOSTS
+from memsvc.gateway.mcp.server import SERVER_NAME, Offer
+from memsvc.gateway.mcp.stdio import StdioEndpoint
+from memsvc.gateway.mcp.subscriptions import Subscriptions
+from memsvc.own_key import KEY_FILE, own_key
+from memsvc.parts import Parts, Publish, instructions, put_together
+from memsvc.publishing import published
+from memsvc.settings import Settings
+from memsvc.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """What the server is to its client: how it calls itself, what it tells of its tools, which ones there are, and what
+    it does for its caller before it answers anything."""
+
+    instructions: str = field(default_factory=instructions)
+    name: str = SERVER_NAME
+    publish: Publish = published
+    prepare: Callable[[Parts, Caller], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stdio:
+    """What serves the client, and the worker that runs beside it, if any. `warm` does what takes long the first
+    time."""
+
+    endpoint: StdioEndpoint
+    subscriptions: Subscriptions | None
+    worker: Worker | None
+    warm: Callable[[], Coroutine[Any, Any, None]]
+
+    def stop(self) -> None:
+        """Take no more requests and no more jobs."""
+        self.endpoint.stop()
+        if self.subscriptions is not None:
+            self.subscriptions.close()
+        if self.worker is not None:
+            self.worker.stop()
+
+
+@asynccontextmanager
+async def opened(
+    settings: Settings, app_url: str, streams: StandardStreams, key: str | None, face: Face
+) -> AsyncIterator[Stdio]:
+    """The service for the client at the other end of the streams, with everything behind it at work."""
+    async with put_together(settings, app_url, LOOPBACK_HOSTS[0], face.publish) as parts, AsyncExitStack() as running:
+        text = key if key is not None else await own_key(parts.database, settings.data_dir.absolute() / KEY_FILE)
+        caller = await parts.authenticator.resolve(text)
+        if caller is None:
+            raise MemsvcError(
+                Code.PERMISSION_DENIED,
+                "this API key is unknown, was revoked, or has expired",
+                recovery="set MEMSVC_API_KEY to a key that `memsvc key create` made for this database",
+            )
+        if face.prepare is not None:
+            await face.prepare(parts, caller)
+        subscriptions = Subscriptions(parts.changes, settings.limits)
+        offer = Offer(
+            dispatch=parts.dispatch,
+            instructions=face.instructions,
+            version=version(),
+            limits=settings.limits,
+            prompts=parts.published.prompts,
+            guides=parts.published.guides,
+            completions=parts.published.completions,
+            subscriptions=subscriptions,
+            name=face.name,
+            administration=settings.settings.mcp.tools.admin.over_mcp,
+        )
+        parts.metrics.know_tools(parts.dispatch.catalogue)
+        beside = [part.running for part in (parts.changes, parts.worker, parts.rates) if part is not None]
+        for enter in (*beside, *parts.published.background, parts.call_log.running, parts.authenticator.running):
+            await running.enter_async_context(enter())
+        endpoint = StdioEndpoint(
+            offer, streams, lambda: parts.authenticator.resolve(text), grace_s=settings.shutdown_grace_s
+        )
+        yield Stdio(endpoint, subscriptions, parts.worker, parts.warm)

@@ -1,0 +1,156 @@
+"""What Citus must be told of the schema: which tables are cut by tenant over its nodes, which stay on the coordinator.
+
+Every tenant table is distributed by its tenant, and all of them are cut alike (they are colocated), so that what a
+tenant keeps is on one node and a statement with `tenant = $1` for each of its tables runs there as it is. Citus passes
+on no setting but what `SET LOCAL` says, and that only for a role that is set so; and it cannot plan for a role that has
+its plans made for no values in particular.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Connection, text
+
+from memsvc.store.queue import TABLES as QUEUE_TABLES
+from memsvc.store.schema import TENANT_TABLES
+
+ANCHOR: Final = "files"
+"""The table that is distributed first; all others are put beside it."""
+EMBEDDINGS: Final = "embeddings"
+LOCAL: Final[Mapping[str, str]] = {
+    "job_refs": "is written together with the queue: one without the other would lose a job for good",
+    "tenants": "is read over all tenants",
+    "api_keys": "is read by the key before the tenant is known",
+    "server_secrets": "belongs to no tenant",
+    "alembic_version": "belongs to no tenant",
+    **dict.fromkeys(QUEUE_TABLES, "is PgQueuer's: a sequence, a trigger, and SKIP LOCKED over all tenants"),
+}
+"""The tables that stay on the coordinator, and why. No statement has one of them beside a distributed one."""
+DISTRIBUTED: Final = (ANCHOR, *(name for name in (*TENANT_TABLES, EMBEDDINGS) if name not in {ANCHOR, *LOCAL}))
+
+ROLE_SETTINGS: Final = (("citus.propagate_set_commands", "local"), ("plan_cache_mode", "auto"))
+"""What the application's role needs on Citus: that nodes hear whose rows a transaction sees, and plans for values."""
+
+VERSION_MIN: Final = (11, 2)
+"""The first Citus that begins transactions on its nodes as they were begun: all reads of one moment."""
+
+# Each line: a table and what Citus would refuse of it, or would do wrong.
+_UNFIT: Final = text("""
+    WITH t AS (
+        SELECT c.oid, c.relname, c.relkind, a.attnum AS tenant FROM pg_class AS c
+        LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped
+            AND a.attnotnull AND a.attgenerated = ''
+        WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY (:tables)
+    )
+    SELECT relname, 'is not a table' AS fault FROM t WHERE relkind NOT IN ('r', 'p')
+    UNION ALL SELECT relname, 'has no column tenant that is never empty' FROM t WHERE tenant IS NULL
+    UNION ALL SELECT relname, 'has the unique key ' || i.indexrelid::regclass || ' without the tenant'
+        FROM t JOIN pg_index AS i ON i.indrelid = t.oid
+        WHERE (i.indisunique OR i.indisexclusion)
+            AND t.tenant <> ALL ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+    UNION ALL SELECT relname, 'has the foreign key ' || k.conname || ', which crosses tenants'
+        FROM t JOIN pg_constraint AS k ON k.contype = 'f' AND t.oid IN (k.conrelid, k.confrelid)
+        WHERE NOT EXISTS (
+            SELECT FROM t AS own JOIN t AS other ON other.oid = k.confrelid,
+                unnest(k.conkey, k.confkey) AS pair (own, other)
+            WHERE own.oid = k.conrelid AND pair.own = own.tenant AND pair.other = other.tenant)
+    UNION ALL SELECT relname, 'has the trigger ' || g.tgname
+        FROM t JOIN pg_trigger AS g ON g.tgrelid = t.oid WHERE NOT g.tgisinternal
+    UNION ALL SELECT relname, 'counts its column ' || a.attname || ' by a sequence'
+        FROM t JOIN pg_attribute AS a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
+        LEFT JOIN pg_attrdef AS d ON d.adrelid = t.oid AND d.adnum = a.attnum
+        WHERE a.attidentity <> '' OR pg_get_expr(d.adbin, d.adrelid) LIKE '%nextval(%'
+    UNION ALL SELECT relname, 'inherits from another table'
+        FROM t JOIN pg_inherits AS i ON i.inhrelid = t.oid
+    ORDER BY 1, 2
+""")
+# Tables that are distributed: how, and beside which others.
+_PLACED: Final = text("""
+    SELECT c.relname AS name, p.partmethod::text AS method, p.colocationid AS beside,
+           CASE WHEN p.partkey IS NOT NULL THEN column_to_column_name(p.logicalrelid, p.partkey) END AS cut_by
+    FROM pg_dist_partition AS p JOIN pg_class AS c ON c.oid = p.logicalrelid
+    WHERE c.relnamespace = current_schema()::regnamespace AND NOT c.relispartition
+""")
+# Tables that hold rows here, a partition under the name of its whole.
+_HELD_HERE: Final = text("""
+    SELECT DISTINCT coalesce(whole.relname, c.relname) AS name FROM pg_class AS c
+    LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid LEFT JOIN pg_class AS whole ON whole.oid = i.inhparent
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
+""")
+_TABLES: Final = text("""
+    SELECT relname FROM pg_class
+    WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+""")
+_ROLE: Final = text("""
+    SELECT s.setconfig FROM pg_roles AS r
+    LEFT JOIN pg_db_role_setting AS s ON s.setrole = r.oid AND s.setdatabase = 0 WHERE r.rolname = :role
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """How a table is distributed: `method` h means by hash."""
+
+    name: str
+    method: str
+    beside: int
+    cut_by: str | None
+
+
+def version(connection: Connection) -> tuple[int, ...] | None:
+    """The version of Citus in this database; None where it was not created."""
+    known = connection.scalar(text("SELECT extversion FROM pg_extension WHERE extname = 'citus'"))
+    return None if known is None else tuple(int(part) for part in re.findall(r"\d+", known)[:2])
+
+
+def is_distributed(connection: Connection) -> bool:
+    """Whether the tables are cut over nodes: told by the first one."""
+    if version(connection) is None:
+        return False
+    return any(one.name == ANCHOR for one in placed(connection).values())
+
+
+def placed(connection: Connection) -> dict[str, Placed]:
+    """The tables that are distributed, by name. For a database that has Citus."""
+    return {row.name: Placed(row.name, row.method, row.beside, row.cut_by) for row in connection.execute(_PLACED)}
+
+
+def is_coordinator(connection: Connection) -> bool:
+    """Whether this is the node that knows all others."""
+    return connection.scalar(text("SELECT citus_is_coordinator()")) is True
+
+
+def present(connection: Connection) -> frozenset[str]:
+    """The tables that there are, parts of others left out."""
+    return frozenset(connection.scalars(_TABLES))
+
+
+def unfit(connection: Connection, tables: frozenset[str]) -> list[str]:
+    """What of these tables Citus would refuse, each in a few words; that other tables are in their way too."""
+    found = [f"{row.relname} {row.fault}" for row in connection.execute(_UNFIT, {"tables": sorted(tables)})]
+    known = placed(connection)
+    anchor = known.get(ANCHOR)
+    for name in sorted(known):
+        one = known[name]
+        if name in LOCAL:
+            found.append(f"{name} is distributed, and has to stay on the coordinator: it {LOCAL[name]}")
+        elif name in tables and (one.method, one.cut_by) != ("h", "tenant"):
+            found.append(f"{name} is distributed by something else than its tenant")
+        elif name in tables and (anchor is None or one.beside != anchor.beside):
+            found.append(f"{name} is distributed, but not beside {ANCHOR}")
+    return found
+
+
+def held_here(connection: Connection) -> frozenset[str]:
+    """The tables of which rows are in the coordinator's own files, be they hidden or not."""
+    return frozenset(connection.scalars(_HELD_HERE))
+
+
+def settings_of_role(connection: Connection, role: str) -> dict[str, str] | None:
+    """What a role is set to in every database; None for a role that there is not."""
+    rows = connection.execute(_ROLE, {"role": role}).all()
+    if not rows:
+        return None
+    return dict(setting.split("=", 1) for setting in rows[0].setconfig or ())

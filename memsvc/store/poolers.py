@@ -1,0 +1,83 @@
+"""What stands between this process and PostgreSQL: nothing, or a pooler, by which many connections share few.
+
+In transaction mode a pooler gives each transaction whichever connection of the server is free, so that what is prepared
+in one is unknown in the next or, as every process gives its statements the same names, is another process's statement.
+Some poolers prevent that by names of their own: PgBouncer from 1.21 on, where `max_prepared_statements` is not 0. Which
+kind it is can be told by what PostgreSQL knows of a statement that was prepared through it.
+"""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import Enum, auto
+from typing import Any, Final
+
+import asyncpg
+
+CONNECT_TIMEOUT_S: Final = 10.0
+ANSWER_TIMEOUT_S: Final = 10.0
+CANNOT_CONNECT: Final = (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.PostgresError)
+"""What the driver raises when a connection cannot be made; ValueError for a DSN that says nothing to it."""
+
+_PROCESS: Final = "SELECT pg_backend_pid()"
+_LOOK: Final = """
+    SELECT pg_backend_pid() AS process, EXISTS (SELECT FROM pg_prepared_statements WHERE name = $1) AS as_named
+"""
+
+
+class Pooler(Enum):
+    """Whether a pooler is between, and whether what is prepared through it is found again."""
+
+    NONE = auto()
+    KEEPS = auto()
+    LOSES = auto()
+    """Or nobody can tell: one in session mode, which loses nothing, is taken for this."""
+
+
+async def pooler_before(connection: Any) -> Pooler:
+    """What a connection goes through. Prepares a statement, and leaves none with a pooler that would give it to others.
+
+    A pooler makes up the process that it says it is, as it forwards what is cancelled.
+    """
+    name = f"memsvc_{secrets.token_hex(8)}"
+    await connection.execute("BEGIN READ ONLY")
+    try:
+        statement = await connection.prepare(_LOOK, name=name)
+        found = await statement.fetchrow(name)
+        if found["process"] == connection.get_server_pid():
+            return Pooler.NONE
+        if not found["as_named"]:
+            return Pooler.KEEPS
+        await connection.execute(f"DEALLOCATE {name}")
+        return Pooler.LOSES
+    finally:
+        if not connection.is_closed():
+            await connection.execute("ROLLBACK")
+
+
+async def is_direct(connection: Any) -> bool:
+    """Whether PostgreSQL itself is at the other end of a connection, and no pooler."""
+    process: int = await connection.fetchval(_PROCESS)
+    return process == int(connection.get_server_pid())
+
+
+async def hands_out(url: str) -> bool:
+    """Whether connections of the server are handed out by transaction there: two of ours reach the same one, or one of
+    ours several. Raises what the driver does; False too where a pooler is so busy that it does not show."""
+    async with connected_once(url) as one, connected_once(url) as other:
+        ones = {await one.fetchval(_PROCESS) for _ in range(2)}
+        others = {await other.fetchval(_PROCESS) for _ in range(2)}
+    return len(ones) > 1 or bool(ones & others)
+
+
+@asynccontextmanager
+async def connected_once(url: str) -> AsyncIterator[Any]:
+    """A connection for a few quick statements, which are not prepared: it works through every pooler, and a network
+    that swallows what is sent does not hold it for long."""
+    connection = await asyncpg.connect(
+        url, timeout=CONNECT_TIMEOUT_S, command_timeout=ANSWER_TIMEOUT_S, statement_cache_size=0
+    )
+    try:
+        yield connection
+    finally:
+        await connection.close(timeout=ANSWER_TIMEOUT_S)

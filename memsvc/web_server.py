@@ -1,0 +1,29 @@
+"""The web server of a process: uvicorn, bounded as the limits say."""
+
+from typing import Literal
+
+import uvicorn
+from starlette.applications import Starlette
+
+from memsvc.gateway.connections import bounded
+from memsvc.gateway.limits import LimitsOptions
+
+KEEP_ALIVE_S = 75
+
+
+def configured(
+    asgi: Starlette, limits: LimitsOptions, *, lifespan: Literal["on", "off"], timeout_graceful_shutdown: int
+) -> uvicorn.Config:
+    """How uvicorn serves this app."""
+    return uvicorn.Config(
+        asgi,
+        http=bounded(limits),
+        ws="none",
+        lifespan=lifespan,
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=timeout_graceful_shutdown,
+    )

@@ -1,0 +1,36 @@
+"""The worker put together: settings in, a worker out, without anything that answers calls."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+
+from memsvc.adapters.tokens import O200kCounter
+from memsvc.gateway.probes import probes
+from memsvc.gateway.rest import Draining
+from memsvc.parts import checks_of, grounded, worker_of
+from memsvc.publishing import published
+from memsvc.settings import Settings
+from memsvc.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerApp:
+    """The worker alone, and the ASGI app that tells how it is."""
+
+    asgi: Starlette
+    worker: Worker
+
+
+@asynccontextmanager
+async def opened(settings: Settings, app_url: str, draining: Draining) -> AsyncIterator[WorkerApp]:
+    """The worker over an open database, which is closed after it.
+
+    UNAVAILABLE when the database cannot be reached or was not migrated, PERMISSION_DENIED for a privileged role.
+    """
+    async with grounded(settings, app_url) as ground:
+        metrics, clock, database, tracer = ground.metrics, ground.clock, ground.database, ground.tracer
+        parts = published(database, settings, clock, O200kCounter(), metrics, ground.models)
+        worker = worker_of(settings, app_url, database, clock, metrics, parts.jobs, tracer=tracer)
+        yield WorkerApp(probes(metrics, settings.metrics, checks_of(database, worker), draining), worker)

@@ -1,0 +1,27 @@
+"""The facts of a book by when they began to hold, and the notions that were archived, by index."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+revision: str = "0013"
+down_revision: str | None = "0012"
+branch_labels: Sequence[str] | None = None
+depends_on: Sequence[str] | None = None
+
+
+def upgrade() -> None:
+    op.create_index(
+        *("facts_latest", "facts", ["tenant", "project", "book", "valid_from", "entry"]),
+        postgresql_where=sa.text("NOT forgotten"),
+    )
+    op.create_index(
+        *("notions_archived", "notions", ["tenant", "project", "book", "created_at", "notion"]),
+        postgresql_where=sa.text("status = 'archived'"),
+    )
+
+
+def downgrade() -> None:
+    op.drop_index("notions_archived", "notions")
+    op.drop_index("facts_latest", "facts")

@@ -1,0 +1,182 @@
+"""What the documentation shows runs as it stands: the agent's loop, the README's sample, the snippets for hosts."""
+
+import asyncio
+import json
+import os
+import re
+import socket
+import sys
+import tomllib
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.process import CHECKOUT, Served, free_port
+from tests.e2e.sdk import connected, used
+from tests.endpoints import Call, Fault, Provider, provider
+
+KEY = "somebody"
+AGENT = CHECKOUT / "docs/examples/agent.py"
+PAGES = ("README.md", "docs/quickstart.md")
+
+
+class Listener(Provider):
+    """A model that says how it is known to travel, writes a note when it is asked to, and calls a tool wrongly."""
+
+    def _written(self, call: Call, fault: Fault) -> dict[str, Any]:
+        items = call.body["input"]
+        last = items[-1]
+        if last.get("type") == "function_call_output":
+            return self._says(f"noted: {last['output']}")
+        question = last["content"] if isinstance(last["content"], str) else last["content"][0]["text"]
+        if question.startswith("Note: ") and call.body["tools"]:
+            note = {"project": "default", "path": "/note.md", "content": question.removeprefix("Note: ")}
+            asked = {"type": "function_call", "id": "f1", "call_id": "c1", "name": "file_write"}
+            return {"output": [asked | {"arguments": json.dumps(note)}]}
+        if question == "Garble." and call.body["tools"]:
+            return {"output": [{"type": "function_call", "call_id": "c2", "name": "file_write", "arguments": "{"}]}
+        known = "trains to planes" in json.dumps(items[:-1])
+        return self._says("By train, as ever." if known else "How do you like to travel?")
+
+    @staticmethod
+    def _says(text: str) -> dict[str, Any]:
+        return {
+            "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}]
+        }
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("examples") / "data") as served:
+        yield served
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[Provider]:
+    async with provider(Listener) as model:
+        yield model
+
+
+@asynccontextmanager
+async def agent(memory_url: str, model: Provider, *arguments: str) -> AsyncIterator[Process]:
+    """The example as somebody starts it."""
+    around = {"MEMSVC_URL": memory_url, "MEMSVC_API_KEY": KEY, "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "sk-1"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(AGENT), *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=os.environ | around
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def said(process: Process, question: str) -> str:
+    """The agent's answer to one line."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{question}\n".encode())
+    return (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
+
+
+async def ended(process: Process) -> str:
+    """What was on stderr of an agent that has no more questions."""
+    assert process.stdin is not None
+    process.stdin.close()
+    _, complaints = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0
+    return complaints.decode()
+
+
+@pytest.mark.anyio
+async def test_the_agent_recalls_what_was_said_and_lets_the_model_write_files(server: Served, model: Provider) -> None:
+    async with agent(server.url, model, "--user", "ada", "--session", "one") as process:
+        assert await said(process, "I prefer trains to planes.") == "How do you like to travel?"
+        assert (await said(process, "Note: Vienna in May")).startswith("noted: ")
+        assert (await said(process, "Garble.")).startswith("noted: the arguments are not JSON")
+        assert await ended(process) == ""
+    async with agent(server.url, model, "--user", "ada", "--session", "two") as process:
+        assert await said(process, "Do I prefer trains or planes?") == "By train, as ever."
+        assert await ended(process) == ""
+    async with connected(server.url, KEY) as client:
+        note = await used(client, "file_read", project="default", path="/note.md")
+    assert note["content"] == "Vienna in May"
+    assert turns_stored(server, "one") == 3
+
+
+@pytest.mark.anyio
+async def test_the_agent_answers_while_memory_is_away_and_stores_those_turns_later(
+    server: Served, model: Provider
+) -> None:
+    port = free_port()
+    async with agent(f"http://127.0.0.1:{port}", model, "--session", "outage") as process:
+        assert await said(process, "I prefer trains to planes.") == "How do you like to travel?"
+        async with relayed(port, server.port):
+            await said(process, "And what about boats?")
+            complaints = await ended(process)
+    assert complaints.startswith("memory: ")
+    assert "not stored" not in complaints
+    assert turns_stored(server, "outage") == 2
+
+
+def turns_stored(server: Served, session: str) -> int:
+    """How many turns a session has."""
+    headers = {"Authorization": f"Bearer {KEY}"}
+    address = f"{server.url}/api/tools/memory_list_turns"
+    answer = httpx.post(address, json={"session_id": session}, headers=headers, timeout=60)
+    return len({item["turn_id"] for item in answer.raise_for_status().json()["items"]})
+
+
+@asynccontextmanager
+async def relayed(port: int, to: int) -> AsyncIterator[None]:
+    """Lets what comes to one port through to another one."""
+
+    async def copied(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while block := await source.read(65536):
+            sink.write(block)
+        sink.close()
+
+    async def through(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        behind, ahead = await asyncio.open_connection("127.0.0.1", to)
+        await asyncio.gather(copied(reader, ahead), copied(behind, writer))
+
+    async with await asyncio.start_server(through, "127.0.0.1", port, family=socket.AF_INET):
+        yield
+
+
+@pytest.mark.anyio
+async def test_the_sample_of_the_readme_recalls(server: Served, tmp_path: Path) -> None:
+    (sample,) = (code for language, code in fenced("README.md") if language == "python")
+    heard = tmp_path / "heard.json"
+    here = sample.replace("http://127.0.0.1:8080", server.url).replace("YOUR_KEY", "reader")
+    model = f"import json\ndef my_model(prompt): open({str(heard)!r}, 'w').write(json.dumps(prompt)); return 'Fine.'\n"
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", model + here)
+    assert await asyncio.wait_for(process.wait(), 60) == 0
+    assert "I prefer trains to planes" in heard.read_text()
+
+
+def fenced(page: str) -> list[tuple[str, str]]:
+    """The blocks of code of a page, each with its language."""
+    return re.findall(r"^```(\w+)\n(.*?)^```", (CHECKOUT / page).read_text("utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_snippet_is_well_formed(page: str) -> None:
+    blocks = fenced(page)
+    assert blocks
+    for language, code in blocks:
+        match language:
+            case "json":
+                assert isinstance(json.loads(code), dict)
+            case "toml":
+                assert tomllib.loads(code)
+            case "python":
+                compile(code, page, "exec", flags=0x2000)  # await at the top
+            case _:
+                assert language in {"sh", "yaml", "text"}

@@ -1,0 +1,65 @@
+"""The statements of the product: those that stand in its source, and those that run while it is tested."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import pytest
+
+import memsvc.store
+from memsvc.store.database import Database, Tx
+from tests.citus_rules import faults
+
+STORE: Final = Path(memsvc.store.__file__).parent
+RUNS: Final = {Tx: ("fetch", "fetchrow", "fetchval", "execute", "unbound"), Database: ("registry",)}
+NAMES: Final = frozenset(name for names in RUNS.values() for name in names)
+
+
+def written() -> Iterator[tuple[str, str]]:
+    """Every statement of the store that stands there whole, or is made of what its module knows, with its place. What
+    is made of arguments is found as it runs."""
+    for file in sorted(STORE.glob("*.py")):
+        module = vars(import_module(f"memsvc.store.{file.stem}"))
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+                continue
+            if node.func.attr not in NAMES:
+                continue
+            try:
+                sql = eval(compile(ast.Expression(node.args[0]), file.name, "eval"), dict(module))
+            except NameError:
+                continue
+            if isinstance(sql, str):
+                yield f"{file.name}:{node.lineno}", sql
+
+
+class Watch:
+    """Notes the statements that the product runs, each text once; what is wrong with new ones is told once."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._seen: set[str] = set()
+        self._new: list[str] = []
+        for kind, names in RUNS.items():
+            for name in names:
+                patch.setattr(kind, name, self._watched(getattr(kind, name)))
+
+    def _watched(self, run: Any) -> Any:
+        def watched(on: Any, sql: str, *arguments: Any) -> Any:
+            self._note(sql, sys._getframe(1))
+            return run(on, sql, *arguments)
+
+        return watched
+
+    def _note(self, sql: str, caller: FrameType) -> None:
+        if sql not in self._seen and str(caller.f_globals.get("__name__", "")).startswith("memsvc."):
+            self._seen.add(sql)
+            self._new.append(sql)
+
+    def faults(self) -> list[str]:
+        """What Citus could not run of what ran since this was asked before."""
+        new, self._new = self._new, []
+        return [f"{fault}: {sql}" for sql in new for fault in faults(sql)]

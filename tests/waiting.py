@@ -1,0 +1,17 @@
+"""Waiting for what nobody tells of when it happens."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+
+PATIENCE_S = 30
+
+
+async def until(holds: Callable[[], bool | Awaitable[bool]]) -> None:
+    """Wait until something holds, which is asked again and again."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            held = holds()
+            if await held if isawaitable(held) else held:
+                return
+            await asyncio.sleep(0.01)
