@@ -60,6 +60,7 @@ async def opened(
             authenticator=parts.authenticator,
             limits=settings.limits,
             sse=settings.sse,
+            card=settings.server_card,
             administration=settings.settings.mcp.tools.admin.over_mcp,
             conformance=conformance,
             host=settings.host,

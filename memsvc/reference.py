@@ -26,8 +26,8 @@ _RESOURCES_HEAD: Final = """\
 What `resources/read` answers, as a call of the tool: with its permission, limits and errors. Each `{name}` is one
 segment, percent-encoded, and `{+name}` all that follow; where the project is no segment, `?project=NAME` at the end
 names another than `default`. `resources/list` lists files, sessions, boards and documents that are there, a page at a
-time, and `completion/complete` completes the names. Of whiteboards `subscriptions/listen`, and where there are sessions
-`resources/subscribe`, tell when one has changed.
+time, and `completion/complete` completes the names. Of files, sessions and whiteboards `subscriptions/listen`, and
+where there are sessions of clients `resources/subscribe`, tell when one has changed.
 
 | URI | type | tool | meaning |
 | --- | --- | --- | --- |"""

@@ -16,6 +16,7 @@ from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.metrics import MetricsOptions
 from memsvc.gateway.pipe_run import PipeOptions
+from memsvc.gateway.server_card import ServerCardOptions
 from memsvc.gateway.sse_options import SseOptions
 from memsvc.store.database import DatabaseOptions
 from memsvc.styles.files.options import FilesOptions
@@ -95,6 +96,7 @@ class Settings(BaseModel):
     limits: LimitsOptions = Field(LimitsOptions(), description="what a request may be")
     console: ConsoleOptions = Field(ConsoleOptions(), description="web pages for people at /console")
     sse: SseOptions = Field(SseOptions(), description="the transport at /sse, for old clients; deprecated")
+    server_card: ServerCardOptions = Field(ServerCardOptions(), description="what strangers may learn of this server")
     audit: AuditOptions = Field(AuditOptions(), description="how the call log is written")
     database: DatabaseOptions = Field(DatabaseOptions(), description="PostgreSQL", repr=False)
     metrics: MetricsOptions = Field(MetricsOptions(), description="who may read /metrics", repr=False)

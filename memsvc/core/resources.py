@@ -48,8 +48,11 @@ class Resource:
 
     `template` (RFC 6570) names arguments of the tool: `{name}` is one segment, `{+name}` at the end is all the rest and
     stands for a path. The project is such a variable, or given as `?project=NAME`. The text is the member `text` of the
-    result, or all of the result as JSON where that is ""; bytes where the member `encoding` says base64. `announced`:
-    whoever changes it announces that (`store/changes.py`), so that it can be waited for.
+    result, or all of the result as JSON where that is ""; bytes where the member `encoding` says base64.
+
+    It can be waited for where it is `announced`: whoever changes it tells that (`store/changes.py`); or where it has a
+    `stamp`, which gets what the tool's function would, and answers at little cost with what tells one state from the
+    next: that is looked at while somebody waits.
     """
 
     template: str
@@ -60,6 +63,7 @@ class Resource:
     encoding: str | None = None
     mime_type: str | None = "text/plain"
     announced: bool = False
+    stamp: Callable[[Scope, Any], Awaitable[object]] | None = None
     listing: Listing | None = None
 
     def uri(self, **values: str) -> str:

@@ -20,13 +20,15 @@ from memsvc.gateway.auth import Authenticator, RequireCaller
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.files import is_upload
 from memsvc.gateway.limits import Beside, CheckHost, CheckPath, CountRequest, LimitBody, LimitsOptions, RequestId
-from memsvc.gateway.mcp.http import McpEndpoint
+from memsvc.gateway.mcp.http import PROTOCOL_VERSIONS, McpEndpoint
 from memsvc.gateway.mcp.protected import challenge
 from memsvc.gateway.mcp.protected import routes as protected_routes
 from memsvc.gateway.mcp.server import Offer
 from memsvc.gateway.mcp.sse import SseEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.metrics import OPEN_METRICS, Metrics, MetricsOptions
+from memsvc.gateway.server_card import NO_CARD, ServerCardOptions
+from memsvc.gateway.server_card import routes as card_routes
 from memsvc.gateway.sse_options import SseOptions
 from memsvc.gateway.traced import TraceRequests
 from memsvc.store.changes import Changes
@@ -54,6 +56,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     completions: Mapping[str, Completion] | None = None,
     changes: Changes | None = None,
     sse: SseOptions | None = None,
+    card: ServerCardOptions = NO_CARD,
     administration: bool = False,
     conformance: bool = False,
     metrics_options: MetricsOptions = OPEN_METRICS,
@@ -68,14 +71,13 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
 
     `changes` is what is heard of changes of resources; it runs in the `background`, which is entered before the
     gateway's own tasks and left after them. The database must outlive the app. `listening` makes routes that tell of
-    changes, from whoever hears of them. `administration`: agents get the administrative tools too. Requests are spans
-    of the `tracer`. What is `told` stands in `/readyz`, which does not hang on it. `conformance`: what the official
-    suite wants to find is there too. The `console` knows its visitors itself.
+    changes. `administration`: agents get the administrative tools too. Requests are spans of the `tracer`. `/readyz`
+    says what is `told`. `conformance`: with what the official suite wants. The `console` knows its visitors itself.
     """
     metrics.know_tools(dispatch.catalogue)
     metrics.watch("memsvc_audit_backlog", call_log.backlog)
     subscriptions = None if changes is None else _subscriptions(changes, limits, metrics, draining)
-    protected = protected_routes(authenticator.options.oauth)
+    public = [*protected_routes(authenticator.options.oauth), *card_routes(card, version, PROTOCOL_VERSIONS)]
     offer = Offer(
         dispatch=dispatch,
         instructions=instructions,
@@ -96,12 +98,12 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
         routes=[
             *(Route(path, endpoint, methods=methods) for path in rest.MCP_PATHS),
             *_sse_routes(offer, authenticator, sse, metrics, draining),
-            *protected,
+            *public,
             *rest.routes(metrics, metrics_options, checks, draining, told),
             *routes,
             *listening(subscriptions),
         ],
-        middleware=[*for_all, *_for_callers(authenticator, dispatch, limits, protected)],
+        middleware=[*for_all, *_for_callers(authenticator, dispatch, limits, public)],
         exception_handlers=rest.EXCEPTION_HANDLERS,
         lifespan=_with(*background, call_log.running, authenticator.running, endpoint.running),
     )

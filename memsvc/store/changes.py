@@ -1,10 +1,12 @@
-"""Changes told to every process: that what stands under a URI is another now, and nothing of what it is."""
+"""Changes told to every process, or looked for while somebody waits: that what stands under a URI is another now, and
+nothing of what it is."""
 
 import asyncio
 import hashlib
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
@@ -12,6 +14,7 @@ import asyncpg
 import structlog
 
 from memsvc.core.background import in_background, told_or_after
+from memsvc.core.errors import MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store.database import Tx
 from memsvc.store.poolers import connected_once, is_direct
@@ -27,6 +30,7 @@ AGAIN_S_MAX: Final = 30.0
 STEADY_S: Final = 60.0
 """A connection that lasted this long is opened again at once; one that does not, less and less often."""
 CLOSE_S_MAX: Final = 2.0
+LOOK_EVERY_S: Final = 1.0
 
 _LOST = (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.PostgresError, asyncpg.InternalClientError)
 
@@ -43,6 +47,15 @@ async def announce(tx: Tx, uri: str) -> None:
     await tx.unbound("SELECT pg_notify($1, $2)", CHANNEL, change_key(tx.scope, uri))
 
 
+@dataclass(slots=True)
+class Look:
+    """How changes of a resource that nobody announces are found: what tells its states apart is asked for now and again
+    while somebody waits, and compared with what it was `last`."""
+
+    ask: Callable[[], Awaitable[object]]
+    last: object
+
+
 class Changes:
     """What this process hears of changes, whoever made them, and who waits for them here.
 
@@ -50,20 +63,23 @@ class Changes:
     time to time, and opened again for ever when it is lost. Where a pooler is between all the same, another connection
     tells the first echo: over one in transaction mode whoever tells may hear himself, and nobody else. Each time that
     it hears again, everybody who waits is told, as anything may have changed meanwhile. `listening` says whether it
-    hears.
+    hears. What is looked for needs no such connection: an outage delays it, and nothing of it is lost.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._waiting: dict[str, dict[object, Callable[[], None]]] = {}
+        self._looks: dict[str, Look] = {}
         self._echo, self._echoed = "", asyncio.Event()
         self._outage = False
         self.listening = False
 
-    def watch(self, key: str, told: Callable[[], None]) -> Callable[[], None]:
+    def watch(self, key: str, told: Callable[[], None], look: Look | None = None) -> Callable[[], None]:
         """Call `told`, which must not block or raise, for each change of this key, until the function that this returns
-        is called."""
+        is called. With a `look`, changes are looked for too, once for all who wait."""
         token = object()
+        if look is not None:
+            self._looks.setdefault(key, look)
         self._waiting.setdefault(key, {})[token] = told
 
         def end() -> None:
@@ -71,6 +87,7 @@ class Changes:
             waiting.pop(token, None)
             if not waiting:
                 self._waiting.pop(key, None)
+                self._looks.pop(key, None)
 
         return end
 
@@ -81,8 +98,18 @@ class Changes:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Listen in the background; the connection is closed at the end."""
-        async with in_background(self._keep_listening()):
+        async with in_background(self._keep_listening()), in_background(self._keep_looking()):
             yield
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            for key, look in list(self._looks.items()):
+                with suppress(MemsvcError):  # an outage or a crowd: what changes meanwhile is seen after it
+                    seen = await look.ask()
+                    if seen != look.last:
+                        look.last = seen
+                        self._tell(key)
 
     async def _keep_listening(self) -> None:
         pause_s = AGAIN_S_MIN

@@ -1,4 +1,4 @@
-"""Changes of a whiteboard, told across processes, and what becomes of those who wait when a server stops."""
+"""Changes of what there is to read, told across processes, and what becomes of those who wait when a server stops."""
 
 import asyncio
 import sys
@@ -69,6 +69,31 @@ async def test_a_board_written_by_one_server_is_told_by_another_which_stops_at_o
                     pass
                 assert await stopped == 0
             assert monotonic() - began_s < 10
+
+
+async def test_files_and_sessions_are_told_to_their_tenant_when_they_change_and_when_they_go(
+    server: Served, data_dir: Path
+) -> None:
+    file, session, kept = (
+        f"memsvc://default/{place}" for place in ("files/a.md", "sessions/s", "files/memory/s/meta.json")
+    )
+    turn = {"session_id": "s", "turn_id": "t", "input_items": [ENTRY]}
+    async with (
+        connected(server.url, _key(data_dir), timeout_s=60) as client,
+        connected(server.url, "somebody-else") as stranger,
+        client.listen(resource_subscriptions=[file, session, kept]) as subscription,
+    ):
+        assert subscription.honored.resource_subscriptions == [file, session]
+        await used(stranger, "file_write", project="default", path="/a.md", content="theirs")
+        await used(stranger, "memory_after_turn", **turn)
+        for tool, arguments, uri in (
+            ("memory_after_turn", turn, session),
+            ("file_write", {"project": "default", "path": "/a.md", "content": "ours"}, file),
+            ("file_delete", {"project": "default", "path": "/a.md"}, file),
+        ):
+            await used(client, tool, **arguments)
+            async with asyncio.timeout(30):
+                assert await anext(subscription) == ResourceUpdated(uri=uri)
 
 
 @pytest.mark.filterwarnings("ignore:resources/.*removed as of 2026-07-28")

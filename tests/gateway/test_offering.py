@@ -239,4 +239,4 @@ async def test_a_resource_that_nobody_announces_is_not_waited_for(service: Servi
     async with client_of(service) as client:
         await fill(client)
         with pytest.raises(MCPError):
-            await client.subscribe_resource("memsvc://default/files/notes/a.md")
+            await client.subscribe_resource("memsvc://default/directories/notes")

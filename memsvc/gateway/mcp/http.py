@@ -8,7 +8,7 @@ from typing import Final
 import anyio
 import structlog
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, SUPPORTED_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
@@ -27,6 +27,8 @@ LISTEN: Final = b"subscriptions/listen"
 """The method whose response goes on, as a header says: the SDK refuses a request whose body says otherwise."""
 PROGRESS_TOKEN: Final = b'"progressToken"'
 """What the body of a request has somewhere that wants to be told of progress, within its response."""
+PROTOCOL_VERSIONS = tuple(SUPPORTED_PROTOCOL_VERSIONS)
+"""Every version of the protocol that is answered."""
 _OLDER = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -31,7 +32,7 @@ from memsvc.gateway.mcp.asking import Asking, Context, Who
 from memsvc.gateway.mcp.errors import protocol_error, resource_error
 from memsvc.gateway.mcp.resources import Resources
 from memsvc.gateway.mcp.subscriptions import Subscriptions, Watch
-from memsvc.store.changes import change_key
+from memsvc.store.changes import Look, change_key
 
 log = structlog.get_logger("memsvc.subscriptions")
 
@@ -90,7 +91,7 @@ class Listening:
         heard = []
         for uri in dict.fromkeys(uris):
             try:
-                watch.add(uri, await self._key(asking, uri))
+                watch.add(uri, *await self._waited_for(asking, uri))
             except MemsvcError as error:
                 log.debug("a resource is not heard of", code=error.code.value)
             else:
@@ -108,17 +109,23 @@ class Listening:
             event = event_to_notification(ResourceUpdated(uri=uri), meta)
             told = await _still(asking) and await _written(context, event, in_response=True)
 
-    async def _key(self, asking: Asking, uri: str) -> str:
-        """What changes of a resource are known by, for this caller; the errors are those of reading it."""
+    async def _waited_for(self, asking: Asking, uri: str) -> tuple[str, Look | None]:
+        """What changes of a resource are known by, for this caller, and how they are looked for where nobody announces
+        them; the errors are those of reading it."""
         one, arguments = self._resources.find(asking.caller, uri)
-        if not one.resource.announced:
+        stamp = one.resource.stamp
+        if stamp is None and not one.resource.announced:
             raise invalid("changes of this resource are not told", recovery="read it again when you need it")
 
-        async def key(scope: Scope, asked: Any) -> str:
-            return change_key(scope, one.canonical(asked))
+        async def known(scope: Scope, asked: Any) -> tuple[str, Look | None]:
+            key = change_key(scope, one.canonical(asked))
+            if stamp is None:
+                return key, None
+            ask = partial(stamp, scope, asked)
+            return key, Look(ask, await ask())
 
         return await self._dispatch.perform(
-            asking.caller, one.tool.name, arguments, key, surface=SURFACE, request_id=asking.request_id
+            asking.caller, one.tool.name, arguments, known, surface=SURFACE, request_id=asking.request_id
         )
 
     @asynccontextmanager
@@ -133,11 +140,11 @@ class Listening:
         """Tell the session of this request of changes of a resource, until it unsubscribes or ends."""
         asking, session = self._who(context), _session(context)
         try:
-            key = await self._key(asking, asked.uri)
+            waited_for = await self._waited_for(asking, asked.uri)
             if session.watch is None:
                 session.watch = session.stack.enter_context(self._subscriptions.opened(asking.caller.tenant))
                 session.tasks.start_soon(_tell, session, session.watch)
-            session.watch.add(asked.uri, key)
+            session.watch.add(asked.uri, *waited_for)
         except MemsvcError as error:
             raise resource_error(error, context.protocol_version) from None
         session.asked[asked.uri] = asking, context

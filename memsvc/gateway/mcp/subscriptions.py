@@ -9,7 +9,7 @@ import anyio
 
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.store.changes import Changes
+from memsvc.store.changes import Changes, Look
 
 
 class Watch:
@@ -26,13 +26,13 @@ class Watch:
         self._awake = anyio.Event()
         self._closed = False
 
-    def add(self, uri: str, key: str) -> None:
+    def add(self, uri: str, key: str, look: Look | None = None) -> None:
         """Wait for changes of this key under this URI; INVALID_ARGUMENT when that is one too many."""
         if uri in self._ends or self._closed:
             return
         if len(self._ends) >= self._uris_max:
             raise invalid(f"one client may wait for {self._uris_max} resources at the most")
-        self._ends[uri] = self._changes.watch(key, partial(self._tell, uri))
+        self._ends[uri] = self._changes.watch(key, partial(self._tell, uri), look)
 
     def remove(self, uri: str) -> None:
         """Wait for this URI no longer."""

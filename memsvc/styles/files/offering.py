@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files as resources
-from typing import Final
+from typing import Final, Protocol
 
-from memsvc.core.paths import KEPT_ROOTS
+from memsvc.core.errors import invalid
+from memsvc.core.paths import KEPT_ROOTS, is_kept
 from memsvc.core.resources import Completion, Guide, Listing, Readable, Resource
 from memsvc.core.scope import Scope
+from memsvc.store import files as store
 from memsvc.store import projects, tree
 from memsvc.store.database import Database
 
@@ -17,6 +19,13 @@ DIRECTORY: Final = Resource(
     description="What lies directly in a directory, as JSON: the first page of file_list.",
     mime_type="application/json",
 )
+
+
+class _OfFile(Protocol):
+    """Arguments that name a file."""
+
+    @property
+    def path(self) -> str: ...
 
 
 def file_resource(database: Database) -> Resource:
@@ -36,6 +45,14 @@ def file_resource(database: Database) -> Resource:
             for row in rows
         ]
 
+    async def stamp(scope: Scope, asked: _OfFile) -> str | None:
+        """The file's version; None while there is none."""
+        if is_kept(asked.path):
+            raise invalid("changes of what memory keeps itself are not told", recovery="wait for its session or board")
+        async with database.begin(scope, read_only=True) as tx:
+            file = await store.find(tx, asked.path)
+        return None if file is None else file.version
+
     return Resource(
         template="memsvc://{project}/files/{+path}",
         name="file",
@@ -44,6 +61,7 @@ def file_resource(database: Database) -> Resource:
         text="content",
         encoding="content_encoding",
         mime_type=None,
+        stamp=stamp,
         listing=Listing("file_list", page),
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files as resources
-from typing import Final
+from typing import Final, Protocol
 
 from memsvc.core.resources import Completion, Guide, Listing, Readable, Resource
 from memsvc.core.scope import Scope
@@ -17,6 +17,13 @@ FACTS: Final = Resource(
     description="What memory holds to be true for a session, as JSON: the first page of memory_list_facts.",
     mime_type="application/json",
 )
+
+
+class _OfSession(Protocol):
+    """Arguments that name a session."""
+
+    @property
+    def session_id(self) -> str: ...
 
 
 def session_resource(database: Database) -> Resource:
@@ -35,12 +42,18 @@ def session_resource(database: Database) -> Resource:
             for row in rows
         ]
 
+    async def stamp(scope: Scope, asked: _OfSession) -> sessions.Session | None:
+        """What is counted of the session, which every turn and maintenance changes; None while there is none."""
+        async with database.begin(scope, read_only=True) as tx:
+            return await sessions.find(tx, asked.session_id)
+
     return Resource(
         template="memsvc://{project}/sessions/{session_id}",
         name="session",
         title="Session",
         description="The directories of a session's memory with an abstract of each, as JSON.",
         mime_type="application/json",
+        stamp=stamp,
         listing=Listing(LIST_TOOL, page),
     )
 

@@ -1,0 +1,69 @@
+"""The server card (SEP-2127): what clients learn of a server before they connect, and without a key."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+MEDIA_TYPE: Final = "application/mcp-server-card+json"
+PATHS: Final = ("/mcp/server-card", "/.well-known/mcp/server-card.json")
+"""The place that the extension keeps for it, and the one that came before."""
+HEADERS: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "GET",
+    "Cache-Control": "public, max-age=3600",
+}
+NAME: Final = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
+DESCRIPTION: Final = "Memory for agents: turns, facts, files, whiteboards, a notebook and knowledge."
+
+
+class ServerCardOptions(BaseModel):
+    """The server card. Without `url` there is none: it tells strangers what runs here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str = Field("", description="the URL of /mcp as clients know it; empty: no card")
+    name: str = Field("", description="what the server is called: a domain of yours, a slash, a name")
+    title: str = Field("memsvc", max_length=100, description="what people are shown as its name")
+
+    @model_validator(mode="after")
+    def _whole(self) -> "ServerCardOptions":
+        if self.url and not self.url.startswith(("https://", "http://")):
+            raise ValueError("server_card.url must begin with https:// or http://")
+        if self.url and not NAME.fullmatch(self.name):
+            raise ValueError("server_card.name must be a domain, a slash and a name, as com.example/memory")
+        return self
+
+
+NO_CARD: Final = ServerCardOptions()
+
+
+def routes(options: ServerCardOptions, version: str, protocol_versions: Sequence[str]) -> list[Route]:
+    """Where the card is told; none without a URL."""
+    if not options.url:
+        return []
+    key = {"name": "Authorization", "description": "Bearer and an API key", "isRequired": True, "isSecret": True}
+    remote = {
+        "type": "streamable-http",
+        "url": options.url,
+        "headers": [key],
+        "supportedProtocolVersions": list(protocol_versions),
+    }
+    card = {
+        "$schema": SCHEMA,
+        "name": options.name,
+        "title": options.title,
+        "version": version,
+        "description": DESCRIPTION,
+        "remotes": [remote],
+    }
+
+    async def tell(_: Request) -> Response:
+        return JSONResponse(card, headers=HEADERS, media_type=MEDIA_TYPE)
+
+    return [Route(path, tell, methods=["GET"]) for path in PATHS]
