@@ -24,7 +24,7 @@ serve: $(VENV)/.runtime  ## set up and serve on embedded PostgreSQL (ARGS='--hel
 	@exec $(BIN)/memsvc serve $(ARGS)
 
 test: lint  ## set up, check style, types and imports, run the tests (ARGS='-k name' to choose)
-	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/.dev  ## ruff, format, mypy and import contracts
 	$(BIN)/ruff check $(SOURCES)
