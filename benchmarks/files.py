@@ -149,7 +149,8 @@ def report(measured: Measured, arguments: argparse.Namespace) -> Report:
 
 async def measure(arguments: argparse.Namespace) -> Report:
     """Fill, measure, report."""
-    async with service(arguments) as running:
+    # the largest file is written beside the others, who wait for it
+    async with service(arguments, MEMSVC_DATABASE__LOCK_TIMEOUT_MS="30000") as running:
         started = perf_counter()
         await fill(running, arguments)
         print(f"filled in {perf_counter() - started:.0f} s", file=sys.stderr)
