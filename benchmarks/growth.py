@@ -3,7 +3,7 @@
 Sessions and files of different sizes stand in one service and are asked in interleaved rounds, so that a machine whose
 speed drifts slows all of them alike. A tenant beside a thousand others stands in a second service, and the same tenant
 alone in a third. The other tenants are copies, made row by row, of one that was stored by the tools. With `--quick`
-they have 300 entries each; in a full run 10,000, for which the database takes about 30 GB.
+they have 100 entries each; in a full run 10,000, for which the database takes about 30 GB.
 """
 
 import argparse
@@ -40,10 +40,10 @@ GROWS = {
 }
 """By call, what grows, and the figure that says how much more the most of it costs than the least."""
 SIZES = {
-    "items": Size(100_000, 50_000, "items in the longest session that is asked"),
-    "turns": Size(10_000, 4_000, "turns in the longest session that is stored to"),
+    "items": Size(100_000, 20_000, "items in the longest session that is asked"),
+    "turns": Size(10_000, 1_500, "turns in the longest session that is stored to"),
     "tenants": Size(1_000, 1_000, "other tenants"),
-    "entries": Size(10_000, 300, "entries of each of them"),
+    "entries": Size(10_000, 100, "entries of each of them"),
     "settle": Size(20.0, 8.0, "seconds for what follows turns"),
     "rounds": Size(7, 5, "interleaved rounds"),
     "calls": Size(40, 30, "calls of each kind in a round"),
