@@ -1,8 +1,10 @@
 """The key of a data folder: made with a new database, kept in a file, and used by whoever serves from that folder."""
 
+import asyncio
 import os
 from datetime import datetime
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 from memsvc.adapters.clock import SystemClock
@@ -11,14 +13,18 @@ from memsvc.store import keys
 from memsvc.store.database import Database
 
 KEY_FILE: Final = "api-key"
+WRITTEN_S_MAX: Final = 2.0
+"""How long another process, started at the same moment, may take from making the first key to writing it."""
 
 
 async def own_key(database: Database, file: Path) -> str:
     """The key that the data folder holds, as `memsvc serve` makes it there at its first start. PERMISSION_DENIED when
     keys were made otherwise, so that this process cannot know one."""
     await first_key(database, file, SystemClock().now())
-    text = _read_secret(file)
-    if text is None:
+    deadline = monotonic() + WRITTEN_S_MAX
+    while not (text := _read_secret(file)) and monotonic() < deadline:  # noqa: ASYNC110 - another process writes it
+        await asyncio.sleep(0.05)
+    if not text:
         raise MemsvcError(
             Code.PERMISSION_DENIED,
             f"no API key was given, and there is none in {file}",

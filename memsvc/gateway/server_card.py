@@ -23,19 +23,21 @@ DESCRIPTION: Final = "Memory for agents: turns, facts, files, whiteboards, a not
 
 
 class ServerCardOptions(BaseModel):
-    """The server card. Without `url` there is none: it tells strangers what runs here."""
+    """The server card. Without `mcp_url` there is none: it tells strangers what runs here."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    url: str = Field("", description="the URL of /mcp as clients know it; empty: no card")
+    mcp_url: str = Field("", description="the URL of /mcp as clients know it; empty: no card")
     name: str = Field("", description="what the server is called: a domain of yours, a slash, a name")
     title: str = Field("memsvc", max_length=100, description="what people are shown as its name")
 
     @model_validator(mode="after")
     def _whole(self) -> "ServerCardOptions":
-        if self.url and not self.url.startswith(("https://", "http://")):
-            raise ValueError("server_card.url must begin with https:// or http://")
-        if self.url and not NAME.fullmatch(self.name):
+        if self.mcp_url and not self.mcp_url.startswith(("https://", "http://")):
+            raise ValueError("server_card.mcp_url must begin with https:// or http://")
+        if "@" in self.mcp_url:
+            raise ValueError("server_card.mcp_url is told to everybody, and takes no credentials")
+        if self.mcp_url and not NAME.fullmatch(self.name):
             raise ValueError("server_card.name must be a domain, a slash and a name, as com.example/memory")
         return self
 
@@ -45,12 +47,12 @@ NO_CARD: Final = ServerCardOptions()
 
 def routes(options: ServerCardOptions, version: str, protocol_versions: Sequence[str]) -> list[Route]:
     """Where the card is told; none without a URL."""
-    if not options.url:
+    if not options.mcp_url:
         return []
     key = {"name": "Authorization", "description": "Bearer and an API key", "isRequired": True, "isSecret": True}
     remote = {
         "type": "streamable-http",
-        "url": options.url,
+        "url": options.mcp_url,
         "headers": [key],
         "supportedProtocolVersions": list(protocol_versions),
     }

@@ -38,7 +38,7 @@ SAYING = (
     *("memories_add", "elfmem_remember", "elfmem_dream", "file_search"),
 )
 HOLDS_NO_CONTENT = ("calls", "api_keys", "tenants", "server_secrets", "job_refs", "allowances", "rates", "usage")
-TAKES_NO_SECRET = ("base_url", "jwks_url")
+TAKES_NO_SECRET = ("base_url", "jwks_url", "mcp_url")
 SECRET_NAMES = ("url", "key", "secret", "token", "password", "headers")
 
 

@@ -10,7 +10,7 @@ from tests.gateway.served import served
 from tests.servers import DatabaseUrls
 
 URL = "https://memory.example/mcp"
-CARD = ServerCardOptions(url=URL, name="com.example/memory", title="Our memory")
+CARD = ServerCardOptions(mcp_url=URL, name="com.example/memory", title="Our memory")
 
 
 @pytest.mark.anyio
@@ -40,7 +40,13 @@ async def test_nothing_is_told_unless_it_is_switched_on(database_urls: DatabaseU
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"url": "memory.example", "name": "com.example/m"}, {"url": URL}, {"url": URL, "name": "m"}]
+    "wrong",
+    [
+        {"mcp_url": "memory.example", "name": "com.example/m"},
+        {"mcp_url": URL},
+        {"mcp_url": URL, "name": "m"},
+        {"mcp_url": "https://u:p@m.example/mcp", "name": "com.example/m"},
+    ],
 )
 def test_a_card_that_nobody_could_use_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ValidationError, match="server_card"):
