@@ -50,9 +50,9 @@ class Resource:
     stands for a path. The project is such a variable, or given as `?project=NAME`. The text is the member `text` of the
     result, or all of the result as JSON where that is ""; bytes where the member `encoding` says base64.
 
-    It can be waited for where it is `announced`: whoever changes it tells that (`store/changes.py`); or where it has a
-    `stamp`, which gets what the tool's function would, and answers at little cost with what tells one state from the
-    next: that is looked at while somebody waits.
+    It can be waited for where it is `announced`: whoever changes it tells that (`store/changes.py`); or where it has
+    `stamps`, which get what the tool's function would, of several resources of one project, and answer at little cost
+    with what tells one state of each from the next: that is looked at while somebody waits.
     """
 
     template: str
@@ -63,7 +63,7 @@ class Resource:
     encoding: str | None = None
     mime_type: str | None = "text/plain"
     announced: bool = False
-    stamp: Callable[[Scope, Any], Awaitable[object]] | None = None
+    stamps: Callable[[Scope, Sequence[Any]], Awaitable[Sequence[object]]] | None = None
     listing: Listing | None = None
 
     def uri(self, **values: str) -> str:

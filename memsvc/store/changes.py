@@ -4,11 +4,11 @@ nothing of what it is."""
 import asyncio
 import hashlib
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 import structlog
@@ -31,6 +31,8 @@ STEADY_S: Final = 60.0
 """A connection that lasted this long is opened again at once; one that does not, less and less often."""
 CLOSE_S_MAX: Final = 2.0
 LOOK_EVERY_S: Final = 1.0
+LOOKS_AT_ONCE: Final = 100
+"""How many resources of one kind and project one query is about."""
 
 _LOST = (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.PostgresError, asyncpg.InternalClientError)
 
@@ -47,13 +49,25 @@ async def announce(tx: Tx, uri: str) -> None:
     await tx.unbound("SELECT pg_notify($1, $2)", CHANNEL, change_key(tx.scope, uri))
 
 
+Stamps = Callable[[Scope, Sequence[Any]], Awaitable[Sequence[object]]]
+"""What tells the states of some resources of one project apart, in the order in which they were asked for."""
+
+
 @dataclass(slots=True)
 class Look:
-    """How changes of a resource that nobody announces are found: what tells its states apart is asked for now and again
-    while somebody waits, and compared with what it was `last`."""
+    """How changes of a resource that nobody announces are found: its stamp is asked for now and again while somebody
+    waits, together with others of its kind and project, and compared with the `last`."""
 
-    ask: Callable[[], Awaitable[object]]
+    stamps: Stamps
+    scope: Scope
+    asked: Any
     last: object
+
+    @classmethod
+    async def begun(cls, stamps: Stamps, scope: Scope, asked: Any) -> "Look":
+        """From what it is now."""
+        [last] = await stamps(scope, [asked])
+        return cls(stamps, scope, asked, last)
 
 
 class Changes:
@@ -104,12 +118,28 @@ class Changes:
     async def _keep_looking(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            for key, look in list(self._looks.items()):
-                with suppress(MemsvcError):  # an outage or a crowd: what changes meanwhile is seen after it
-                    seen = await look.ask()
-                    if seen != look.last:
-                        look.last = seen
-                        self._tell(key)
+            alike: dict[tuple[Stamps, bytes, str], list[str]] = {}
+            for key, look in self._looks.items():
+                alike.setdefault((look.stamps, look.scope.tenant, look.scope.project), []).append(key)
+            for keys in alike.values():
+                for at in range(0, len(keys), LOOKS_AT_ONCE):
+                    await self._look(keys[at : at + LOOKS_AT_ONCE])
+
+    async def _look(self, keys: Sequence[str]) -> None:
+        """Look at resources of one kind and project, unless nobody waits for them any longer."""
+        looks = {key: self._looks[key] for key in keys if key in self._looks}
+        if not looks:
+            return
+        first = next(iter(looks.values()))
+        try:
+            seen = await first.stamps(first.scope, [look.asked for look in looks.values()])
+        except (MemsvcError, *_LOST) as error:  # what changes meanwhile is seen when it is over
+            log.debug("changes are not looked for just now", error=type(error).__name__)
+            return
+        for (key, look), stamp in zip(looks.items(), seen, strict=True):
+            if stamp != look.last:
+                look.last = stamp
+                self._tell(key)
 
     async def _keep_listening(self) -> None:
         pause_s = AGAIN_S_MIN

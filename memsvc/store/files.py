@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -68,6 +69,15 @@ async def find(tx: Tx, path: str, *, for_update: bool = False) -> File | None:
     return _file(found)
 
 
+async def versions(tx: Tx, paths: Sequence[str]) -> dict[str, str]:
+    """The version of each of the paths at which there is a live file."""
+    rows = await tx.fetch(
+        f"SELECT {_COLUMNS} FROM files WHERE tenant = $1 AND project = $2 AND path = ANY ($3) AND deleted_at IS NULL",
+        paths,
+    )
+    return {row["path"]: _file(row).version for row in rows}
+
+
 async def find_incarnation(tx: Tx, incarnation: uuid.UUID) -> File | None:
     """The live file of this incarnation, wherever it stands now, held until the transaction ends."""
     row = await tx.fetchrow(
@@ -99,18 +109,6 @@ async def deleted_but_indexed(tx: Tx, *, most: int) -> list[uuid.UUID]:
         most,
     )
     return [row["incarnation"] for row in rows]
-
-
-async def directory_updated_at(tx: Tx, directory: str) -> datetime | None:
-    """When anything inside a directory was last written; None when nothing is inside, so that it does not exist."""
-    updated_at: datetime | None = await tx.fetchval(
-        """
-        SELECT max(updated_at) FROM files
-        WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4 AND deleted_at IS NULL
-        """,
-        *below(directory),
-    )
-    return updated_at
 
 
 async def create(
@@ -277,18 +275,6 @@ async def read(tx: Tx, file: File, start: int, stop: int) -> bytes:
         return b""
     first = rows[0]["start"]
     return b"".join(row["content"] for row in rows)[start - first : stop - first]
-
-
-async def is_directory(tx: Tx, path: str) -> bool:
-    """Whether any file is inside this path."""
-    inside: bool = await tx.fetchval(
-        """
-        SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4
-                       AND deleted_at IS NULL)
-        """,
-        *below(path),
-    )
-    return inside
 
 
 def _new_stream() -> int:

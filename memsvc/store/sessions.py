@@ -155,16 +155,21 @@ async def names(tx: Tx, *, beginning: str = "", after: str = "", most: int) -> l
 
 async def find(tx: Tx, session: str) -> Session | None:
     """A session's counters, if it has any turn."""
-    row = await tx.fetchrow(
+    return (await find_all(tx, [session])).get(session)
+
+
+async def find_all(tx: Tx, names: Sequence[str]) -> dict[str, Session]:
+    """The counters of each of these sessions that has any turn."""
+    rows = await tx.fetch(
         """
         SELECT session, user_id, latest_turn, turns, context_start, counters, created_at, updated_at,
                last_maintenance_at, policy, summary, compacted_at, consolidated_at, consolidated_entry,
                shared
-        FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3
+        FROM sessions WHERE tenant = $1 AND project = $2 AND session = ANY ($3)
         """,
-        session,
+        names,
     )
-    return _session(row) if row else None
+    return {row["session"]: _session(row) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)

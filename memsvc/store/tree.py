@@ -8,6 +8,30 @@ from memsvc.core.paths import below, span
 from memsvc.store.database import Row, Tx
 
 
+async def directory_updated_at(tx: Tx, directory: str) -> datetime | None:
+    """When anything inside a directory was last written; None when nothing is inside, so that it does not exist."""
+    updated_at: datetime | None = await tx.fetchval(
+        """
+        SELECT max(updated_at) FROM files
+        WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4 AND deleted_at IS NULL
+        """,
+        *below(directory),
+    )
+    return updated_at
+
+
+async def is_directory(tx: Tx, path: str) -> bool:
+    """Whether any file is inside this path."""
+    inside: bool = await tx.fetchval(
+        """
+        SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4
+                       AND deleted_at IS NULL)
+        """,
+        *below(path),
+    )
+    return inside
+
+
 async def walk(tx: Tx, directory: str, *, depth: int, after: str, most: int) -> list[Row]:
     """The next files inside a directory in byte order of their paths, one for each subtree deeper than `depth`.
 

@@ -1,5 +1,7 @@
 """Changes as every process hears them: announced in a transaction, listened for by a connection of its own."""
 
+import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -7,9 +9,10 @@ import asyncpg
 import pytest
 import structlog
 
+from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store import changes as module
-from memsvc.store.changes import Changes, announce, change_key
+from memsvc.store.changes import Changes, Look, announce, change_key
 from memsvc.store.database import Database
 from tests.servers import DatabaseUrls
 from tests.waiting import until
@@ -107,3 +110,46 @@ async def test_a_database_that_is_out_of_reach_is_tried_until_the_end(at_once: N
             assert not changes.listening
     assert len(lines) == 1
     assert "nobody" not in repr(lines)
+
+
+async def test_what_nobody_announces_is_looked_for_together_and_again_after_an_outage(
+    scope: Scope, other_scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(module, "LOOKS_AT_ONCE", 2)
+    states = dict.fromkeys("abc", 1)
+    asked, told, away = list[tuple[bytes, str]](), list[str](), list[Exception]()
+
+    async def stamps(whose: Scope, names: Sequence[str]) -> list[int]:
+        asked.append((whose.tenant, "".join(names)))
+        if away:
+            raise away[-1]
+        return [states[name] for name in names]
+
+    changes = Changes("postgresql://nobody@127.0.0.1:1/nothing")
+    ends = [
+        changes.watch(f"{whose.tenant.hex()}{name}", lambda name=name: told.append(name), look)
+        for whose, names in ((scope, "abc"), (other_scope, "a"))
+        for name, look in [(name, await Look.begun(stamps, whose, name)) for name in names]
+    ]
+    asked.clear()
+    async with changes.running():
+        await until(lambda: len(asked) >= 3)
+        assert asked[:3] == [(scope.tenant, "ab"), (scope.tenant, "c"), (other_scope.tenant, "a")]
+        assert told == []
+        states["c"] = 2
+        await until(lambda: bool(told))
+        for error in (MemsvcError(Code.UNAVAILABLE, "away"), OSError("away")):
+            away.append(error)
+            states["b"] += 1
+            asked.clear()
+            await until(lambda: len(asked) > 3)
+            assert "b" not in told
+        away.clear()
+        await until(lambda: "b" in told)
+        assert told == ["c", "b"]
+        for end in ends:
+            end()
+        asked.clear()
+        await asyncio.sleep(0.05)
+        assert (changes.watched(), asked) == (0, [])

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -113,16 +112,13 @@ class Listening:
         """What changes of a resource are known by, for this caller, and how they are looked for where nobody announces
         them; the errors are those of reading it."""
         one, arguments = self._resources.find(asking.caller, uri)
-        stamp = one.resource.stamp
-        if stamp is None and not one.resource.announced:
+        stamps = one.resource.stamps
+        if stamps is None and not one.resource.announced:
             raise invalid("changes of this resource are not told", recovery="read it again when you need it")
 
         async def known(scope: Scope, asked: Any) -> tuple[str, Look | None]:
             key = change_key(scope, one.canonical(asked))
-            if stamp is None:
-                return key, None
-            ask = partial(stamp, scope, asked)
-            return key, Look(ask, await ask())
+            return key, None if stamps is None else await Look.begun(stamps, scope, asked)
 
         return await self._dispatch.perform(
             asking.caller, one.tool.name, arguments, known, surface=SURFACE, request_id=asking.request_id

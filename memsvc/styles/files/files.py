@@ -12,6 +12,7 @@ from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Rendered, Views
 from memsvc.store import files as store
+from memsvc.store import tree
 from memsvc.store.database import Database, Tx
 from memsvc.styles.files.content import Encoding, text_range
 from memsvc.styles.files.listing import NEVER, Entry, Wanted, file_entry, page, rendered_entry, told
@@ -51,7 +52,7 @@ class Files:
             file = await store.find(tx, path) if path != ROOT else None
             if file is not None:
                 return file_entry(replace(file, sha256=await digest(tx, file)) if hashed else file)
-            updated_at = await store.directory_updated_at(tx, path)
+            updated_at = await tree.directory_updated_at(tx, path)
         inside = [one.updated_at for view in self._views for one in await view.below(scope, path)]
         if updated_at is None and not inside and path != ROOT:
             return None

@@ -45,13 +45,14 @@ def file_resource(database: Database) -> Resource:
             for row in rows
         ]
 
-    async def stamp(scope: Scope, asked: _OfFile) -> str | None:
-        """The file's version; None while there is none."""
-        if is_kept(asked.path):
+    async def stamps(scope: Scope, asked: Sequence[_OfFile]) -> Sequence[str | None]:
+        """The files' versions; None while there is none."""
+        paths = [one.path for one in asked]
+        if any(map(is_kept, paths)):
             raise invalid("changes of what memory keeps itself are not told", recovery="wait for its session or board")
         async with database.begin(scope, read_only=True) as tx:
-            file = await store.find(tx, asked.path)
-        return None if file is None else file.version
+            found = await store.versions(tx, paths)
+        return [found.get(path) for path in paths]
 
     return Resource(
         template="memsvc://{project}/files/{+path}",
@@ -61,7 +62,7 @@ def file_resource(database: Database) -> Resource:
         text="content",
         encoding="content_encoding",
         mime_type=None,
-        stamp=stamp,
+        stamps=stamps,
         listing=Listing("file_list", page),
     )
 

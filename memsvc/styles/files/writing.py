@@ -13,7 +13,7 @@ from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Views
 from memsvc.store import files as store
-from memsvc.store import moves
+from memsvc.store import moves, tree
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File, GoneMeanwhileError
 from memsvc.store.locks import TREE_LOCK
@@ -99,7 +99,7 @@ class Writing:
             deleted, size_bytes = await moves.delete(
                 tx, path, recursive=deep, now=now, keep_owned=True, unindex_bytes=at_once
             )
-            if not deleted and await store.is_directory(tx, path):
+            if not deleted and await tree.is_directory(tx, path):
                 raise MemsvcError(
                     Code.NOT_EMPTY, "the directory is not empty", recovery="set recursive to delete all in it"
                 )
@@ -132,7 +132,7 @@ class Writing:
         destination_when.check_sense()
         async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
             file = await store.find(tx, source, for_update=True)
-            if file is None and not await store.is_directory(tx, source):
+            if file is None and not await tree.is_directory(tx, source):
                 raise MemsvcError(Code.NOT_FOUND, "there is no such file or directory")
             await when.check(tx, file)
             if source == destination:

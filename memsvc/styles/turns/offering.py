@@ -42,10 +42,12 @@ def session_resource(database: Database) -> Resource:
             for row in rows
         ]
 
-    async def stamp(scope: Scope, asked: _OfSession) -> sessions.Session | None:
-        """What is counted of the session, which every turn and maintenance changes; None while there is none."""
+    async def stamps(scope: Scope, asked: Sequence[_OfSession]) -> Sequence[sessions.Session | None]:
+        """What is counted of the sessions, which every turn and maintenance changes; None while there is none."""
+        names = [one.session_id for one in asked]
         async with database.begin(scope, read_only=True) as tx:
-            return await sessions.find(tx, asked.session_id)
+            found = await sessions.find_all(tx, names)
+        return [found.get(name) for name in names]
 
     return Resource(
         template="memsvc://{project}/sessions/{session_id}",
@@ -53,7 +55,7 @@ def session_resource(database: Database) -> Resource:
         title="Session",
         description="The directories of a session's memory with an abstract of each, as JSON.",
         mime_type="application/json",
-        stamp=stamp,
+        stamps=stamps,
         listing=Listing(LIST_TOOL, page),
     )
 
