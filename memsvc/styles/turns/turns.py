@@ -1,13 +1,14 @@
 """Turn memory: what is recalled before a turn, and how a turn is stored once and whole."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import orjson
 
 from memsvc.core import facts as fact_rules
+from memsvc.core.background import meanwhile
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.items import Item, digest, fingerprint
 from memsvc.core.ports import Clock, Meter, TokenCounter
@@ -26,7 +27,8 @@ from memsvc.styles.turns.layout import summary_shown
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import Policy, policy_of
 from memsvc.styles.turns.prompt import Parts, Prepared, Prompts
-from memsvc.styles.turns.recall.recall import Ask, Recall, question_of
+from memsvc.styles.turns.recall.asking import Ask, question_of
+from memsvc.styles.turns.recall.recall import Recall
 from memsvc.styles.turns.turn import Turn
 
 
@@ -37,6 +39,16 @@ class Look:
     as_of: datetime | None
     sources: frozenset[str]
     explain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Recent:
+    """The recent context that the caller does not send itself, oldest first: items as they are stored and as they were
+    said, and what they cost."""
+
+    stored: list[context.StoredItem]
+    said: list[Item]
+    line: budget.Line
 
 
 class TurnMemory:
@@ -90,42 +102,37 @@ class TurnMemory:
         kept = history_line.kept(room)
         shown = [*before[len(before) - kept :], *current]
         question = question_of(current)
-        looked_up = await self._recall.look_up(scope, session, user, question, look.sources)
+        ask = Ask(
+            session,
+            turn,
+            user,
+            question,
+            self._clock.now(),
+            explain=look.explain,
+            as_of=look.as_of,
+            sources=look.sources,
+            looked_up=await self._recall.look_up(scope, session, user, question, look.sources),
+        )
         async with self._database.begin(scope, read_only=True) as tx:
-            book = books.turns(session)
-            most = self._options.recent_context_items
-            running = await context.read(tx, session, book.number, most=most, until=look.as_of)
-            stored = [item for item in running.items if layout.turn_of(item.ref) != turn]
-            said = [orjson.loads(item.line)["item"] for item in stored]
-            told = history.Conversation(before, current, conversation.behind)
-            places = history.unseen(said, [item.digest for item in stored], told)
-            unseen, items = [stored[at] for at in places], [said[at] for at in places]
-            starts = history.starts(items, cut=len(running.items) == most)
-            recent_line = budget.Line([item.tokens for item in unseen], starts)
+            matches = await self._recall.search(tx, ask)
+            book, most = books.turns(session).number, self._options.recent_context_items
+            async with meanwhile(context.read(tx, session, book, most=most, until=look.as_of)) as reading:
+                standing = self._recall.rank(scope, ask, matches)
+            running = reading.result()
+            recent = _recent(running, turn, Conversation(before, current, conversation.behind), most)
             # beside a full block: what may have to give way to it must be recallable
             summary_cost = self._prompts.summary_cost(summary := summary_shown(running.summary))
-            sure = recent_line.kept(room - history_line.cost(kept) - self._prompts.block_tok_max(summary_cost))
-            ask = Ask(
-                session,
-                turn,
-                user,
-                question,
-                known={digest(item) for item in shown},
-                prompt={item.entry for item in unseen[len(unseen) - sure :]},
-                now=self._clock.now(),
-                explain=look.explain,
-                as_of=look.as_of,
-                sources=look.sources,
-                looked_up=looked_up,
-            )
-            recalled = await self._recall.gather(tx, ask)
+            sure = recent.line.kept(room - history_line.cost(kept) - self._prompts.block_tok_max(summary_cost))
+            in_prompt = {item.entry for item in recent.stored[len(recent.stored) - sure :]}
+            ask = replace(ask, known={digest(item) for item in shown}, prompt=in_prompt)
+            recalled = await self._recall.gather(tx, ask, standing)
         parts = Parts(
             recalled,
             before,
             history_line,
-            items,
-            [item.ref for item in unseen],
-            recent_line,
+            recent.said,
+            [item.ref for item in recent.stored],
+            recent.line,
             current,
             current_cost,
             summary,
@@ -220,3 +227,13 @@ class TurnMemory:
             return fact_rules.Merge((), (), 0)
         shelves = [book.number for book in books.facts(turn.session, turn.user)]
         return fact_rules.merge(await facts.concerned(tx, shelves, claims), claims, now)
+
+
+def _recent(running: context.Context, turn: str, told: Conversation, most: int) -> _Recent:
+    """Of the last items of a session, at most so many, those that are neither of this very turn nor told again."""
+    stored = [item for item in running.items if layout.turn_of(item.ref) != turn]
+    said = [orjson.loads(item.line)["item"] for item in stored]
+    places = history.unseen(said, [item.digest for item in stored], told)
+    unseen, items = [stored[at] for at in places], [said[at] for at in places]
+    starts = history.starts(items, cut=len(running.items) == most)
+    return _Recent(unseen, items, budget.Line([item.tokens for item in unseen], starts))

@@ -19,8 +19,9 @@ from memsvc.styles.turns import books, layout
 from memsvc.styles.turns.books import Book
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.recall.asking import Ask
 from memsvc.styles.turns.recall.digests import SPAN_ITEMS
-from memsvc.styles.turns.recall.recall import Ask, Recall
+from memsvc.styles.turns.recall.recall import Recall
 from memsvc.styles.turns.upkeep.compaction import unsay
 
 REACHES: Final = ("all", "session", "user")
@@ -108,18 +109,10 @@ class Forgetting:
         if not named.question.strip():
             return list(named.names)
         shelves = {book.number for book in whose.shelves()}
-        ask = Ask(
-            whose.session,
-            "",
-            whose.user,
-            named.question,
-            known=(),
-            prompt=(),
-            now=self._clock.now(),
-            explain=False,
-            sources=frozenset({"facts"}),
-        )
-        recalled = await self._recall.gather(tx, ask)
+        now, sources = self._clock.now(), frozenset({"facts"})
+        ask = Ask(whose.session, "", whose.user, named.question, now, sources=sources)
+        standing = self._recall.rank(tx.scope, ask, await self._recall.search(tx, ask))
+        recalled = await self._recall.gather(tx, ask, standing)
         records = [piece.ref for piece in recalled.pieces if piece.fact_id]
         meant = await fact_history.named(tx, sorted(shelves), names=records, session=whose.session, turns=())
         return [*named.names, *(fact.statement.record for fact in meant if fact.statement.record in records)]

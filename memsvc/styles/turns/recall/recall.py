@@ -2,14 +2,11 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from typing import Final
 
 from memsvc.core import ranking, relevance, when
 from memsvc.core.analysis import query_terms
-from memsvc.core.courtesy import is_courtesy
-from memsvc.core.items import Item, text_of
 from memsvc.core.ports import Meter, Passages
 from memsvc.core.ranking import Ranked
 from memsvc.core.scope import Scope
@@ -24,6 +21,7 @@ from memsvc.styles.turns import books
 from memsvc.styles.turns.layout import turn_of
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall import shelves
+from memsvc.styles.turns.recall.asking import Ask, LookedUp
 from memsvc.styles.turns.recall.pieces import chunk_piece, insight_piece, ref_of, turn_piece
 from memsvc.styles.turns.recall.quoting import Quote, quotes
 from memsvc.styles.turns.recall.recalled import IN_CONTEXT, Dropped, Piece, Recalled
@@ -34,41 +32,37 @@ from memsvc.styles.turns.recall.speakers import Speakers
 SPARE_ENTRIES: Final = 12
 """Entries read beyond recall_turns_limit, for those that turn out to be known or said twice."""
 INSIGHTS_FOUND: Final = 10
-QUESTION_CHARS_MAX: Final = 20_000
 UNREAD_TOLD: Final = 20
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
 OVER_THE_LIMIT: Final = "over recall_turns_limit"
 TEXT_CHARS_READ: Final = 25_000
 
 WRITTEN_LATER: Final = "written after as_of"
-DEFAULT_SOURCES: Final = frozenset({"turns", "facts", "insights"})
 
 
 @dataclass(frozen=True, slots=True)
-class LookedUp:
-    """What models and other parts of the service say of a question before its transaction begins."""
+class Matches:
+    """What a search found of a question: by book, and the other sessions that were searched."""
 
-    meaning: Meaning | None = None
-    quotes: Sequence[Quote] = ()
+    found: Mapping[int, Found]
+    elsewhere: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A question to memory. `known` are digests of items that the caller holds, `prompt` the entries of items that the
-    recent context shows; neither is recalled a second time, nor is what the turn itself has stored already. `as_of`
-    asks for what was said and believed by then, `sources` says which kinds of memory to look in."""
+class Standing:
+    """How the matches of a question stand, best first: items of the pool and how sure it is that they are an answer,
+    facts, insights."""
 
-    session: str
-    turn: str
-    user: str
-    question: str
-    known: Collection[int]
-    prompt: Collection[int]
-    now: datetime
-    explain: bool
-    as_of: datetime | None = None
-    sources: frozenset[str] = DEFAULT_SOURCES
-    looked_up: LookedUp = LookedUp()
+    pool: Pool
+    items: Sequence[Ranked]
+    sure: relevance.Confidence
+    facts: FactsAsked
+    insights: Sequence[tuple[Place, Ranked]]
+
+    @property
+    def silent(self) -> bool:
+        """Whether no item is relevant enough to be shown."""
+        return self.sure.total < relevance.FLOOR
 
 
 class Recall:
@@ -100,62 +94,20 @@ class Recall:
         quoted = await quotes(self._passages, scope, user, question, sources, self._options.search_limit)
         return LookedUp(meaning, quoted)
 
-    async def gather(self, tx: Tx, ask: Ask) -> Recalled:
-        """What memory holds on a question, beyond what the prompt shows anyway."""
-        asked = query_terms(ask.question)
-        told = books.facts(ask.session, ask.user) if "facts" in ask.sources else []
-        had = books.insights(ask.session, ask.user) if "insights" in ask.sources else []
-        found, elsewhere = await self._found(tx, ask, asked, [one.number for one in told], [one.number for one in had])
-        self._meter.add("memsvc_recall_candidates", sum(len(one.candidates) for one in found.values()))
-        pool = shelves.pooled(found, ask.session, elsewhere, ask.question, when.read(ask.question, ask.now), ask.as_of)
-        own = books.turns(ask.session).number
-        self._speakers.note(tx.scope, ask.session, {one.speaker for one in pool.candidates if one.weight == 1})
-        ranked = ranking.rank(pool.candidates, pool.question, ranking.DEFAULT_WEIGHTS)
-        personal = pool.question.personal or ranking.names_someone(pool.candidates, pool.question)
-        sure = relevance.confidence(ranked, personal=personal)
-        silent = sure.total < relevance.FLOOR
-        # whoever wants reasons is told about all that was ranked; a prompt needs a few more than it shows
-        unseen = (one for one in ranked if not _in_context(pool.place(one.entry), own, ask))
-        most = 0 if silent else self._options.recall_turns_limit + SPARE_ENTRIES
-        wanted = ranked if ask.explain else list(islice(unseen, most))
-        facts_asked = FactsAsked.of(ask.question, [one.number for one in told], found)
-        insights = beliefs(ask.question, [one.number for one in had], found)
-        read = await self._read(tx, ask, facts_asked, insights, [pool.place(one.entry) for one in wanted])
-        dropped = _unread(pool, ranked, wanted, own, ask, silent=silent)
-        held = fact_pieces(facts_asked, read.facts, as_of=ask.as_of)[: self._options.recall_facts_limit]
-        pieces = _within(held, self._options.recall_tok_max // 2, dropped)
-        pieces += [
-            insight_piece(read.insights[place], one.score, one.parts)
-            for place, one in insights
-            if place in read.insights
-        ][: self._options.recall_insights_limit]
-        chars_max = self._options.snippet_chars_max
-        quoted = [
-            chunk_piece(one, pool.question.idf_by_term, chars_max=chars_max) for one in _as_they_stood(ask, dropped)
-        ]
-        pieces += _within(quoted, self._options.recall_tok_max // 2, dropped)
-        pieces += self._turns(pool, wanted, read.items, ask, silent=silent, dropped=dropped)
-        confidence = {name: round(float(value), 3) for name, value in sure._asdict().items()}
-        return Recalled(
-            pieces, dropped, confidence | {"total": round(sure.total, 3), "floor": relevance.FLOOR} if ranked else None
-        )
-
-    async def _found(
-        self, tx: Tx, ask: Ask, asked: Sequence[str], told: Sequence[int], had: Sequence[int]
-    ) -> tuple[dict[int, Found], list[str]]:
-        """What is found in every book that may be asked, and the other sessions that were asked."""
-        meaning = ask.looked_up.meaning
+    async def search(self, tx: Tx, ask: Ask) -> Matches:
+        """What is found in every book that may be asked."""
+        meaning, asked = ask.looked_up.meaning, query_terms(ask.question)
         most = self._options.recall_facts_limit
-        first = [Shelf(number, most, 0, 0, near=most) for number in told]
-        first += [Shelf(number, INSIGHTS_FOUND, 0, 0, near=INSIGHTS_FOUND) for number in had]
+        first = [Shelf(number, most, 0, 0, near=most) for number in ask.fact_books()]
+        first += [Shelf(number, INSIGHTS_FOUND, 0, 0, near=INSIGHTS_FOUND) for number in ask.insight_books()]
         turns = "turns" in ask.sources
         if (not asked and meaning is None) or not (first or turns):
-            return {}, []
+            return Matches({}, [])
         if not turns:
-            return await search.search(tx, first, asked, meaning), []
+            return Matches(await search.search(tx, first, asked, meaning), [])
         first.append(shelves.own(ask.session))
         if not ask.user:
-            return await search.search(tx, first, asked, meaning), []
+            return Matches(await search.search(tx, first, asked, meaning), [])
         digests = shelves.digest(ask.user)
         found, active = await search.search_as(
             tx, [*first, digests], asked, meaning, user=ask.user, session=ask.session
@@ -167,16 +119,59 @@ class Recall:
             )
             elsewhere = [name for name in elsewhere if name in own]  # a digest may be of a session with others by now
             found |= {book: there[book] for name in elsewhere if (book := books.turns(name).number) in there}
-        return found, elsewhere
+        return Matches(found, elsewhere)
+
+    def rank(self, scope: Scope, ask: Ask, matches: Matches) -> Standing:
+        """Put what was found into order. It is our own work alone, done while the database is at the next question."""
+        found = matches.found
+        self._meter.add("memsvc_recall_candidates", sum(len(one.candidates) for one in found.values()))
+        read = when.read(ask.question, ask.now)
+        pool = shelves.pooled(found, ask.session, matches.elsewhere, ask.question, read, ask.as_of)
+        self._speakers.note(scope, ask.session, {one.speaker for one in pool.candidates if one.weight == 1})
+        ranked = ranking.rank(pool.candidates, pool.question, ranking.DEFAULT_WEIGHTS)
+        personal = pool.question.personal or ranking.names_someone(pool.candidates, pool.question)
+        return Standing(
+            pool,
+            ranked,
+            relevance.confidence(ranked, personal=personal),
+            FactsAsked.of(ask.question, ask.fact_books(), found),
+            beliefs(ask.question, ask.insight_books(), found),
+        )
+
+    async def gather(self, tx: Tx, ask: Ask, standing: Standing) -> Recalled:
+        """What memory holds on a question, beyond what the prompt shows anyway."""
+        pool, sure = standing.pool, standing.sure
+        # whoever wants reasons is told about all that was ranked; a prompt needs a few more than it shows
+        unseen = (one for one in standing.items if not ask.in_context(pool.place(one.entry)))
+        most = 0 if standing.silent else self._options.recall_turns_limit + SPARE_ENTRIES
+        wanted = standing.items if ask.explain else list(islice(unseen, most))
+        read = await self._read(tx, ask, standing, [pool.place(one.entry) for one in wanted])
+        dropped = _unread(standing, wanted, ask)
+        held = fact_pieces(standing.facts, read.facts, as_of=ask.as_of)[: self._options.recall_facts_limit]
+        pieces = _within(held, self._options.recall_tok_max // 2, dropped)
+        pieces += [
+            insight_piece(read.insights[place], one.score, one.parts)
+            for place, one in standing.insights
+            if place in read.insights
+        ][: self._options.recall_insights_limit]
+        chars_max = self._options.snippet_chars_max
+        quoted = [
+            chunk_piece(one, pool.question.idf_by_term, chars_max=chars_max) for one in _as_they_stood(ask, dropped)
+        ]
+        pieces += _within(quoted, self._options.recall_tok_max // 2, dropped)
+        pieces += self._turns(standing, wanted, read.items, ask, dropped=dropped)
+        confidence = {name: round(float(value), 3) for name, value in sure._asdict().items()}
+        floor = {"total": round(sure.total, 3), "floor": relevance.FLOOR}
+        return Recalled(pieces, dropped, confidence | floor if standing.items else None)
 
     async def _read(
         self,
         tx: Tx,
         ask: Ask,
-        facts_asked: FactsAsked,
-        insights: Sequence[tuple[Place, Ranked]],
+        standing: Standing,
         items: Sequence[Place],
     ) -> stored.Recalled:
+        facts_asked, insights = standing.facts, standing.insights
         fact_books = [one.number for one in books.facts(ask.session, ask.user)]
         every = facts_asked.every or (ask.as_of is not None and bool(facts_asked.books))
         if not (every or facts_asked.ranked or insights or items):
@@ -189,15 +184,15 @@ class Recall:
 
     def _turns(
         self,
-        pool: Pool,
+        standing: Standing,
         wanted: Sequence[Ranked],
         items: Mapping[Place, Text],
         ask: Ask,
         *,
-        silent: bool,
         dropped: list[Dropped],
     ) -> list[Piece]:
         """The items to show, best first; why the others are not is added to what is dropped."""
+        pool, silent = standing.pool, standing.silent
         distinct = relevance.Distinct()
         pieces: list[Piece] = []
         for one in wanted:
@@ -230,30 +225,15 @@ class Recall:
         return OVER_THE_LIMIT if shown >= self._options.recall_turns_limit else None
 
 
-def question_of(items: Sequence[Item]) -> str:
-    """What the items ask: their texts; of a long one its beginning and its end, where people put what they ask. Thanks,
-    greetings and the like ask nothing."""
-    text = "\n".join(filter(None, map(text_of, items)))
-    if is_courtesy(text):
-        return ""
-    half = QUESTION_CHARS_MAX // 2
-    return text if len(text) <= QUESTION_CHARS_MAX else f"{text[:half]}\n{text[-half:]}"
-
-
-def _in_context(place: Place, own: int, ask: Ask) -> bool:
-    return place.book == own and place.entry in ask.prompt
-
-
-def _unread(
-    pool: Pool, ranked: Sequence[Ranked], wanted: Sequence[Ranked], own: int, ask: Ask, *, silent: bool
-) -> list[Dropped]:
+def _unread(standing: Standing, wanted: Sequence[Ranked], ask: Ask) -> list[Dropped]:
     """The best items that were not even read, by their places, and why."""
-    read = {one.entry for one in wanted}
+    pool, read = standing.pool, {one.entry for one in wanted}
+    other = UNDER_THE_FLOOR if standing.silent else OVER_THE_LIMIT
     dropped: list[Dropped] = []
-    for one in islice((one for one in ranked if one.entry not in read), UNREAD_TOLD):
+    for one in islice((one for one in standing.items if one.entry not in read), UNREAD_TOLD):
         place = pool.place(one.entry)
-        reason = IN_CONTEXT if _in_context(place, own, ask) else UNDER_THE_FLOOR if silent else OVER_THE_LIMIT
         session = pool.sessions[place.book]
+        reason = IN_CONTEXT if ask.in_context(place) else other
         dropped.append(Dropped("turn", "", one.score, reason, session if session != ask.session else "", place))
     return dropped
 

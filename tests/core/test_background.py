@@ -1,0 +1,74 @@
+"""Work whose answer is waited for while something is computed."""
+
+import asyncio
+
+import pytest
+
+from memsvc.core.background import meanwhile
+
+pytestmark = pytest.mark.anyio
+
+
+class Asked:
+    """A question that is answered when it is told so; notes what became of it."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.told: list[str] = []
+        self.answer = asyncio.Event()
+        self._fault = fault
+
+    async def run(self) -> str:
+        self.told.append("sent")
+        try:
+            await self.answer.wait()
+            if self._fault is not None:
+                raise self._fault
+            self.told.append("answered")
+            return "answer"
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            self.told.append("taken back")
+            raise
+
+
+async def test_the_work_is_sent_before_the_block_computes_and_done_when_it_is_left() -> None:
+    asked = Asked()
+    async with meanwhile(asked.run()) as asking:
+        assert asked.told == ["sent"]
+        asked.answer.set()
+    assert (asking.result(), asked.told) == ("answer", ["sent", "answered"])
+
+
+async def test_an_error_of_the_work_is_raised_behind_the_block() -> None:
+    asked, computed = Asked(OSError("lost")), False
+    asked.answer.set()
+    with pytest.raises(OSError, match="lost"):
+        async with meanwhile(asked.run()):
+            await asyncio.sleep(0)
+            computed = True
+    assert computed
+
+
+async def test_where_the_block_fails_the_work_is_taken_back_first() -> None:
+    asked = Asked()
+    with pytest.raises(ValueError, match="mine"):
+        async with meanwhile(asked.run()):
+            raise ValueError("mine")
+    assert asked.told == ["sent", "taken back"]
+
+
+async def test_who_is_cancelled_while_waiting_takes_the_work_back() -> None:
+    asked = Asked()
+
+    async def waits() -> None:
+        async with meanwhile(asked.run()):
+            pass
+
+    task = asyncio.create_task(waits())
+    while not asked.told:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert asked.told == ["sent", "taken back"]
