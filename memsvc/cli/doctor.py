@@ -121,7 +121,7 @@ async def _listening(settings: Settings, url: str) -> Finding:
 async def _vectors(settings: Settings, database: Database) -> Finding:
     if await vectors.ready(database):
         return Finding("vectors", True, "pgvector keeps them")
-    wanted = bool(settings.embeddings.model)
+    wanted = bool(settings.embeddings.provider)
     told = "this database keeps none: search goes by words"
     return Finding("vectors", not wanted, told, "install pgvector 0.7 or newer, then run `memsvc migrate`")
 

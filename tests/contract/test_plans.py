@@ -115,6 +115,8 @@ def faults(tool: Tool, read: Read) -> Iterator[str]:
 async def test_every_statement_of_every_tool_finds_its_rows_by_an_index_that_begins_with_the_tenant(
     call: Door, admin: asyncpg.Connection, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if admin.get_server_version().major < 17:
+        pytest.skip("reads a tenant's few hundred rows rather than look up each of a list, as it would of many rows")
     await fill(call, clock)
     await others(admin)
     plans: list[Plan] = record_plans(monkeypatch)

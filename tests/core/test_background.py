@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from memsvc.core.background import meanwhile
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -40,13 +41,17 @@ async def test_the_work_is_sent_before_the_block_computes_and_done_when_it_is_le
 
 
 async def test_an_error_of_the_work_is_raised_behind_the_block() -> None:
-    asked, computed = Asked(OSError("lost")), False
+    asked = Asked(OSError("lost"))
     asked.answer.set()
-    with pytest.raises(OSError, match="lost"):
+
+    async def computes() -> None:
         async with meanwhile(asked.run()):
             await asyncio.sleep(0)
-            computed = True
-    assert computed
+            asked.told.append("computed")
+
+    with pytest.raises(OSError, match="lost"):
+        await computes()
+    assert asked.told == ["sent", "computed"]
 
 
 async def test_where_the_block_fails_the_work_is_taken_back_first() -> None:
@@ -65,9 +70,7 @@ async def test_who_is_cancelled_while_waiting_takes_the_work_back() -> None:
             pass
 
     task = asyncio.create_task(waits())
-    while not asked.told:
-        await asyncio.sleep(0)
-    await asyncio.sleep(0.01)
+    await until(lambda: bool(asked.told))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
