@@ -101,6 +101,11 @@ class Underway:
         """Add to what was waited."""
         self.waited_ms[wait] = self.waited_ms.get(wait, 0.0) + ms
 
+    def worked(self, ms: float, waited_ms: Mapping[Wait, float]) -> None:
+        """Count so much of what was waited since (`waited_ms` before) as our own work: it went on meanwhile."""
+        for wait, now_ms in self.waited_ms.items():
+            self.waited_ms[wait] = now_ms - min(ms, now_ms - waited_ms.get(wait, 0.0))
+
     def waiting(self, wait: Wait, kind: SpanKind | None = None, name: str = "", **attributes: Noted) -> "Waiting":
         """Around a wait: counted, and a span if it is of a kind."""
         if kind is None or not self.tracer.recording:

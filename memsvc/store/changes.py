@@ -70,6 +70,10 @@ class Look:
         return cls(stamps, scope, asked, last)
 
 
+_Group = tuple[Stamps, bytes, str]
+"""Resources of one kind, tenant and project, which one query can be about."""
+
+
 class Changes:
     """What this process hears of changes, whoever made them, and who waits for them here.
 
@@ -84,6 +88,7 @@ class Changes:
         self._url = url
         self._waiting: dict[str, dict[object, Callable[[], None]]] = {}
         self._looks: dict[str, Look] = {}
+        self._unseen: set[_Group] = set()
         self._echo, self._echoed = "", asyncio.Event()
         self._outage = False
         self.listening = False
@@ -92,9 +97,9 @@ class Changes:
         """Call `told`, which must not block or raise, for each change of this key, until the function that this returns
         is called. With a `look`, changes are looked for too, once for all who wait."""
         token = object()
-        if look is not None:
-            self._looks.setdefault(key, look)
         self._waiting.setdefault(key, {})[token] = told
+        if look is not None and self._looks.setdefault(key, look).last != look.last:
+            told()  # it was looked at between the beginning of this look and now
 
         def end() -> None:
             waiting = self._waiting.get(key, {})
@@ -118,25 +123,34 @@ class Changes:
     async def _keep_looking(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            alike: dict[tuple[Stamps, bytes, str], list[str]] = {}
+            groups: dict[_Group, list[str]] = {}
             for key, look in self._looks.items():
-                alike.setdefault((look.stamps, look.scope.tenant, look.scope.project), []).append(key)
-            for keys in alike.values():
+                groups.setdefault((look.stamps, look.scope.tenant, look.scope.project), []).append(key)
+            self._unseen &= groups.keys()
+            for group, keys in groups.items():
                 for at in range(0, len(keys), LOOKS_AT_ONCE):
-                    await self._look(keys[at : at + LOOKS_AT_ONCE])
+                    await self._look(group, keys[at : at + LOOKS_AT_ONCE])
 
-    async def _look(self, keys: Sequence[str]) -> None:
-        """Look at resources of one kind and project, unless nobody waits for them any longer."""
+    async def _look(self, group: _Group, keys: Sequence[str]) -> None:
+        """Look at resources of one group, unless nobody waits for them any longer. What goes wrong is logged when it
+        begins and when it ends: what changes meanwhile is seen then."""
         looks = {key: self._looks[key] for key in keys if key in self._looks}
         if not looks:
             return
         first = next(iter(looks.values()))
         try:
             seen = await first.stamps(first.scope, [look.asked for look in looks.values()])
-        except (MemsvcError, *_LOST) as error:  # what changes meanwhile is seen when it is over
-            log.debug("changes are not looked for just now", error=type(error).__name__)
+            pairs = list(zip(looks.items(), seen, strict=True))
+        except (MemsvcError, *_LOST) as error:
+            if group not in self._unseen:
+                self._unseen.add(group)
+                code = error.code if isinstance(error, MemsvcError) else None
+                log.warning("changes cannot be looked for just now", error=type(error).__name__, code=code)
             return
-        for (key, look), stamp in zip(looks.items(), seen, strict=True):
+        if group in self._unseen:
+            self._unseen.discard(group)
+            log.info("changes are looked for again")
+        for (key, look), stamp in pairs:
             if stamp != look.last:
                 look.last = stamp
                 self._tell(key)

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 
+from memsvc.core.scope import Scope
 from memsvc.core.tools import Tool
+from memsvc.store import tree
+from memsvc.store.database import Database
 from memsvc.store.schema import TENANT_TABLES, metadata
 from tests.contract.catalogue import EXAMPLES, MARK, TOOLS, as_sent, message
 from tests.door import Door, Refused
@@ -120,8 +123,6 @@ async def test_every_statement_of_every_tool_finds_its_rows_by_an_index_that_beg
     await fill(call, clock)
     await others(admin)
     plans: list[Plan] = record_plans(monkeypatch)
-    await call("file_list", project="default", path=f"/{MARK}", directory_times=False)
-    assert sum(read.found + read.thrown_away for plan in plans for read in plan.reads) < STORED / 2
     wrong, silent, read_of = [], [], set()
     for name in EXAMPLES:
         tool = TOOLS[name]
@@ -136,6 +137,22 @@ async def test_every_statement_of_every_tool_finds_its_rows_by_an_index_that_beg
     assert wrong == [], "\n\n".join(wrong)
     assert {name for name in silent if not TOOLS[name].administrative} <= {"elfmem_guide", "find_tool"}
     assert len(read_of) >= 22
+
+
+async def test_a_walk_and_the_files_at_a_path_cost_what_they_return(
+    call: Door, admin: asyncpg.Connection, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(STORED):
+        await call("file_write", project="default", path=f"/{MARK}/{number % 5}/{number}.txt", content=MARK)
+    await others(admin)
+    plans: list[Plan] = record_plans(monkeypatch)
+    listed = await call("file_list", project="default", path=f"/{MARK}", directory_times=False)
+    assert len(listed["entries"]) == 5
+    assert sum(read.found + read.thrown_away for plan in plans for read in plan.reads) < STORED / 2
+    plans.clear()
+    async with database.begin(Scope(call.caller.tenant, "default"), read_only=True) as tx:
+        assert len(await tree.files_at(tx, f"/{MARK}/4", after="", most=10)) == 10
+    assert sum(read.found + read.thrown_away for plan in plans for read in plan.reads) < STORED / 2
 
 
 async def test_a_statement_without_an_index_is_found_out(

@@ -1,10 +1,12 @@
 """Work whose answer is waited for while something is computed."""
 
 import asyncio
+import time
 
 import pytest
 
 from memsvc.core.background import meanwhile
+from memsvc.core.underway import UNTRACED, begun, underway
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -75,3 +77,33 @@ async def test_who_is_cancelled_while_waiting_takes_the_work_back() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert asked.told == ["sent", "taken back"]
+
+
+async def test_who_is_cancelled_inside_the_block_takes_the_work_back_first() -> None:
+    asked = Asked()
+
+    async def waits() -> None:
+        async with meanwhile(asked.run()):
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(waits())
+    await until(lambda: bool(asked.told))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert asked.told == ["sent", "taken back"]
+
+
+async def test_what_is_computed_meanwhile_is_no_wait() -> None:
+    async def asks(wait_s: float) -> None:
+        with underway().waiting("database"):
+            await asyncio.sleep(wait_s)
+
+    with begun("r", UNTRACED) as here:
+        async with meanwhile(asks(0.01)):
+            time.sleep(0.1)  # noqa: ASYNC251 - as ranking does
+    assert here.waited_ms["database"] < 20
+    with begun("r", UNTRACED) as here:
+        async with meanwhile(asks(0.1)):
+            time.sleep(0.02)  # noqa: ASYNC251
+    assert 60 < here.waited_ms["database"] < 95

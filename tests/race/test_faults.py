@@ -10,7 +10,9 @@ import pytest
 from memsvc.core.errors import Code
 from memsvc.store.database import Tx
 from tests.door import Door, Refused
+from tests.servers import DatabaseUrls
 from tests.styles.turns.talk import ask, events, file_records, say, snapshot, values
+from tests.waiting import until
 
 STATEMENTS = ("fetch", "fetchrow", "fetchval", "execute", "lock")
 MOST = 40
@@ -138,3 +140,68 @@ async def test_a_connection_that_is_lost_at_any_statement_is_told_to_try_again_a
     assert at > 4
     statements.then = None
     assert len(await events(door)) == 2
+
+
+async def nothing_left(admin: asyncpg.Connection) -> None:
+    """No transaction is open, but for one that is just being ended."""
+
+    async def none_open() -> bool:
+        sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"
+        return not await admin.fetchval(sql)
+
+    await until(none_open)
+
+
+@pytest.mark.parametrize("way", ["broken", "cancelled", "cut"])
+async def test_whatever_breaks_in_the_middle_of_recalling_the_next_call_recalls_all(
+    door: Door, admin: asyncpg.Connection, statements: Statements, way: str
+) -> None:
+    await learn(door)
+    answer = await ask(door, "What is my name?", user_id="u1", turn_id="t9")
+    call: asyncio.Task[Any] | None = None
+
+    async def breaks() -> None:
+        if way == "broken":
+            raise UnforeseenError
+        if way == "cancelled":
+            assert call is not None
+            call.cancel()
+            await asyncio.sleep(0)
+        else:
+            await admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+    for at in range(1, MOST):
+        statements.sent, statements.at, statements.then = 0, at, breaks
+        call = asyncio.create_task(ask(door, "What is my name?", user_id="u1", turn_id="t9"))
+        ended = await asyncio.wait([call])
+        statements.then = None
+        assert await ask(door, "What is my name?", user_id="u1", turn_id="t9") == answer
+        await nothing_left(admin)
+        [done] = ended[0]
+        if not done.cancelled() and done.exception() is None:
+            break
+    assert at > 3
+    assert call.result() == answer
+
+
+async def test_recalling_that_is_cancelled_while_it_waits_for_the_database_gives_its_connection_back(
+    door: Door, admin: asyncpg.Connection, database_urls: DatabaseUrls
+) -> None:
+    await learn(door)
+    answer = await ask(door, "What is my name?", turn_id="t9")
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    other = await asyncpg.connect(database_urls.superuser)
+    for _ in range(3):
+        async with other.transaction():
+            await other.execute("LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE")
+            call = asyncio.create_task(ask(door, "What is my name?", turn_id="t9"))
+            await until(lambda: admin.fetchval(waits))
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        assert await ask(door, "What is my name?", turn_id="t9") == answer
+        await nothing_left(admin)
+    await other.close()

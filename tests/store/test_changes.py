@@ -133,23 +133,29 @@ async def test_what_nobody_announces_is_looked_for_together_and_again_after_an_o
         for name, look in [(name, await Look.begun(stamps, whose, name)) for name in names]
     ]
     asked.clear()
-    async with changes.running():
-        await until(lambda: len(asked) >= 3)
-        assert asked[:3] == [(scope.tenant, "ab"), (scope.tenant, "c"), (other_scope.tenant, "a")]
-        assert told == []
-        states["c"] = 2
-        await until(lambda: bool(told))
-        for error in (MemsvcError(Code.UNAVAILABLE, "away"), OSError("away")):
-            away.append(error)
-            states["b"] += 1
+    with structlog.testing.capture_logs() as lines:
+        async with changes.running():
+            await until(lambda: len(asked) >= 3)
+            assert asked[:3] == [(scope.tenant, "ab"), (scope.tenant, "c"), (other_scope.tenant, "a")]
+            assert told == []
+            states["c"] = 2
+            await until(lambda: bool(told))
+            for error in (MemsvcError(Code.UNAVAILABLE, "away"), OSError("away")):
+                away.append(error)
+                states["b"] += 1
+                asked.clear()
+                await until(lambda: len(asked) > 3)
+                assert "b" not in told
+            away.clear()
+            await until(lambda: "b" in told)
+            assert told == ["c", "b"]
+            late = Look(stamps, scope, "b", 1)  # begun before b changed, and waited for after that was seen
+            ends.append(changes.watch(f"{scope.tenant.hex()}b", lambda: told.append("late"), late))
+            assert told == ["c", "b", "late"]
+            for end in ends:
+                end()
             asked.clear()
-            await until(lambda: len(asked) > 3)
-            assert "b" not in told
-        away.clear()
-        await until(lambda: "b" in told)
-        assert told == ["c", "b"]
-        for end in ends:
-            end()
-        asked.clear()
-        await asyncio.sleep(0.05)
-        assert (changes.watched(), asked) == (0, [])
+            await asyncio.sleep(0.05)
+            assert (changes.watched(), asked) == (0, [])
+    looks = [(line["log_level"], line.get("error")) for line in lines if "looked for" in line["event"]]
+    assert looks == [("warning", "MemsvcError"), ("warning", "MemsvcError"), ("info", None), ("info", None)]

@@ -102,22 +102,23 @@ class TurnMemory:
         kept = history_line.kept(room)
         shown = [*before[len(before) - kept :], *current]
         question = question_of(current)
-        ask = Ask(
-            session,
-            turn,
-            user,
-            question,
-            self._clock.now(),
-            explain=look.explain,
-            as_of=look.as_of,
-            sources=look.sources,
-            looked_up=await self._recall.look_up(scope, session, user, question, look.sources),
-        )
+        looked_up = await self._recall.look_up(scope, session, user, question, look.sources)
         async with self._database.begin(scope, read_only=True) as tx:
+            ask = Ask(
+                session,
+                turn,
+                user,
+                question,
+                self._clock.now(),
+                explain=look.explain,
+                as_of=look.as_of,
+                sources=look.sources,
+                looked_up=looked_up,
+            )
             matches = await self._recall.search(tx, ask)
             book, most = books.turns(session).number, self._options.recent_context_items
             async with meanwhile(context.read(tx, session, book, most=most, until=look.as_of)) as reading:
-                standing = self._recall.rank(scope, ask, matches)
+                ranked = self._recall.rank(scope, ask, matches)
             running = reading.result()
             recent = _recent(running, turn, Conversation(before, current, conversation.behind), most)
             # beside a full block: what may have to give way to it must be recallable
@@ -125,7 +126,7 @@ class TurnMemory:
             sure = recent.line.kept(room - history_line.cost(kept) - self._prompts.block_tok_max(summary_cost))
             in_prompt = {item.entry for item in recent.stored[len(recent.stored) - sure :]}
             ask = replace(ask, known={digest(item) for item in shown}, prompt=in_prompt)
-            recalled = await self._recall.gather(tx, ask, standing)
+            recalled = await self._recall.gather(tx, ask, ranked)
         parts = Parts(
             recalled,
             before,

@@ -49,7 +49,7 @@ class Matches:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RankedMatches:
     """How the matches of a question stand, best first: items of the pool and how sure it is that they are an answer,
     facts, insights."""
 
@@ -121,37 +121,37 @@ class Recall:
             found |= {book: there[book] for name in elsewhere if (book := books.turns(name).number) in there}
         return Matches(found, elsewhere)
 
-    def rank(self, scope: Scope, ask: Ask, matches: Matches) -> Standing:
+    def rank(self, scope: Scope, ask: Ask, matches: Matches) -> RankedMatches:
         """Put what was found into order. It is our own work alone, done while the database is at the next question."""
         found = matches.found
         self._meter.add("memsvc_recall_candidates", sum(len(one.candidates) for one in found.values()))
         read = when.read(ask.question, ask.now)
         pool = shelves.pooled(found, ask.session, matches.elsewhere, ask.question, read, ask.as_of)
         self._speakers.note(scope, ask.session, {one.speaker for one in pool.candidates if one.weight == 1})
-        ranked = ranking.rank(pool.candidates, pool.question, ranking.DEFAULT_WEIGHTS)
+        items = ranking.rank(pool.candidates, pool.question, ranking.DEFAULT_WEIGHTS)
         personal = pool.question.personal or ranking.names_someone(pool.candidates, pool.question)
-        return Standing(
+        return RankedMatches(
             pool,
-            ranked,
-            relevance.confidence(ranked, personal=personal),
+            items,
+            relevance.confidence(items, personal=personal),
             FactsAsked.of(ask.question, ask.fact_books(), found),
             beliefs(ask.question, ask.insight_books(), found),
         )
 
-    async def gather(self, tx: Tx, ask: Ask, standing: Standing) -> Recalled:
+    async def gather(self, tx: Tx, ask: Ask, ranked: RankedMatches) -> Recalled:
         """What memory holds on a question, beyond what the prompt shows anyway."""
-        pool, sure = standing.pool, standing.sure
+        pool, sure = ranked.pool, ranked.sure
         # whoever wants reasons is told about all that was ranked; a prompt needs a few more than it shows
-        unseen = (one for one in standing.items if not ask.in_context(pool.place(one.entry)))
-        most = 0 if standing.silent else self._options.recall_turns_limit + SPARE_ENTRIES
-        wanted = standing.items if ask.explain else list(islice(unseen, most))
-        read = await self._read(tx, ask, standing, [pool.place(one.entry) for one in wanted])
-        dropped = _unread(standing, wanted, ask)
-        held = fact_pieces(standing.facts, read.facts, as_of=ask.as_of)[: self._options.recall_facts_limit]
+        unseen = (one for one in ranked.items if not ask.in_context(pool.place(one.entry)))
+        most = 0 if ranked.silent else self._options.recall_turns_limit + SPARE_ENTRIES
+        wanted = ranked.items if ask.explain else list(islice(unseen, most))
+        read = await self._read(tx, ask, ranked, [pool.place(one.entry) for one in wanted])
+        dropped = _unread(ranked, wanted, ask)
+        held = fact_pieces(ranked.facts, read.facts, as_of=ask.as_of)[: self._options.recall_facts_limit]
         pieces = _within(held, self._options.recall_tok_max // 2, dropped)
         pieces += [
             insight_piece(read.insights[place], one.score, one.parts)
-            for place, one in standing.insights
+            for place, one in ranked.insights
             if place in read.insights
         ][: self._options.recall_insights_limit]
         chars_max = self._options.snippet_chars_max
@@ -159,19 +159,19 @@ class Recall:
             chunk_piece(one, pool.question.idf_by_term, chars_max=chars_max) for one in _as_they_stood(ask, dropped)
         ]
         pieces += _within(quoted, self._options.recall_tok_max // 2, dropped)
-        pieces += self._turns(standing, wanted, read.items, ask, dropped=dropped)
+        pieces += self._turns(ranked, wanted, read.items, ask, dropped=dropped)
         confidence = {name: round(float(value), 3) for name, value in sure._asdict().items()}
         floor = {"total": round(sure.total, 3), "floor": relevance.FLOOR}
-        return Recalled(pieces, dropped, confidence | floor if standing.items else None)
+        return Recalled(pieces, dropped, confidence | floor if ranked.items else None)
 
     async def _read(
         self,
         tx: Tx,
         ask: Ask,
-        standing: Standing,
+        ranked: RankedMatches,
         items: Sequence[Place],
     ) -> stored.Recalled:
-        facts_asked, insights = standing.facts, standing.insights
+        facts_asked, insights = ranked.facts, ranked.insights
         fact_books = [one.number for one in books.facts(ask.session, ask.user)]
         every = facts_asked.every or (ask.as_of is not None and bool(facts_asked.books))
         if not (every or facts_asked.ranked or insights or items):
@@ -184,7 +184,7 @@ class Recall:
 
     def _turns(
         self,
-        standing: Standing,
+        ranked: RankedMatches,
         wanted: Sequence[Ranked],
         items: Mapping[Place, Text],
         ask: Ask,
@@ -192,7 +192,7 @@ class Recall:
         dropped: list[Dropped],
     ) -> list[Piece]:
         """The items to show, best first; why the others are not is added to what is dropped."""
-        pool, silent = standing.pool, standing.silent
+        pool, silent = ranked.pool, ranked.silent
         distinct = relevance.Distinct()
         pieces: list[Piece] = []
         for one in wanted:
@@ -225,12 +225,12 @@ class Recall:
         return OVER_THE_LIMIT if shown >= self._options.recall_turns_limit else None
 
 
-def _unread(standing: Standing, wanted: Sequence[Ranked], ask: Ask) -> list[Dropped]:
+def _unread(ranked: RankedMatches, wanted: Sequence[Ranked], ask: Ask) -> list[Dropped]:
     """The best items that were not even read, by their places, and why."""
-    pool, read = standing.pool, {one.entry for one in wanted}
-    other = UNDER_THE_FLOOR if standing.silent else OVER_THE_LIMIT
+    pool, read = ranked.pool, {one.entry for one in wanted}
+    other = UNDER_THE_FLOOR if ranked.silent else OVER_THE_LIMIT
     dropped: list[Dropped] = []
-    for one in islice((one for one in standing.items if one.entry not in read), UNREAD_TOLD):
+    for one in islice((one for one in ranked.items if one.entry not in read), UNREAD_TOLD):
         place = pool.place(one.entry)
         session = pool.sessions[place.book]
         reason = IN_CONTEXT if ask.in_context(place) else other
