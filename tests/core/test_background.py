@@ -102,8 +102,8 @@ async def test_what_is_computed_meanwhile_is_no_wait() -> None:
     with begun("r", UNTRACED) as here:
         async with meanwhile(asks(0.01)):
             time.sleep(0.1)  # noqa: ASYNC251 - as ranking does
-    assert here.waited_ms["database"] < 20
+    assert here.waited_ms["database"] < 60  # and not 100
     with begun("r", UNTRACED) as here:
         async with meanwhile(asks(0.1)):
             time.sleep(0.02)  # noqa: ASYNC251
-    assert 60 < here.waited_ms["database"] < 95
+    assert here.waited_ms["database"] > 60

@@ -173,12 +173,19 @@ async def test_whatever_breaks_in_the_middle_of_recalling_the_next_call_recalls_
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
 
+    async def again() -> dict[str, Any]:
+        while True:
+            try:
+                return await ask(door, "What is my name?", user_id="u1", turn_id="t9")
+            except Refused as refused:  # of a cut, other connections may only hear now
+                assert (way, refused.code) == ("cut", Code.UNAVAILABLE)  # noqa: PT017
+
     for at in range(1, MOST):
         statements.sent, statements.at, statements.then = 0, at, breaks
         call = asyncio.create_task(ask(door, "What is my name?", user_id="u1", turn_id="t9"))
         ended = await asyncio.wait([call])
         statements.then = None
-        assert await ask(door, "What is my name?", user_id="u1", turn_id="t9") == answer
+        assert await again() == answer
         await nothing_left(admin)
         [done] = ended[0]
         if not done.cancelled() and done.exception() is None:
