@@ -68,7 +68,9 @@ def reports(folder: Path) -> list[Report]:
 
 def summary(found: Sequence[Report]) -> Report:
     """Every figure that has a goal."""
-    rows = [[each.name, *figure.row()] for each in found for figure in each.figures if figure.goal is not None]
+    rows = [
+        [each.name, *figure.row(each.digits)] for each in found for figure in each.figures if figure.goal is not None
+    ]
     missed = sum(row[-1] == "missed" for row in rows)
     title = f"Figures beside their goals: {len(rows) - missed} of {len(rows)} are not missed"
     return Report("summary", title, [Table(title, COLUMNS, rows)], [])
