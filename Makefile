@@ -8,8 +8,9 @@ DATA ?=
 ARGS ?=
 BIN := $(VENV)/bin
 SOURCES := memsvc tests docs $(wildcard migrations benchmarks deploy)
-# Every download is checked against the lock; the project itself is built with the backend that the lock brought.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+# Every download is checked against the lock; the project itself is built with the backend that the lock brought. What is
+# never loaded need not be compiled.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-compile
 LOCK_WITH := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command 'make lock'
 

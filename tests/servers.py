@@ -6,12 +6,13 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 import asyncpg
+from anyio.from_thread import start_blocking_portal
 
 from memsvc.adapters.postgres import EmbeddedPostgres
 from memsvc.store.migrate import migrate
@@ -65,6 +66,39 @@ def _docker_answers() -> bool:
     return False
 
 
+class Superuser:
+    """A superuser's connection that is kept for the whole run, as connecting takes as long as cloning a database does.
+
+    It lives on an event loop of its own, since each test has another one.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._connection: asyncpg.Connection | None = None
+        self._stack = ExitStack()
+        self._portal = self._stack.enter_context(start_blocking_portal())
+        self._turn = self._portal.call(_lock)
+
+    async def execute(self, sql: str) -> None:
+        """Run a statement, after those that others have asked for."""
+        await asyncio.wrap_future(self._portal.start_task_soon(self._run, sql))
+
+    async def _run(self, sql: str) -> None:
+        async with self._turn:
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await asyncpg.connect(self._dsn)
+            await self._connection.execute(sql)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._portal.call(self._connection.close)
+        self._stack.close()
+
+
+async def _lock() -> asyncio.Lock:
+    return asyncio.Lock()
+
+
 class TestServer:
     """Makes databases with roles of its own, so that several test runs may share one server."""
 
@@ -72,6 +106,7 @@ class TestServer:
 
     def __init__(self, superuser_dsn: str) -> None:
         self._superuser_dsn = superuser_dsn
+        self._superuser = Superuser(superuser_dsn)
         self._prefix = f"memsvc_test_{os.getpid()}_{secrets.token_hex(3)}"
         self.password = secrets.token_hex(16)
         self._made = 0
@@ -82,15 +117,15 @@ class TestServer:
 
     async def prepare(self, *, relax: bool) -> None:
         """Roles and the migrated template; `relax` gives durability up, where the server is ours alone."""
-        async with _connected(self._superuser_dsn) as connection:
-            if relax:
-                self._strategy = "FILE_COPY"  # an eighth of the time, where a checkpoint costs nothing
-                for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-                    await connection.execute(f"ALTER SYSTEM SET {setting} = off")
-                await connection.execute("SELECT pg_reload_conf()")
-            for role in (self.owner, self.app):
-                await connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{self.password}'")
-            await connection.execute(f"CREATE DATABASE {self.template} OWNER {self.owner}")
+        run = self._superuser.execute
+        if relax:
+            self._strategy = "FILE_COPY"  # an eighth of the time, where a checkpoint costs nothing
+            for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+                await run(f"ALTER SYSTEM SET {setting} = off")
+            await run("SELECT pg_reload_conf()")
+        for role in (self.owner, self.app):
+            await run(f"CREATE ROLE {role} LOGIN PASSWORD '{self.password}'")
+        await run(f"CREATE DATABASE {self.template} OWNER {self.owner}")
         async with _connected(self.urls(self.template).superuser) as connection:
             if await connection.fetchval("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"):
                 await connection.execute("CREATE EXTENSION vector")
@@ -98,26 +133,28 @@ class TestServer:
 
     async def close(self) -> None:
         """Drop the template and the roles."""
-        async with _connected(self._superuser_dsn) as connection:
-            await connection.execute(f"DROP DATABASE IF EXISTS {self.template} WITH (FORCE)")
-            for role in (self.app, self.owner):
-                await connection.execute(f"DROP ROLE IF EXISTS {role}")
+        await self.drop(self.template)
+        for role in (self.app, self.owner):
+            await self._superuser.execute(f"DROP ROLE IF EXISTS {role}")
+        self.leave()
 
-    async def create(self, *, migrated: bool = True) -> str:
-        """The name of a new database: a clone of the template, or one in which nothing is yet."""
+    def leave(self) -> None:
+        """Hang up, and leave the template and the roles to whoever ends the server."""
+        self._superuser.close()
+
+    async def create(self, *, migrated: bool = True, origin: str = "") -> str:
+        """The name of a new database: a clone of `origin`, by default the template, or one in which nothing is yet."""
         self._made += 1
         name = f"{self._prefix}_{self._made}"
-        origin = self.template if migrated else "template0"
-        async with _connected(self._superuser_dsn) as connection:
-            await connection.execute(
-                f"CREATE DATABASE {name} TEMPLATE {origin} OWNER {self.owner} STRATEGY {self._strategy}"
-            )
+        origin = origin or (self.template if migrated else "template0")
+        await self._superuser.execute(
+            f"CREATE DATABASE {name} TEMPLATE {origin} OWNER {self.owner} STRATEGY {self._strategy}"
+        )
         return name
 
     async def drop(self, name: str) -> None:
         """Remove a database, whoever is still connected."""
-        async with _connected(self._superuser_dsn) as connection:
-            await connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        await self._superuser.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def urls(self, name: str) -> DatabaseUrls:
         """How to connect to a database of this server."""

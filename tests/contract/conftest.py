@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Awaitable, Callable
-from itertools import count
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import asyncpg
@@ -15,14 +15,27 @@ from memsvc.styles.memories import adding
 Digest = Callable[[], Awaitable[str]]
 
 
+@dataclass
+class Numbers:
+    """What files and memories are called next: files have the incarnations 1, 2, 3..., those of styles 10**6 and so on,
+    memories mem_1 and so on, so that examples can name them."""
+
+    next: dict[str, int] = field(default_factory=lambda: {"files": 1, "kept_files": 10**6, "memories": 1})
+
+    def take(self, kind: str) -> int:
+        self.next[kind] += 1
+        return self.next[kind] - 1
+
+
 @pytest.fixture(autouse=True)
-def numbered_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files have the incarnations 1, 2, 3..., those of styles 10**6 and so on, so that examples can name a version."""
-    for module, numbers in ((files, count(1)), (kept_files, count(10**6))):
-        named = SimpleNamespace(UUID=uuid.UUID, uuid4=lambda numbers=numbers: uuid.UUID(int=next(numbers)))
+def numbers(monkeypatch: pytest.MonkeyPatch) -> Numbers:
+    """Files and memories are numbered."""
+    numbers = Numbers()
+    for module, kind in ((files, "files"), (kept_files, "kept_files")):
+        named = SimpleNamespace(UUID=uuid.UUID, uuid4=lambda kind=kind: uuid.UUID(int=numbers.take(kind)))
         monkeypatch.setattr(module, "uuid", named)
-    memories = count(1)
-    monkeypatch.setattr(adding, "new_id", lambda _: f"mem_{next(memories)}")
+    monkeypatch.setattr(adding, "new_id", lambda _: f"mem_{numbers.take('memories')}")
+    return numbers
 
 
 @pytest.fixture

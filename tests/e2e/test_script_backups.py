@@ -105,6 +105,7 @@ async def test_the_database_of_somebody_else_is_restored_to_a_moment_by_the_scri
     await asyncio.to_thread(stranger.start, data)
     server = TestServer(stranger.superuser)
     await server.prepare(relax=False)
+    server.leave()
     url = server.urls(server.template).app
     try:
         with stranger.archiving(folder):

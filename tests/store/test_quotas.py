@@ -35,10 +35,10 @@ async def counters(admin: asyncpg.Connection, tenant: bytes) -> tuple[dict[str, 
 
 
 async def sums(admin: asyncpg.Connection, tenant: bytes) -> tuple[dict[str, int], int]:
-    """What the counters ought to be."""
+    """What the counters ought to be; of a project that nothing is left in, nought."""
     rows = await admin.fetch(
-        """SELECT project, sum(size_bytes)::int8 FROM files WHERE tenant = $1 AND deleted_at IS NULL AND owner = ''
-        GROUP BY project""",
+        """SELECT project, coalesce(sum(f.size_bytes) FILTER (WHERE f.deleted_at IS NULL AND f.owner = ''), 0)::int8
+        FROM projects LEFT JOIN files f USING (tenant, project) WHERE tenant = $1 GROUP BY project""",
         tenant,
     )
     return dict(rows), sum(dict(rows).values())
