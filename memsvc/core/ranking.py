@@ -64,7 +64,7 @@ def rank(candidates: Sequence["Candidate"], question: "Question", weights: "Weig
             score *= factor
         if score > 0:
             relevance = known / asked if asked else 0.0
-            ranked.append(Ranked(candidate.entry, score, parts, relevance, alike.get(candidate.entry, 0.0)))
+            ranked.append(Ranked(candidate.entry, score, parts, relevance, alike.get(candidate.entry, 0.0), day))
     ranked.sort(key=itemgetter(1, 0), reverse=True)
     return ranked
 
@@ -279,7 +279,7 @@ class Ranked(NamedTuple):
     Relevance is found / sqrt(asked): the idf of the question's terms that the entry or its context has (context
     weighted as for the score), over the root of that of all its terms, speakers' names apart. It grows with the share
     that is found and with how much is asked; a question of one rare term that is found has about 2. `meaning`
-    is how far its cosine is above that of unrelated entries, 0 where that is not known.
+    is how far its cosine is above that of unrelated entries, 0 where that is not known. `day` is when it was said.
     """
 
     entry: int
@@ -287,6 +287,7 @@ class Ranked(NamedTuple):
     parts: Mapping[str, float]
     relevance: float
     meaning: float = 0.0
+    day: date | None = None
 
 
 @dataclass(frozen=True, slots=True)

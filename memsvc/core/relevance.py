@@ -1,6 +1,7 @@
-"""Whether the best of what was found is an answer at all, and whether two texts say the same."""
+"""Whether the best of what was found is an answer, in which order it is shown, and whether two texts say the same."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from math import exp, fsum, log, sqrt
 from typing import Final, NamedTuple
 
@@ -20,6 +21,12 @@ BULK_MIN: Final = 10
 PROMINENCE_TYPICAL: Final = 10.0
 """What is taken for prominence where too few entries were found to tell."""
 PROMINENCE_LEAST: Final = 0.5
+BEST_SHOWN: Final = 10
+"""Entries that come first by their scores alone."""
+OTHER_DAYS: Final = 3
+"""Entries of further days that come next, at the most."""
+OTHER_DAYS_SHARE: Final = 0.4
+"""What these score at the least, of the best score."""
 
 
 class Confidence(NamedTuple):
@@ -64,6 +71,31 @@ def confidence(ranked: Sequence[Ranked], *, personal: bool) -> Confidence:
         spread = sqrt(fsum((score - middle) ** 2 for score in bulk) / len(bulk))
         prominence = (ranked[0].score - middle) / spread if spread > 0 else PROMINENCE_TYPICAL
     return Confidence(relevance, prominence, personal, meaning)
+
+
+def spread(ranked: Iterable[Ranked]) -> Iterator[Ranked]:
+    """A ranking as it is to be shown: the best, then the best of some days that these are not of, then the others. What
+    has to be put together from several days is seldom among the best of one."""
+    rest = iter(ranked)
+    best = list(islice(rest, BEST_SHOWN))
+    yield from best
+    days = {one.day for one in best}
+    passed: list[Ranked] = []
+    further = 0
+    for one in rest:
+        if one.day in days:
+            passed.append(one)
+        elif one.score < OTHER_DAYS_SHARE * best[0].score:
+            passed.append(one)
+            break
+        else:
+            days.add(one.day)
+            yield one
+            further += 1
+            if further == OTHER_DAYS:
+                break
+    yield from passed
+    yield from rest
 
 
 class Distinct:

@@ -1,7 +1,7 @@
 """What makes one entry rank above another, when nothing is relevant, and what is shown once."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from math import isclose, log
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memsvc.core.analysis import query_terms, terms
 from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_scores, bm25_term_score
 from memsvc.core.ranking import DEFAULT_WEIGHTS, Candidate, Question, Ranked, names_someone, rank, read_question
-from memsvc.core.relevance import FLOOR, Confidence, Distinct, confidence
+from memsvc.core.relevance import FLOOR, Confidence, Distinct, confidence, spread
 from memsvc.core.when import When, read
 
 QUESTION = Question({"dog": 5.0, "walk": 4.0})
@@ -271,6 +271,30 @@ def test_what_was_said_in_the_time_that_is_asked_about_comes_first():
     candidates = [entry(1, dog=4, said_at=datetime(2023, 5, 10, tzinfo=UTC)), entry(30, dog=4, said_at=now)]
     question = read_question("Where did we walk the dog last week?", 100, {"dog": 3, "walk": 3}, read("last week", now))
     assert ids(rank(candidates, question, PLAIN)) == [1, 30]
+
+
+MONDAY, TUESDAY, WEDNESDAY, THURSDAY, FRIDAY = (date(2026, 1, day) for day in range(5, 10))
+
+
+def in_order(*scores_and_days):
+    """Entries 1, 2, 3... of a ranking."""
+    return [Ranked(at, score, {}, 1.0, day=day) for at, (score, day) in enumerate(scores_and_days, 1)]
+
+
+def test_after_the_best_ten_the_best_of_three_other_days_come_next():
+    best = [(10.0, MONDAY)] * 10
+    rest = [(9.0, MONDAY), (8.0, TUESDAY), (7.0, TUESDAY), (6.0, WEDNESDAY), (5.5, THURSDAY), (5.0, FRIDAY)]
+    assert ids(spread(in_order(*best, *rest))) == [*range(1, 11), 12, 14, 15, 11, 13, 16]
+
+
+def test_a_day_whose_best_is_much_worse_waits_its_turn():
+    ranked = in_order(*[(10.0, MONDAY)] * 11, (4.0, TUESDAY), (3.9, WEDNESDAY), (3.8, MONDAY))
+    assert ids(spread(ranked)) == [*range(1, 11), 12, 11, 13, 14]
+
+
+def test_what_was_said_on_one_day_or_is_hardly_more_than_ten_stays_in_order():
+    for ranked in (in_order(), in_order((2.0, MONDAY)), in_order(*[(1.0, MONDAY)] * 30), in_order(*[(1.0, None)] * 12)):
+        assert list(spread(ranked)) == ranked
 
 
 def test_near_duplicates_are_admitted_once():

@@ -41,6 +41,24 @@ async def test_the_session_itself_comes_first(opened: Opened) -> None:
     assert [session for session, _ in shown(await ask(door, BEES, session="own", user_id="ada"))] == ["own", "old"]
 
 
+async def test_after_the_best_comes_what_was_said_on_another_day(opened: Opened, clock: FakeClock) -> None:
+    door = opened(recent_context_items=0)
+    for number in range(18):
+        await say(door, f"t{number}", f"In Zanzibar I keep bees: hive{number}, house{number}, hill{number}.")
+    for number in range(5):  # so that nothing of the next day stands beside what was said of bees
+        await say(door, f"t-ship-{number}", f"The ship {number} is late again.")
+    clock.advance(days=1)
+    await say(door, "t-shed", "I keep more bees in a shed.")
+    clock.advance(days=1)
+    plain = [text for _, text in shown(await ask(door, BEES))]
+    assert plain.index("I keep more bees in a shed.") == 10
+    prepared = await ask(door, BEES, explain=True)
+    assert [text for _, text in shown(prepared)] == plain
+    scores = [one["score"] for one in prepared["explanation"]["candidates"] if one["shown"]]
+    [shed] = [one["score"] for one in prepared["explanation"]["candidates"] if one["ref"].startswith("t-shed")]
+    assert shed == scores[-1]
+
+
 @pytest.mark.parametrize("other", ["", "ad", "adaa", "Ada", "ada/", "ada%", "ad_", "../ada", "ada x", "*", "アダ"])
 async def test_no_session_of_another_user_or_of_none_is_shown(opened: Opened, other: str) -> None:
     door = opened(recent_context_items=0)

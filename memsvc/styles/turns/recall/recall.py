@@ -142,9 +142,11 @@ class Recall:
         """What memory holds on a question, beyond what the prompt shows anyway."""
         pool, sure = ranked.pool, ranked.sure
         # whoever wants reasons is told about all that was ranked; a prompt needs a few more than it shows
-        unseen = (one for one in ranked.items if not ask.in_context(pool.place(one.entry)))
         most = 0 if ranked.silent else self._options.recall_turns_limit + SPARE_ENTRIES
-        wanted = ranked.items if ask.explain else list(islice(unseen, most))
+        unseen = relevance.spread(one for one in ranked.items if not ask.in_context(pool.place(one.entry)))
+        wanted = list(unseen if ask.explain else islice(unseen, most))
+        if ask.explain:
+            wanted += [one for one in ranked.items if ask.in_context(pool.place(one.entry))]
         read = await self._read(tx, ask, ranked, [pool.place(one.entry) for one in wanted])
         dropped = _unread(ranked, wanted, ask)
         held = fact_pieces(ranked.facts, read.facts, as_of=ask.as_of)[: self._options.recall_facts_limit]
