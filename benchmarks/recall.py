@@ -11,6 +11,7 @@ import asyncio
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -143,9 +144,13 @@ def body_of(prepared: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_prompt(prepared: dict[str, Any]) -> list[dict[str, Any]]:
-    """The recalled items that the prompt shows, in the block or in the recent context, best first."""
+    """The recalled items that the prompt shows, best first: those of the block in its order, and between them, by their
+    scores, those in the recent context."""
     candidates = [one for one in prepared["explanation"]["candidates"] if one["kind"] == "turn"]
-    return [one for one in candidates if one["shown"] or one["reason"] == IN_CONTEXT]
+    in_block = iter(sorted((one for one in candidates if one["shown"]), key=itemgetter("position")))
+    return [
+        next(in_block) if one["shown"] else one for one in candidates if one["shown"] or one["reason"] == IN_CONTEXT
+    ]
 
 
 def shown_within(prepared: dict[str, Any], asking: Asking, costs: Costs) -> set[str]:

@@ -45,9 +45,11 @@ def server() -> Iterator[TestServer]:
     """The server that this run's databases are on."""
     with superuser_url() as dsn:
         server = TestServer(dsn)
-        asyncio.run(server.prepare(relax="MEMSVC_TEST_DSN" not in os.environ))
-        yield server
-        asyncio.run(server.close())
+        try:
+            asyncio.run(server.prepare(relax="MEMSVC_TEST_DSN" not in os.environ))
+            yield server
+        finally:
+            asyncio.run(server.close())
 
 
 @pytest.fixture
@@ -159,6 +161,7 @@ def plain_log_lines() -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(serializer=lambda line, default: orjson.dumps(line, default).decode()),
         ]
     )

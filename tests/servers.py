@@ -90,9 +90,9 @@ class Superuser:
             await self._connection.execute(sql)
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._portal.call(self._connection.close)
-        self._stack.close()
+        with self._stack:
+            if self._connection is not None:
+                self._portal.call(self._connection.close)
 
 
 async def _lock() -> asyncio.Lock:
@@ -133,10 +133,12 @@ class TestServer:
 
     async def close(self) -> None:
         """Drop the template and the roles."""
-        await self.drop(self.template)
-        for role in (self.app, self.owner):
-            await self._superuser.execute(f"DROP ROLE IF EXISTS {role}")
-        self.leave()
+        try:
+            await self.drop(self.template)
+            for role in (self.app, self.owner):
+                await self._superuser.execute(f"DROP ROLE IF EXISTS {role}")
+        finally:
+            self.leave()
 
     def leave(self) -> None:
         """Hang up, and leave the template and the roles to whoever ends the server."""

@@ -279,7 +279,8 @@ class Ranked(NamedTuple):
     Relevance is found / sqrt(asked): the idf of the question's terms that the entry or its context has (context
     weighted as for the score), over the root of that of all its terms, speakers' names apart. It grows with the share
     that is found and with how much is asked; a question of one rare term that is found has about 2. `meaning`
-    is how far its cosine is above that of unrelated entries, 0 where that is not known. `day` is when it was said.
+    is how far its cosine is above that of unrelated entries, 0 where that is not known. `day` is the one on
+    which it was said, in UTC.
     """
 
     entry: int

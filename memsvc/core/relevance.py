@@ -22,11 +22,11 @@ PROMINENCE_TYPICAL: Final = 10.0
 """What is taken for prominence where too few entries were found to tell."""
 PROMINENCE_LEAST: Final = 0.5
 BEST_SHOWN: Final = 10
-"""Entries that come first by their scores alone."""
+"""Ranked entries that come first, by their scores alone."""
 OTHER_DAYS: Final = 3
 """Entries of further days that come next, at the most."""
 OTHER_DAYS_SHARE: Final = 0.4
-"""What these score at the least, of the best score."""
+"""The least share of the best score that such an entry has."""
 
 
 class Confidence(NamedTuple):
@@ -68,8 +68,8 @@ def confidence(ranked: Sequence[Ranked], *, personal: bool) -> Confidence:
     prominence = PROMINENCE_TYPICAL
     if len(bulk) >= BULK_MIN:
         middle = fsum(bulk) / len(bulk)
-        spread = sqrt(fsum((score - middle) ** 2 for score in bulk) / len(bulk))
-        prominence = (ranked[0].score - middle) / spread if spread > 0 else PROMINENCE_TYPICAL
+        deviation = sqrt(fsum((score - middle) ** 2 for score in bulk) / len(bulk))
+        prominence = (ranked[0].score - middle) / deviation if deviation > 0 else PROMINENCE_TYPICAL
     return Confidence(relevance, prominence, personal, meaning)
 
 

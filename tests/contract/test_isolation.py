@@ -70,15 +70,18 @@ class Filled:
 def filled(server: TestServer) -> Iterator[Filled]:
     filled = Filled()
     yield filled
-    asyncio.run(server.drop(filled.name))
+    if filled.name:
+        asyncio.run(server.drop(filled.name))
 
 
 @asynccontextmanager
 async def opened(urls: DatabaseUrls, clock: FakeClock, tokens: Any, meter: RecordingMeter) -> AsyncIterator[Door]:
     """The service on a database, as somebody who has never been there."""
     database = await Database.open(urls.app, DatabaseOptions(pool_min=1), meter)
-    yield open_door(database, clock, tokens, meter, STRANGER)
-    await database.close()
+    try:
+        yield open_door(database, clock, tokens, meter, STRANGER)
+    finally:
+        await database.close()
 
 
 @pytest.fixture
@@ -94,7 +97,7 @@ async def database_urls(
 ) -> AsyncIterator[DatabaseUrls]:
     """A database in which both tenants, of `call` and `other_call`, have used every tool."""
     if not filled.numbers:
-        filled.name = await server.create()
+        filled.name = filled.name or await server.create()
         async with opened(server.urls(filled.name), clock, tokens, meter) as door:
             await fill(door.as_tenant(scope))
             await fill(door.as_tenant(other_scope))
@@ -165,6 +168,18 @@ async def test_a_stranger_gets_the_answer_of_an_empty_service(
     theirs = await rows(admin, STRANGER.tenant, "default")
     if TOOLS[tool].read_only:
         assert not any(theirs.values())
+
+
+async def test_what_a_process_remembers_of_a_tenant_is_shown_to_no_other(
+    call: Door, stranger: Door, nobody: Door
+) -> None:
+    """As above, where the process that is asked has answered the tenant's calls of every kind."""
+    for tool in EXAMPLES:
+        if not TOOLS[tool].destructive:
+            await answer(call, tool)
+    for tool in EXAMPLES:
+        if TOOLS[tool].read_only:
+            assert await answer(stranger, tool) == await answer(nobody, tool), tool
 
 
 @pytest.mark.parametrize("tool", TOOLS)

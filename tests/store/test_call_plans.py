@@ -85,15 +85,17 @@ async def test_a_summary_reads_the_calls_of_its_hours_by_an_index_and_no_more_th
     filled: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = record_plans(monkeypatch)
-    monkeypatch.setattr(call_hours, "COUNTED_MAX", 300)
+    most = 30
+    monkeypatch.setattr(call_hours, "COUNTED_MAX", most)
     for hours in (1, 24, 168):
         plans.clear()
         told = await filled("calls_summary", hours=hours)
-        [plan] = plans
+        plan = plans[-1]
+        assert plan.reads
         for read in plan.reads:
             assert read.table.startswith("calls_"), read
-            assert read.kind in ("Index Scan", "Bitmap Heap Scan"), read
+            assert read.kind == "Index Scan", read
             assert "tenant = $1" in read.condition, read
             assert "called_at" in read.condition, read
-        assert sum(read.found + read.thrown_away for read in plan.reads) <= 300 + len(plan.reads)
+        assert sum(read.found + read.thrown_away for read in plan.reads) <= most + len(plan.reads)
     assert told["counted_from"] is not None

@@ -38,7 +38,7 @@ async def sums(admin: asyncpg.Connection, tenant: bytes) -> tuple[dict[str, int]
     """What the counters ought to be; of a project that nothing is left in, nought."""
     rows = await admin.fetch(
         """SELECT project, coalesce(sum(f.size_bytes) FILTER (WHERE f.deleted_at IS NULL AND f.owner = ''), 0)::int8
-        FROM projects LEFT JOIN files f USING (tenant, project) WHERE tenant = $1 GROUP BY project""",
+        FROM projects FULL JOIN files f USING (tenant, project) WHERE tenant = $1 GROUP BY project""",
         tenant,
     )
     return dict(rows), sum(dict(rows).values())

@@ -84,7 +84,8 @@ class BeforeTurnResult(Result):
     )
     explanation: dict[str, Any] | None = Field(
         None,
-        description="with explain: each candidate, its score, whether it is shown and why not; what limits left out",
+        description="with explain: each candidate, its score, whether it is shown and in which position, or why not; "
+        "what limits left out",
     )
 
 

@@ -55,8 +55,8 @@ async def test_after_the_best_comes_what_was_said_on_another_day(opened: Opened,
     prepared = await ask(door, BEES, explain=True)
     assert [text for _, text in shown(prepared)] == plain
     scores = [one["score"] for one in prepared["explanation"]["candidates"] if one["shown"]]
-    [shed] = [one["score"] for one in prepared["explanation"]["candidates"] if one["ref"].startswith("t-shed")]
-    assert shed == scores[-1]
+    [shed] = [one for one in prepared["explanation"]["candidates"] if one["ref"].startswith("t-shed")]
+    assert (shed["score"], shed["position"]) == (scores[-1], 11)
 
 
 @pytest.mark.parametrize("other", ["", "ad", "adaa", "Ada", "ada/", "ada%", "ad_", "../ada", "ada x", "*", "アダ"])

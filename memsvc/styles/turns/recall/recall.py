@@ -193,7 +193,7 @@ class Recall:
         *,
         dropped: list[Dropped],
     ) -> list[Piece]:
-        """The items to show, best first; why the others are not is added to what is dropped."""
+        """The items to show, in this order; why the others are not is added to what is dropped."""
         pool, silent = ranked.pool, ranked.silent
         distinct = relevance.Distinct()
         pieces: list[Piece] = []
@@ -205,7 +205,7 @@ class Recall:
             elsewhere = session != ask.session
             reason = UNDER_THE_FLOOR if silent else self._why_not(text, ask, len(pieces), elsewhere=elsewhere)
             if reason is None and not distinct.admits(text.text.casefold().split()):
-                reason = "nearly the same as a better one"
+                reason = "nearly the same as one that comes before"
             if reason is None:
                 asked, chars_max = pool.question.idf_by_term, self._options.snippet_chars_max
                 pieces.append(

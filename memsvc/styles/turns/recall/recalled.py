@@ -51,7 +51,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What was recalled, in the order in which it may stay when there is little room; within a kind, best first.
+    """What was recalled, in the order in which it may stay when there is little room and is shown within a kind.
     `confidence` says why past items are taken for an answer or not."""
 
     pieces: Sequence[Piece]
@@ -81,13 +81,13 @@ class Recalled:
         return list(dict.fromkeys(one.id for one in self.pieces[:count] if one.kind == kind))
 
     def explanation(self, count: int, *, places: bool = False) -> dict[str, Any]:
-        """Why each candidate is shown or not, best first, and how sure recall is of the past items; if asked for, with
-        where each stands and what was cut out of it."""
+        """Why each candidate is shown, and in which position, or not, best first, and how sure recall is of the past
+        items; if asked for, with where each stands and what was cut out of it."""
         shown = [
             {"ref": one.ref, "kind": one.kind, "shown": at < count, "score": one.score}
             | ({"session": one.session} if one.session else {})
             | {"parts": {name: round(part, 4) for name, part in one.parts.items()}}
-            | ({} if at < count else {"reason": "over the token budget"})
+            | ({"position": at + 1} if at < count else {"reason": "over the token budget"})
             | (_placed(one.place, one.cut) if places else {})
             for at, one in enumerate(self.pieces)
         ]
