@@ -19,12 +19,13 @@ from memsvc.core.urls import CONSOLE_PATH, is_loopback
 from memsvc.gateway.admission import Admission, SlotOptions
 from memsvc.gateway.auth import CALLER, caller_of
 from memsvc.gateway.rates import RateOptions
-from memsvc.gateway.rest import PUBLIC_PATHS, REQUEST_ID, error_response
+from memsvc.gateway.rest import HEALTH_PATHS, REQUEST_ID, error_response
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 WRONG_HOST_STATUS = 421
 TOO_SLOW_STATUS = 408
 
+_PORT = re.compile(r":[0-9]+$")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -49,7 +50,7 @@ class LimitsOptions(BaseModel):
         (), description="Host headers that are answered; empty: this machine's names on a loopback bind, else any"
     )
     allowed_origins: tuple[str, ...] = Field(
-        (), description="web origins whose pages may call; empty: this machine's on a loopback bind, else none"
+        (), description="web origins whose pages may call; empty: the server's own on a loopback bind, else none"
     )
     listeners_max: int = Field(1000, ge=1, description="clients that may wait for changes of resources in one process")
     tenant_listeners_max: int = Field(100, ge=1, description="clients of one tenant among them")
@@ -150,19 +151,19 @@ def _matches(value: str, allowed: Sequence[str]) -> bool:
 class CheckHost:
     """ASGI: refuses a foreign Host (DNS rebinding) and a foreign Origin (a web page), on every path but health's.
 
-    Bound to loopback, it answers to this machine's names, on any port, and to pages from there. Bound elsewhere, Host
-    is checked once `allowed_hosts` is set, and no page may call unless `allowed_origins` lets it.
+    Bound to loopback, it answers to this machine's names, on any port, and to its own pages. Bound elsewhere, Host is
+    checked once `allowed_hosts` is set, and no page may call unless `allowed_origins` lets it.
     """
 
     def __init__(self, app: ASGIApp, options: LimitsOptions, host: str) -> None:
         self.app = app
         loopback = LOOPBACK_HOSTS if is_loopback(host) else ()
-        local_hosts = [pattern for name in loopback for pattern in (name, f"{name}:*")]
-        self._hosts = options.allowed_hosts or tuple(local_hosts)
-        self._origins = options.allowed_origins or tuple(f"http://{pattern}" for pattern in local_hosts)
+        self._hosts = options.allowed_hosts or tuple(pattern for name in loopback for pattern in (name, f"{name}:*"))
+        self._origins = options.allowed_origins
+        self._own_names = () if options.allowed_origins else loopback
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS:
+        if scope["type"] == "http" and scope["path"] not in HEALTH_PATHS:
             host = (_header(scope, b"host") or b"").decode("latin-1").lower()
             if self._hosts and not _matches(host, self._hosts):
                 recovery = "add it to limits.allowed_hosts"
@@ -178,9 +179,12 @@ class CheckHost:
         await self.app(scope, receive, send)
 
     def _may_call(self, path: str, origin: str, host: str) -> bool:
-        """Pages of an allowed origin may call; those of the console may call the console that they came from."""
+        """Pages of an allowed origin may call; those of the console may call the console that they came from. On
+        loopback pages of this very server may; those of another port are those of another program."""
         of_console = path.startswith(f"{CONSOLE_PATH}/") and origin in (f"https://{host}", f"http://{host}")
-        return of_console or _matches(origin, self._origins)
+        port = _PORT.search(host)
+        own = {f"http://{name}{port[0] if port else ''}" for name in self._own_names}
+        return of_console or origin in own or _matches(origin, self._origins)
 
 
 class Beside:

@@ -28,7 +28,8 @@ HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
 MCP_PATHS = ("/mcp", "/mcp/")
-PUBLIC_PATHS = frozenset({HEALTH_PATH, READY_PATH, METRICS_PATH})
+HEALTH_PATHS = frozenset({HEALTH_PATH, READY_PATH})
+PUBLIC_PATHS = HEALTH_PATHS | {METRICS_PATH}
 CHECK_S_MAX = 1.0
 
 Check = Callable[[], Awaitable[bool]]

@@ -96,7 +96,12 @@ async def test_a_sane_request_id_is_echoed_and_any_other_replaced(gateway: Gatew
     [
         ("127.0.0.1:8080", None, 406),
         ("localhost:1", None, 406),
-        ("localhost", "http://localhost:3000", 406),
+        ("localhost", "http://localhost", 406),
+        ("127.0.0.1:8080", "http://localhost:8080", 406),
+        ("[::1]:8080", "http://[::1]:8080", 406),
+        ("localhost:8080", "http://localhost:3000", 403),
+        ("localhost:8080", "http://localhost", 403),
+        ("localhost", "http://localhost:3000", 403),
         ("[::1]:8080", None, 406),
         ("evil.example", None, 421),
         ("127.0.0.1:8080.evil.example", None, 421),
@@ -112,7 +117,9 @@ async def test_on_loopback_only_this_machine_is_answered(
     async with gateway.http() as http:
         answer = await http.post("/mcp", json={}, headers=headers | ({"Origin": origin} if origin else {}))
         assert answer.status_code == status
-        assert (await http.get("/healthz", headers={"Host": host})).status_code == 200
+        for path in ("/healthz", "/readyz"):
+            assert (await http.get(path, headers={"Host": host})).status_code == 200
+        assert (await http.get("/metrics", headers={"Host": host})).status_code == (421 if status == 421 else 200)
 
 
 async def test_elsewhere_hosts_are_checked_once_they_are_listed_and_pages_must_be_allowed(running: Running) -> None:
