@@ -30,29 +30,25 @@ class Beginning:
 
     def reading(self, scope: Scope) -> str:
         """The SQL of one that reads, all of one moment."""
-        head = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;{_tenant(scope)}"
-        return head + (self._timeout() + self._waits(scope) if self.locks else "")
+        timeout_ms = self.lock_timeout_ms if self.locks else 0
+        return f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;{_settings(scope, timeout_ms)}{self._waits(scope)}"
 
     def writing(self, scope: Scope) -> str:
         """The SQL of one that writes."""
-        head = f"BEGIN;{_tenant(scope)}{self._timeout()}"
-        if self.bounded:
-            head += f"SET LOCAL transaction_timeout = '{WRITES_S_MAX}s';"
+        head = f"BEGIN;{_settings(scope, self.lock_timeout_ms, WRITES_S_MAX if self.bounded else 0)}"
         if self.purging:
             return head + self._waits(scope)
         own = [lock.key(scope) for lock in self.locks]
         return head + f"SELECT admit_writer({_text(scope.project)}, {_keys(shared_locks(scope))}, {_keys(own)});"
-
-    def _timeout(self) -> str:
-        return f"SET LOCAL lock_timeout = {self.lock_timeout_ms};"
 
     def _waits(self, scope: Scope) -> str:
         keys = [whole_lock(scope)] * self.alone + [lock.key(scope) for lock in self.locks]
         return "".join(f"SELECT pg_advisory_xact_lock({key});" for key in keys)
 
 
-def _tenant(scope: Scope) -> str:
-    return f"SET LOCAL memsvc.tenant = '\\x{scope.tenant.hex()}';"
+def _settings(scope: Scope, lock_timeout_ms: int, transaction_timeout_s: int = 0) -> str:
+    """What holds in the transaction alone. A function sets it, as Citus repeats the whole message of a SET on nodes."""
+    return f"SELECT set_tenant('\\x{scope.tenant.hex()}', {lock_timeout_ms}, {transaction_timeout_s});"
 
 
 def _text(text: str) -> str:

@@ -143,11 +143,29 @@ async def test_no_argument_becomes_part_of_a_statement_or_chooses_the_tenant(
             tried += 1
     assert tried > 200
     own = f"'\\x{other_call.caller.tenant.hex()}'"
-    settings = [sql for sql in said if "memsvc.tenant" in sql]
+    settings = [sql for sql in said if "set_tenant" in sql]
     assert len(settings) > 300
     assert all(own in sql for sql in settings)
     assert not [sql for sql in said if "zzinjectedzz" in sql]
     assert await rows(admin, call.caller.tenant, "default") == before
+
+
+async def test_what_sets_the_tenant_of_a_transaction_takes_any_bytes_for_a_tenant_and_may_no_more_than_its_caller(
+    both: tuple[Door, Door], database_urls: DatabaseUrls, server: TestServer
+) -> None:
+    connection = await asyncpg.connect(database_urls.app)
+    told = "SELECT current_setting('memsvc.tenant'), current_user, current_setting('lock_timeout')"
+    try:
+        for tenant in (b"", b"'; SET ROLE postgres; --", b"\\x", both[0].caller.tenant):
+            async with connection.transaction():
+                await connection.execute("SELECT set_tenant($1, 7, 0)", tenant)
+                assert tuple(await connection.fetchrow(told)) == ("\\x" + tenant.hex(), server.app, "7ms")
+                assert bool(await connection.fetchval("SELECT count(*) FROM files")) is (len(tenant) == 32)
+            assert await connection.fetchval("SELECT count(*) FROM files") == 0
+        with pytest.raises(asyncpg.PostgresError):
+            await connection.execute("SELECT set_tenant(NULL, 7, 0)")
+    finally:
+        await connection.close()
 
 
 FORBIDDEN = [

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import asyncpg
 import pytest
+from pglast import parse_sql
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
@@ -91,6 +92,14 @@ async def test_the_tenant_is_gone_when_the_transaction_is(database_urls: Databas
         assert await connection.fetch("SELECT * FROM projects") == []
     finally:
         await connection.close()
+
+
+@pytest.mark.parametrize("purging", [False, True])
+def test_a_transaction_begins_without_a_set_of_its_own(scope: Scope, purging: bool) -> None:
+    """Citus repeats on the nodes the whole message that one stands in."""
+    beginning = Beginning([TREE_LOCK], 1000, purging=purging, alone=purging, bounded=True)
+    for head in (beginning.reading(scope), beginning.writing(scope)):
+        assert {type(raw.stmt).__name__ for raw in parse_sql(head)} == {"TransactionStmt", "SelectStmt"}
 
 
 @pytest.mark.parametrize(
