@@ -17,7 +17,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller
 from memsvc.core.urls import is_loopback
-from memsvc.gateway.challenges import Challenge
+from memsvc.gateway.challenges import Challenge, is_discovery
 from memsvc.gateway.credentials import Credentials, credentials
 from memsvc.gateway.guesses import Guesses, address_of
 from memsvc.gateway.known_keys import KnownKeys
@@ -228,7 +228,8 @@ def caller_of(scope: Scope) -> Caller:
 
 class RequireCaller:
     """ASGI: puts the Caller into `scope["memsvc.caller"]`, or answers 401; 403 for a token that is good and too narrow,
-    503 when nobody could say who it is, 429 to an address that has come with too many keys that open nothing."""
+    503 when nobody could say who it is, 429 to an address that has come with too many keys that open nothing. Where an
+    authorization server would be it answers 404: from 401 clients conclude that there is one."""
 
     def __init__(
         self,
@@ -244,6 +245,12 @@ class RequireCaller:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in self._public_paths:
+            await self.app(scope, receive, send)
+            return
+        if is_discovery(scope["path"]):
+            await self._challenge.nothing(scope)(scope, receive, send)
+            return
+        if scope["method"] == "OPTIONS":  # it has no key, and no route takes it: 405, or 404
             await self.app(scope, receive, send)
             return
         options = self._authenticator.options

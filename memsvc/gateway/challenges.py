@@ -17,6 +17,14 @@ from memsvc.gateway.rest import LACKING, error_response
 
 UNAUTHENTICATED_STATUS: Final = 401
 FORBIDDEN_STATUS: Final = 403
+ASK_WITH_KEY: Final = "send the header Authorization: Bearer KEY"
+DISCOVERY_PREFIXES: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
+DISCOVERY_PATHS: Final = frozenset({"/authorize", "/register", "/token", "/favicon.ico"})
+
+
+def is_discovery(path: str) -> bool:
+    """Whether clients look there for an authorization server, or browsers for an icon, before anybody has a key."""
+    return path in DISCOVERY_PATHS or path.startswith(DISCOVERY_PREFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +39,19 @@ class Challenge:
         message = "this API key is unknown, was revoked, or has expired" if given else "an API key is required"
         if self.scopes is not None:
             message = message.replace("API key", "API key or access token")
-        error = MemsvcError(Code.PERMISSION_DENIED, message, recovery="send the header Authorization: Bearer KEY")
+        error = MemsvcError(Code.PERMISSION_DENIED, message, recovery=ASK_WITH_KEY)
         wanted = "" if self.scopes is None else self.scopes.usual
         told = self._header("invalid_token" if given and self.scopes is not None else "", wanted)
         return error_response(error, scope, status=UNAUTHENTICATED_STATUS, headers={"WWW-Authenticate": told})
+
+    def nothing(self, scope: Scope) -> Response:
+        """404, where a client looks for an authorization server. `error` and `error_description` are what clients of
+        OAuth show their users."""
+        message = "this server has no authorization server: an API key is required"
+        if self.scopes is not None:
+            message = "this server has no authorization server of its own: its metadata names the issuer of tokens"
+        details = {"error": "invalid_request", "error_description": f"{message}; {ASK_WITH_KEY}"}
+        return error_response(MemsvcError(Code.NOT_FOUND, message, recovery=ASK_WITH_KEY, details=details), scope)
 
     def error(self, error: MemsvcError, scope: Scope) -> Response:
         """An error that came up while somebody was to be let in."""

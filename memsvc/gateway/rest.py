@@ -24,6 +24,8 @@ log = structlog.get_logger("memsvc.rest")
 REQUEST_ID = "memsvc.request_id"
 LACKING = "memsvc.lacking"
 """Where a request says for want of which permission its call was refused."""
+CORS_HEADERS = "memsvc.cors_headers"
+"""Where a request keeps what an answer to it needs for a web page to read it, for answers made outside of `Cors`."""
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
@@ -95,7 +97,8 @@ def _http_error(request: Request, error: Exception) -> Response:
         case 404:
             named = MemsvcError(Code.NOT_FOUND, "there is nothing at this path")
         case 405:
-            named = MemsvcError(Code.INVALID_ARGUMENT, "this path does not take that method")
+            allowed = (error.headers or {}).get("Allow", "")
+            named = MemsvcError(Code.INVALID_ARGUMENT, f"this path does not take that method, but {allowed}")
         case 413:
             named = MemsvcError(Code.PAYLOAD_TOO_LARGE, "the request body is too large")
         case status if status >= 500:
@@ -119,7 +122,8 @@ def _memsvc_error(request: Request, error: Exception) -> Response:
 def _unexpected_error(request: Request, error: Exception) -> Response:
     name = request.scope.get(REQUEST_ID, "")
     log.error("a request failed", request_id=name, exc_info=error)
-    return error_response(_fault(request), request.scope, headers={"X-Request-ID": name} if name else None)
+    headers = request.scope.get(CORS_HEADERS, {}) | ({"X-Request-ID": name} if name else {})
+    return error_response(_fault(request), request.scope, headers=headers)
 
 
 EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {

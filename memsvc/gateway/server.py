@@ -17,6 +17,7 @@ from memsvc.gateway import rest
 from memsvc.gateway.archives import is_archive
 from memsvc.gateway.audit import CallLog
 from memsvc.gateway.auth import Authenticator, RequireCaller
+from memsvc.gateway.cors import Cors
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.files import is_upload
 from memsvc.gateway.limits import Beside, CheckHost, CheckPath, CountRequest, LimitBody, LimitsOptions, RequestId
@@ -146,8 +147,10 @@ def _for_all(draining: rest.Draining, tracer: Tracer, limits: LimitsOptions, hos
 def _for_callers(
     authenticator: Authenticator, dispatch: Dispatch, limits: LimitsOptions, public: Sequence[Route]
 ) -> list[Middleware]:
-    """What a request meets that needs a caller: who it is, whether it may ask now, and how large it may be."""
+    """What a request meets that needs a caller: whether a page may read its answer, who it is, whether it may ask now,
+    and how large it may be."""
     return [
+        Middleware(Cors, public_paths=rest.PUBLIC_PATHS),
         Middleware(
             RequireCaller,
             authenticator=authenticator,

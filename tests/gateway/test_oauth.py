@@ -54,6 +54,10 @@ async def test_clients_learn_without_a_token_whose_tokens_are_taken(service: Ser
             assert told["scopes_supported"] == ["memsvc:read", "memsvc:write", "memsvc:admin"]
             assert told["bearer_methods_supported"] == ["header"]
         assert (await http.post("/.well-known/oauth-protected-resource")).status_code in (401, 405)
+        for path in ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration", "/register"):
+            answer = await http.get(path)
+            assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
+            assert "metadata" in answer.json()["message"]
 
 
 async def test_whoever_is_not_let_in_is_told_where_to_ask(service: Service, issuer: Issuer) -> None:

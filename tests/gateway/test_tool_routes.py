@@ -140,3 +140,31 @@ async def test_only_the_public_routes_are_there_without_a_key(service: Service) 
             for method in ("GET", "HEAD", "POST", "PUT", "DELETE"):
                 status = (await http.request(method, path.replace(":int", ""))).status_code
                 assert (status == 401) is (path not in PUBLIC_PATHS), (method, path, status)
+            if path not in PUBLIC_PATHS:
+                told = await http.options(path.replace("{job:int}", "1"))
+                assert (told.status_code, told.json()["code"]) == (405, "INVALID_ARGUMENT"), path
+                assert all(method in told.json()["message"] for method in told.headers["allow"].split(", "))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/openid-configuration",
+        "/mcp/.well-known/openid-configuration",
+        "/.well-known/mcp/server-card.json",
+        "/register",
+        "/authorize",
+        "/token",
+        "/favicon.ico",
+    ],
+)
+async def test_where_nothing_is_served_discovery_hears_so_without_a_key(service: Service, path: str) -> None:
+    for key in (None, "wrong"):
+        async with service.http(key) as http:
+            for method in ("GET", "POST"):
+                answer = await http.request(method, path, content=b"{}")
+                assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
+                assert "API key" in answer.json()["error_description"]
