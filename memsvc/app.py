@@ -83,7 +83,7 @@ async def opened(
             completions=parts.published.completions,
             changes=parts.changes,
             routes=[
-                *job_routes.routes(database, parts.clock),
+                *job_routes.routes(parts.dispatch),
                 *tool_routes.routes(parts.dispatch),
                 *file_routes.routes(parts.dispatch, parts.published.content, settings.limits),
                 *archive_routes.routes(parts.dispatch, parts.published.archives),

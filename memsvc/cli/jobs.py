@@ -8,9 +8,8 @@ import typer
 from memsvc.adapters.clock import SystemClock
 from memsvc.cli.calls import Config, DataDir
 from memsvc.cli.options import settings_of, tenant_of, with_database
-from memsvc.gateway.jobs import shown
 from memsvc.store import backlog
-from memsvc.store.backlog import JobState
+from memsvc.store.backlog import JobState, QueuedJob
 from memsvc.store.database import Database
 
 commands = typer.Typer(help="Jobs: what waits in the queue, runs, or has failed for good.", no_args_is_help=True)
@@ -35,7 +34,7 @@ def list_jobs(
         settings_of(config, data_dir=data_dir),
         lambda database: backlog.list_jobs(database, owner, state=state, limit=limit),
     )
-    jobs = [shown(job) | {"tenant": job.ref.scope.tenant.hex()} for job in found]
+    jobs = [_shown(job) for job in found]
     if as_json:
         _say_json(jobs)
         return
@@ -66,6 +65,20 @@ def drop(jobs: Numbers, as_json: Json = False, config: Config = None, data_dir: 
             _say(as_json, job, "dropped")
 
     with_database(settings_of(config, data_dir=data_dir), drop_each)
+
+
+def _shown(job: QueuedJob) -> dict[str, Any]:
+    return {
+        "id": job.ref.job,
+        "name": job.ref.name,
+        "project": job.ref.scope.project,
+        "subject": job.ref.subject,
+        "state": job.state,
+        "failures": job.failures,
+        "code": job.code,
+        "queued_at": job.queued_at.isoformat(),
+        "tenant": job.ref.scope.tenant.hex(),
+    }
 
 
 def _say(as_json: bool, job: int, became: str) -> None:

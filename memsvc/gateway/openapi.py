@@ -14,12 +14,12 @@ from memsvc.core.tools import Tool
 from memsvc.gateway.auth import caller_of
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.files import FILES_PATH
-from memsvc.gateway.jobs import JOBS_PATH, LIMIT, LIMIT_MAX
-from memsvc.gateway.memories import EVENTS_PATH, OPERATIONS
+from memsvc.gateway.jobs import OPERATIONS as JOBS
+from memsvc.gateway.memories import EVENTS_PATH
+from memsvc.gateway.memories import OPERATIONS as MEMORIES
 from memsvc.gateway.operations import PROJECT, Operation
 from memsvc.gateway.schemas import Schema, input_schema, output_schema
 from memsvc.gateway.tools import TOOLS_PATH
-from memsvc.store.backlog import JobState
 
 OPENAPI_PATH: Final = "/api/openapi.json"
 VERSION: Final = "3.1.0"
@@ -89,20 +89,18 @@ def routes(dispatch: Dispatch, version: str) -> list[BaseRoute]:
 
 
 def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of these tools and of jobs."""
+    """The OpenAPI 3.1 document of these tools."""
     by_name = {tool.name: tool for tool in tools}
     paths: dict[str, dict[str, Any]] = {TOOLS_PATH: {"get": _TOOL_LIST}}
     for tool in by_name.values():
         own = Operation(method="POST", path=f"{TOOLS_PATH}/{tool.name}", tool=tool.name, takes_body=True)
         _add(paths, own, tool, "tools", every_argument=True)
-    for tag, operations in (("files", _FILES), ("archives", _ARCHIVES), ("memories", OPERATIONS)):
+    for tag, operations in (("files", _FILES), ("archives", _ARCHIVES), ("memories", MEMORIES), ("jobs", JOBS)):
         for operation in operations:
             if (called := by_name.get(operation.tool)) is not None:
                 _add(paths, operation, called, tag)
     if "memories_get_settings" in by_name:
         paths[EVENTS_PATH] = {"get": _EVENTS}
-    for path, methods in _JOBS.items():
-        paths[path] = dict(methods)
     _number(paths)
     return {
         "openapi": VERSION,
@@ -138,7 +136,7 @@ def _add(
         _parameter(name, "query", arguments[name] | _default(name, operation), required=name in required)
         for name in operation.query
     ]
-    if PROJECT not in beside and PROJECT in arguments and not every_argument and tag == "memories":
+    if PROJECT not in beside and PROJECT in arguments and not every_argument and tag in ("memories", "jobs"):
         parameters.append(_parameter(PROJECT, "query", arguments[PROJECT], required=False))
         beside.add(PROJECT)
     told: dict[str, Any] = {
@@ -230,27 +228,6 @@ _ERROR: Final[Schema] = {
     },
 }
 _ANY: Final[Schema] = {"type": "object"}
-_STATES: Final = [state.value for state in JobState]
-_JOB: Final = _parameter("job", "path", {"type": "integer", "description": "the number of the job"}, required=True)
-_JOBS: Final[Mapping[str, Mapping[str, Any]]] = {
-    JOBS_PATH: {
-        "get": _plainly(
-            "jobs_list",
-            "List jobs",
-            "jobs",
-            _object({"jobs": {"type": "array", "items": _ANY}}, ["jobs"]),
-            _parameter("state", "query", {"type": "string", "enum": _STATES}, required=False),
-            _parameter(
-                "limit",
-                "query",
-                {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
-                required=False,
-            ),
-        )
-    },
-    f"{JOBS_PATH}/{{job}}/retry": {"post": _plainly("jobs_retry", "Try a job again", "jobs", _ANY, _JOB)},
-    f"{JOBS_PATH}/{{job}}": {"delete": _plainly("jobs_drop", "Drop a job", "jobs", _ANY, _JOB)},
-}
 _TOOL_LIST: Final = _plainly(
     "tools_list", "List tools", "tools", _object({"tools": {"type": "array", "items": _ANY}}, ["tools"])
 )

@@ -119,7 +119,7 @@ def running(database: Database, clock: FakeClock) -> Running:
             prompts=changes.get("prompts", ()),
             changes=changes.get("heard"),
             sse=changes.get("sse"),
-            routes=jobs.routes(where, clock),
+            routes=jobs.routes(dispatch),
             background=changes.get("background", ()),
         )
         async with app.router.lifespan_context(app):

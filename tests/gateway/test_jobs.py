@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -10,8 +11,10 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from memsvc.administration.job_tools import job_tools
 from memsvc.core.scope import Permission, Scope
 from memsvc.gateway.auth import AuthOptions
+from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.rest import PUBLIC_PATHS
 from memsvc.store import jobs, keys
 from memsvc.store.database import Database
@@ -20,6 +23,14 @@ from tests.fakes import FakeClock
 from tests.gateway.conftest import Gateway, Running
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def running(running: Running, database: Database, clock: FakeClock) -> Running:
+    """Gateways around the tools of jobs."""
+    return partial(running, tools=Catalogue(job_tools(database, clock)))
+
+
 MINE = hashlib.sha256(b"key-one").digest()
 THEIRS = hashlib.sha256(b"key-two").digest()
 
@@ -56,8 +67,8 @@ async def test_the_routes_are_these_and_those_that_need_no_key_are_three(gateway
     assert all(isinstance(route, Route) for route in routes)
     assert sorted((route.path, *sorted(route.methods - {"HEAD"})) for route in routes) == [
         ("/api/jobs", "GET"),
-        ("/api/jobs/{job:int}", "DELETE"),
-        ("/api/jobs/{job:int}/retry", "POST"),
+        ("/api/jobs/{id}", "DELETE"),
+        ("/api/jobs/{id}/retry", "POST"),
         ("/healthz", "GET"),
         ("/mcp", "POST"),
         ("/mcp/", "POST"),
@@ -105,13 +116,14 @@ async def test_a_failed_job_is_tried_again_and_one_that_waits_is_dropped(
     await queue(database, clock, MINE, "a")
     async with gateway.http() as http:
         [job] = listed(await http.get("/api/jobs"))
+        settled = {"id": job["id"], "name": "tidy", "project": "default"}
         early = await http.post(f"/api/jobs/{job['id']}/retry")
         assert (early.status_code, early.json()["code"]) == (409, "CONFLICT")
         await fail(database, admin, job["id"])
         again = await http.post(f"/api/jobs/{job['id']}/retry")
-        assert (again.status_code, again.json()) == (200, {"id": job["id"], "state": "waiting"})
+        assert (again.status_code, again.json()) == (200, settled | {"state": "waiting"})
         dropped = await http.delete(f"/api/jobs/{job['id']}")
-        assert (dropped.status_code, dropped.json()) == (200, {"id": job["id"], "dropped": True})
+        assert (dropped.status_code, dropped.json()) == (200, settled | {"state": None})
         assert listed(await http.get("/api/jobs")) == []
 
 
@@ -122,13 +134,16 @@ async def test_jobs_of_other_tenants_and_numbers_of_no_job_are_not_found(
     theirs = await admin.fetchval("SELECT id FROM memsvc_queue")
     async with gateway.http() as http:
         assert listed(await http.get("/api/jobs")) == []
-        for job in (theirs, theirs + 1, 2**64):
+        for job in (theirs, theirs + 1, 2**53):
             for answer in (await http.post(f"/api/jobs/{job}/retry"), await http.delete(f"/api/jobs/{job}")):
                 assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
+        for job in (2**53 + 1, "x", "-1"):
+            answer = await http.delete(f"/api/jobs/{job}")
+            assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_ARGUMENT")
     assert await admin.fetchval("SELECT count(*) FROM memsvc_queue") == 1
 
 
-@pytest.mark.parametrize("query", ["state=odd", "limit=0", "limit=1001", "limit=x", "limit=-1", "limit=1e3"])
+@pytest.mark.parametrize("query", ["state=odd", "limit=0", "limit=501", "limit=x", "limit=-1", "limit=1e3"])
 async def test_what_cannot_be_asked_is_said(gateway: Gateway, query: str) -> None:
     async with gateway.http() as http:
         answer = await http.get(f"/api/jobs?{query}")
@@ -160,3 +175,22 @@ async def test_a_key_does_what_it_may_in_the_projects_that_it_may_touch(
         async with gateway.http(keeper.text) as http:
             assert (await http.delete(f"/api/jobs/{job['id'] + 1}")).status_code == 404  # it is in another project
             assert (await http.delete(f"/api/jobs/{job['id']}")).status_code == 200
+
+
+async def test_jobs_are_called_through_the_one_door(
+    running: Running, database: Database, clock: FakeClock, admin: asyncpg.Connection
+) -> None:
+    hidden = ["tenant_jobs", "tenant_settle_job"]
+    blind = await keys.create_key(database, "blind", clock.now(), tenant=MINE, hidden_tools=hidden)
+    seeing = await keys.create_key(database, "seeing", clock.now(), tenant=MINE)
+    await queue(database, clock, MINE, "a")
+    job = await admin.fetchval("SELECT id FROM memsvc_queue")
+    async with running(auth=AuthOptions(mode="listed")) as gateway:
+        async with gateway.http(blind.text) as http:
+            for method, path in (("GET", ""), ("POST", f"/{job}/retry"), ("DELETE", f"/{job}")):
+                assert (await http.request(method, f"/api/jobs{path}")).status_code == 404
+        async with gateway.http(seeing.text) as http:
+            assert (await http.delete(f"/api/jobs/{job}")).status_code == 200
+    logged = await admin.fetch("SELECT tool, key_label, status FROM calls WHERE status = 'success'")
+    assert [tuple(row) for row in logged] == [("tenant_settle_job", "seeing", "success")]
+    assert await admin.fetchval("SELECT count(*) FROM calls") == 4
