@@ -68,7 +68,7 @@ async def test_a_pooler_in_session_mode_loses_nothing_if_one_says_so(database_ur
         assert await opened(pooler.urls.app, prepared_statements="always") == (Pooler.LOSES, True)
 
 
-@pytest.mark.skipif(not keeps_prepared_statements(), reason="PgBouncer before 1.21 keeps no prepared statements")
+@pytest.mark.skipif(not keeps_prepared_statements(), reason="no PgBouncer 1.21 or newer")
 async def test_a_pooler_that_keeps_prepared_statements_is_given_them(
     database_urls: DatabaseUrls, scope: Scope, clock: FakeClock, meter: RecordingMeter
 ) -> None:
