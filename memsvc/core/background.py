@@ -1,14 +1,39 @@
-"""What a process does beside its calls: begun with a part of it, and ended with it."""
+"""What a process does beside its event loop: tasks that end with a part of it, and computations in a thread."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
 
 from memsvc.core.underway import underway
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+LOOP_CHARS_MAX: Final = 4000
+"""Texts of which the event loop itself computes something; of longer ones a thread does."""
+_COMPUTING: Final = RunVar[CapacityLimiter]("memsvc.computing")
+
+
+async def computed(chars: int, compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what a function computes of texts of so many characters: in a thread, for the event loop to go on, if they
+    are long.
+
+    One such thread runs at a time in a process: two that need the interpreter would keep the loop waiting twice as
+    long.
+    """
+    if chars <= LOOP_CHARS_MAX:
+        return compute(*args, **kwargs)
+    try:
+        limiter = _COMPUTING.get()
+    except LookupError:
+        _COMPUTING.set(limiter := CapacityLimiter(1))
+    return await to_thread.run_sync(partial(compute, *args, **kwargs), limiter=limiter)
 
 
 @asynccontextmanager

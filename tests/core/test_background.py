@@ -1,11 +1,12 @@
-"""Work whose answer is waited for while something is computed."""
+"""Work whose answer is waited for while something is computed, and computations that the loop does not wait for."""
 
 import asyncio
+import threading
 import time
 
 import pytest
 
-from memsvc.core.background import meanwhile
+from memsvc.core.background import LOOP_CHARS_MAX, computed, meanwhile
 from memsvc.core.underway import UNTRACED, begun, underway
 from tests.waiting import until
 
@@ -93,3 +94,21 @@ async def test_what_is_computed_meanwhile_is_no_wait() -> None:
         async with meanwhile(asks(0.1)):
             time.sleep(0.02)  # noqa: ASYNC251
     assert here.waited_ms["database"] > 60
+
+
+async def test_long_texts_are_computed_beside_the_loop_one_after_another() -> None:
+    under_way: list[int] = []
+    entered, go_on = threading.Event(), threading.Event()
+
+    def compute() -> int:
+        under_way.append(1)
+        entered.set()
+        assert go_on.wait(10)
+        under_way.pop()
+        return len(under_way)
+
+    first, second = (asyncio.create_task(computed(LOOP_CHARS_MAX + 1, compute)) for _ in range(2))
+    await until(entered.is_set)
+    assert await computed(LOOP_CHARS_MAX, threading.get_ident) == threading.get_ident()
+    go_on.set()
+    assert [await first, await second] == [0, 0]

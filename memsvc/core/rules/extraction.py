@@ -24,6 +24,8 @@ STATEMENTS_MAX = 64
 LISTED_MAX = 8
 TEXT_CHARS_READ = 16_000
 """Of a longer text its first and its last half are read: what is between them was pasted, not said."""
+TURN_CHARS_READ = 32_000
+"""What is read of all texts of a turn together, the newest first: older ones have been read in their own turns."""
 LEFT_CHARS_READ = 240
 
 LANGUAGES = (ENGLISH, GERMAN, FRENCH, SPANISH, CHINESE, JAPANESE)
@@ -43,110 +45,63 @@ _DATED = ("user_birthday", "user_plan")
 """Topics in whose values a full stop behind a number is part of a date."""
 _MARKUP = re.compile(r"</?[A-Za-z!]|[{}<>|`]{2}|\[\[|\]\]|\\u00|\{\"")
 _LABEL = re.compile(r"[\W_]{0,4}(?P<label>[^\W\d_][\w .'-]{0,40}?)[*_\])]{0,3}\s?[:：](?!//)")
-_LABELS = frozenset(
-    [
-        "note",
-        "notes",
-        "fyi",
-        "ps",
-        "p.s",
-        "info",
-        "update",
-        "edit",
-        "correction",
-        "remember",
-        "reminder",
-        "btw",
-        "context",
-        "about",
-        "about",
-        "me",
-        "me",
-        "fact",
-        "facts",
-        "ich",
-        "hinweis",
-        "info",
-        "übrigens",
-        "wichtig",
-        "korrektur",
-        "note",
-        "correction",
-        "rappel",
-        "moi",
-        "nota",
-        "yo",
-        "importante",
-        "corrección",
-        "important",
-        "remark",
-        "profile",
-    ]
-) | {
-    "about me",
-    "über mich",
-    "à propos de moi",
-    "sobre mí",
-    "关于我",
-    "备注",
-    "注意",
-    "更正",
-    "メモ",
-    "訂正",
-    "自己紹介",
-    # what the user did, not who speaks
-    "i moved",
-    "i've moved",
-    "i have moved",
-    "i just moved",
-    "i've just moved",
-    "we moved",
-    "we've moved",
-    "i changed jobs",
-    "i've changed jobs",
-    "ich bin umgezogen",
-    "wir sind umgezogen",
-    "j'ai déménagé",
-    "nous avons déménagé",
-    "me he mudado",
-    "me mudé",
-    "nos hemos mudado",
-    "我搬家了",
-    "引っ越しました",
-}
+_LABEL_WORDS = """
+    note; notes; fyi; ps; p.s; info; update; edit; correction; remember; reminder; btw; context; about; me; fact;
+    facts; ich; hinweis; übrigens; wichtig; korrektur; rappel; moi; nota; yo; importante; corrección; important;
+    remark; profile; 关于我; 备注; 注意; 更正; メモ; 訂正; 自己紹介; 我搬家了; 引っ越しました; about me; über mich; à propos de moi;
+    sobre mí; i moved; i've moved; i have moved; i just moved; i've just moved; we moved; we've moved;
+    i changed jobs; i've changed jobs; ich bin umgezogen; wir sind umgezogen; j'ai déménagé; nous avons déménagé;
+    me he mudado; me mudé; nos hemos mudado
+"""
+_LABELS = frozenset(label.strip() for label in _LABEL_WORDS.split(";"))
+"""What may stand before a colon at the head of what the user says: what is not somebody else's name, and what the user
+did."""
 _EDGES = " \t\"'“”„«»‹›「」『』《》()[]*_~`-–—:,、"
 
 
-def extract(items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str) -> list[Claim]:
-    """The claims in the user messages of a turn, in the order in which they are made (pairs of event id and item).
+def extract(
+    items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str, chars_max: int = TURN_CHARS_READ
+) -> list[Claim]:
+    """The claims in the user messages of a turn, in the order in which they are made (pairs of event id and item)."""
+    found = read([item for _, item in items], chars_max)
+    return claims_of(zip((event for event, _ in items), found, strict=True), session=session, turn=turn, user=user)
+
+
+def read(items: Sequence[Item], chars_max: int = TURN_CHARS_READ) -> "list[Found]":
+    """Return what the rules find in each item, reading `chars_max` characters in all, of the newest items first.
 
     Only what the user says is read: the rules are in the first person, an assistant's "my name is" is not about the
-    user, and tool output or recalled memory is nobody's statement. At most 64 a turn.
+    user, and tool output or recalled memory is nobody's statement.
     """
+    found = []
+    for item in reversed(items):
+        text = _said(item, chars_max)
+        chars_max -= len(text)
+        found.append(_findings(text))
+    return found[::-1]
+
+
+def claims_of(found: "Iterable[tuple[str, Found]]", *, session: str, turn: str, user: str) -> list[Claim]:
+    """Return the claims of a turn by what was found in its items (pairs of event id and finding); at most 64."""
     claims: list[Claim] = []
-    for event, item in items:
+    for event, findings in found:
         evidence = Evidence(session, turn, event, user)
-        claims += islice(_claims(item, turn, evidence), STATEMENTS_MAX - len(claims))
+        made = (claim for one in findings for claim in _made(one, turn, evidence))
+        claims += islice(made, STATEMENTS_MAX - len(claims))
     return _numbered(claims)
 
 
-def states_anything(items: Sequence[Item]) -> bool:
-    """Whether the user says anything in these items that a rule reads."""
-    return any(True for item in items for _ in _found(_said(item)))
-
-
-def _claims(item: Item, turn: str, evidence: Evidence) -> Iterator[Claim]:
+def _findings(text: str) -> "Found":
     found: dict[tuple[str, str, bool, int], _Found] = {}
-    for one in _found(_said(item)):
+    for one in _found(text):
         # where two rules of a topic read the same words, the first one has it
         found.setdefault((one.rule.topic.fact_id, one.key, one.rule.ends, one.at), one)
-    for one in sorted(found.values(), key=lambda one: one.at):
-        yield from _made(one, turn, evidence)
+    return tuple(sorted(found.values(), key=lambda one: one.at))
 
 
-def _said(item: Item) -> str:
+def _said(item: Item, chars_max: int) -> str:
     """What a user says in an item; "" of any other."""
-    return "" if role_of(item) != "user" else _legible("\n".join(text_parts(item)))
+    return "" if role_of(item) != "user" else _legible("\n".join(text_parts(item)), min(chars_max, TEXT_CHARS_READ))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +113,10 @@ class _Found:
     rule: Rule
     key: str
     values: tuple[str, ...]
+
+
+Found = tuple[_Found, ...]
+"""What the rules find in an item, in the order in which it is said."""
 
 
 def _found(text: str) -> Iterator[_Found]:
@@ -274,11 +233,11 @@ def _made(found: _Found, turn: str, evidence: Evidence) -> Iterator[Claim]:
         )
 
 
-def _legible(text: str) -> str:
-    """A text as it is read: normalised, without invisible characters, not longer than what is read of one."""
-    if len(text) > TEXT_CHARS_READ:
-        half = TEXT_CHARS_READ // 2
-        text = f"{text[:half]}\n{text[-half:]}"
+def _legible(text: str, chars_max: int) -> str:
+    """A text as it is read: normalised, without invisible characters, of one that is too long its first and last half."""
+    if len(text) > chars_max:
+        half = chars_max // 2
+        text = f"{text[:half]}\n{text[len(text) - half :]}"
     if text.isascii():
         return text.replace("\x00", "").replace("\r", "\n")
     text = text if is_normalized("NFC", text) else normalize("NFC", text)

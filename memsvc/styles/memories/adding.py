@@ -10,6 +10,7 @@ import anyio
 import structlog
 
 from memsvc.core import facts as fact_rules
+from memsvc.core.background import computed
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.items import user_message
 from memsvc.core.ports import Clock, Llm, Meter
@@ -101,7 +102,10 @@ class Adding:
     async def _by_rules(self, scope: Scope, user: str, said: Sequence[Said], metadata: dict[str, Any]) -> Added:
         now, shelf = self._clock.now(), book(user)
         heard = [(f"m{at}", user_message(one.text)) for at, one in enumerate(said) if one.role == "user"]
-        read = [one for one in extract(heard, session="", turn="now", user=user) if wording.lasting(one)]
+        most = self._options.conversation_chars_max
+        chars = sum(len(one.text) for one in said)
+        found = await computed(chars, extract, heard, session="", turn="now", user=user, chars_max=most)
+        read = [one for one in found if wording.lasting(one)]
         if not read:
             return Added(False, [])
         told = [wording.in_words(one) for one in read]

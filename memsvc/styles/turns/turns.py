@@ -20,7 +20,7 @@ from memsvc.store.journals import append
 from memsvc.store.locks import book_lock, session_lock
 from memsvc.store.sessions import TurnDone
 from memsvc.styles.turns import block, books, budget, history, layout
-from memsvc.styles.turns.facts.extraction import extract, states_anything
+from memsvc.styles.turns.facts.extraction import Findings, claims_of, findings
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.history import Conversation
 from memsvc.styles.turns.layout import summary_shown
@@ -159,8 +159,9 @@ class TurnMemory:
         inputs, block_found = block.strip(given)
         said, _ = block.strip(outputs)
         book = books.turns(session)
+        found = await findings([*inputs, *said])
         locks = [session_lock(session)]
-        if states_anything([*inputs, *said]):
+        if found:
             locks += [book_lock(shelf.name) for shelf in books.facts(session, user)]
         async with self._database.begin(
             scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
@@ -179,7 +180,7 @@ class TurnMemory:
             policy = policy_of(standing.policy, self._options)
             if not policy.store:
                 return {"turn_id": turn, "stored_items": 0, "fact_ids": []}
-            result, merge = await self._store(tx, Turn(session, turn, user, inputs, said), mark, policy)
+            result, merge = await self._store(tx, Turn(session, turn, user, inputs, said), found, mark, policy)
         for statement in merge.kept:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
         return result
@@ -195,10 +196,12 @@ class TurnMemory:
         result: dict[str, Any] = stored.result
         return result
 
-    async def _store(self, tx: Tx, turn: Turn, mark: bytes, policy: Policy) -> tuple[dict[str, Any], fact_rules.Merge]:
+    async def _store(
+        self, tx: Tx, turn: Turn, found: Findings, mark: bytes, policy: Policy
+    ) -> tuple[dict[str, Any], fact_rules.Merge]:
         now = self._clock.now()
         book = books.facts_learnt(turn.session, turn.user)
-        merge = await self._merged(tx, turn, now)
+        merge = await self._merged(tx, turn, found, now)
         dated = [Dated(statement, policy.expires_at(statement.tier, now)) for statement in merge.kept]
         touched = [*merge.kept, *(fact.statement for fact in merge.deleted)]
         changed = list(dict.fromkeys(statement.fact_id for statement in touched))
@@ -221,9 +224,9 @@ class TurnMemory:
         await self._follow_up.queue(tx, turn.session, first=first, items=len(entries), books=written)
         return result, merge
 
-    async def _merged(self, tx: Tx, turn: Turn, now: datetime) -> fact_rules.Merge:
+    async def _merged(self, tx: Tx, turn: Turn, found: Findings, now: datetime) -> fact_rules.Merge:
         """What the claims of a turn do to the facts that it may be given."""
-        claims = extract(turn.items(), session=turn.session, turn=turn.turn, user=turn.user)
+        claims = claims_of(found, turn.items(), session=turn.session, turn=turn.turn, user=turn.user)
         if not claims:
             return fact_rules.Merge((), (), 0)
         shelves = [book.number for book in books.facts(turn.session, turn.user)]

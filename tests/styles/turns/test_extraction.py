@@ -6,7 +6,7 @@ import pytest
 
 from memsvc.core.facts import Statement, Tier
 from memsvc.core.items import Item
-from memsvc.core.rules.extraction import STATEMENTS_MAX, extract
+from memsvc.core.rules.extraction import STATEMENTS_MAX, TURN_CHARS_READ, extract
 from memsvc.styles.turns import block
 from tests.styles.turns.talk import assistant, developer, user
 
@@ -104,3 +104,10 @@ def test_a_turn_states_so_many_facts_at_the_most() -> None:
 
 def test_a_huge_text_of_markers_alone_takes_no_time_to_speak_of() -> None:
     assert found(user("i like " * 40_000)) == []
+
+
+def test_of_more_than_a_turn_is_read_of_the_newest_texts_are() -> None:
+    pasted = "\nThis was pasted." * 450
+    texts = [f"{pasted}\nI like drink{number}.{pasted}" for number in range(4)]
+    assert [one.value for one in found(*map(user, texts), user("I like rain"))] == ["drink2", "drink3", "rain"]
+    assert len(texts[0]) * 2 < TURN_CHARS_READ < len(texts[0]) * 3

@@ -5,7 +5,7 @@ from time import process_time
 
 from memsvc.core.analysis import dates_named
 from memsvc.core.items import user_message
-from memsvc.core.rules.extraction import STATEMENTS_MAX, extract, states_anything
+from memsvc.core.rules.extraction import STATEMENTS_MAX, extract
 from memsvc.styles.turns.upkeep.summaries import Shelf, shelves
 from tests.door import Door
 from tests.styles.turns.conftest import Opened
@@ -75,7 +75,6 @@ def test_hostile_texts_are_read_in_a_moment() -> None:
     assert dates_named("may " * 250_000) == []
     likes = [("e", user_message("i like a," * 100_000))]
     assert len(extract(likes, session="s", turn="t", user="")) == STATEMENTS_MAX
-    assert states_anything([item for _, item in likes])
     assert process_time() - started < QUICK_S
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsvc.core.items import user_message
-from memsvc.core.rules.extraction import LANGUAGES, extract, states_anything
+from memsvc.core.rules.extraction import LANGUAGES, extract
 
 SIZE_CHARS = 256 * 1024
 QUICK_S = 5.0
@@ -40,9 +40,8 @@ NASTY = {
 def test_a_quarter_of_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> None:
     item = user_message((text * (SIZE_CHARS // len(text) + 1))[:SIZE_CHARS])
     started = process_time()
-    states_anything([item])
     extract([("e", item)], session="s", turn="t", user="")
-    assert process_time() - started < 2 * QUICK_S
+    assert process_time() - started < QUICK_S
 
 
 @given(st.lists(st.sampled_from([*MARKERS, *" ,.;:'\"\n<>「」我私", "i ", "my ", "ich ", "is "]), max_size=400))
