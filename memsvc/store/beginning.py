@@ -47,8 +47,13 @@ class Beginning:
 
 
 def _settings(scope: Scope, lock_timeout_ms: int, transaction_timeout_s: int = 0) -> str:
-    """What holds in the transaction alone. A function sets it, as Citus repeats the whole message of a SET on nodes."""
-    return f"SELECT set_tenant('\\x{scope.tenant.hex()}', {lock_timeout_ms}, {transaction_timeout_s});"
+    """What holds in the transaction alone. A function sets it, as Citus repeats the whole message of a SET on nodes.
+
+    Rows are looked for by index: a plan is made once and kept, and one that was made while a table had a page would
+    read all of it for each row that is looked for, when it has grown.
+    """
+    own = f"set_tenant('\\x{scope.tenant.hex()}', {lock_timeout_ms}, {transaction_timeout_s})"
+    return f"SELECT {own}, set_config('enable_seqscan', 'off', true);"
 
 
 def _text(text: str) -> str:

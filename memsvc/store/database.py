@@ -1,6 +1,7 @@
 """The pool and the transaction: every statement carries its tenant and project, whoever writes it."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
@@ -52,7 +53,7 @@ class DatabaseOptions(BaseModel):
 
 @lru_cache(maxsize=1024)
 def _names(sql: str, bound: int) -> bool:
-    return all(f"${number}" in sql for number in range(1, bound + 1))
+    return all(re.search(rf"\${number}(?!\d)", sql) for number in range(1, bound + 1))
 
 
 class Tx:

@@ -134,7 +134,7 @@ async def stale(tx: Tx, book: str, *, begin: str, most: int) -> list[tuple[str, 
         SELECT e.ref, e.entry, e.stream, e.start, e.start + e.size_bytes AS end, e.text, e.cues FROM entries AS e
         WHERE tenant = $1 AND project = $2 AND book = $3 AND role = 'document' AND ref >= $4 AND NOT EXISTS (
             SELECT FROM files AS f WHERE f.tenant = $1 AND f.project = $2 AND f.incarnation = e.ref::uuid
-                AND f.stream = e.stream AND f.deleted_at IS NULL)
+                AND f.stream = e.stream AND f.deleted_at IS NULL OFFSET 0)
         ORDER BY ref, start LIMIT $5
         """,
         book_of(book),

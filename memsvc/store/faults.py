@@ -14,7 +14,6 @@ OUT_OF_REACH: Final = (
     pg.CannotConnectNowError,
     pg.OperatorInterventionError,
     pg.InsufficientResourcesError,
-    pg.QueryCanceledError,
     pg.ReadOnlySQLTransactionError,
     pg.InternalClientError,  # what the driver makes of a connection that ends between two statements
 )
@@ -42,6 +41,13 @@ def translated(error: BaseException) -> MemsvcError | None:
             "this is being purged just now",
             retry_after_s=2.0,
             recovery="wait until it is gone; if the purge was interrupted, ask for the same once more",
+        )
+    if isinstance(error, pg.QueryCanceledError):  # by the statement timeout, or by an administrator
+        return MemsvcError(
+            Code.RESOURCE_BUSY,
+            "this took too long and was stopped",
+            retry_after_s=1.0,
+            recovery="try again, with less at once if it was much",
         )
     if isinstance(error, LOST):
         return statements_lost()

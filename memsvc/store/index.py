@@ -178,21 +178,22 @@ async def remove(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
     await _take_out(tx, book, indexed, "DELETE FROM entries AS e USING shelf, entries AS was", "")
 
 
-# The postings of some entries ($4), by the terms and entries that they were added under ($5, $6), taken out.
+# The postings of some entries taken out, by the terms ($4) and entries ($5) that they were added under. What is
+# looked at row by row is looked at for the rows that are meant alone, however these are found.
 _FROM_POSTINGS: Final = """
     place AS (
-        SELECT DISTINCT shelf.book, p.term, p.entry >> shelf.segment_bits AS segment
-        FROM shelf, unnest($5::text[], $6::int4[]) AS p (term, entry) WHERE p.entry < shelf.folded_entry
+        SELECT p.term COLLATE "C" AS term, p.entry >> shelf.segment_bits AS segment, array_agg(p.entry) AS entries
+        FROM shelf, unnest($4::text[], $5::int4[]) AS p (term, entry) WHERE p.entry < shelf.folded_entry GROUP BY 1, 2
     ), emptied AS (
-        DELETE FROM postings AS p USING place WHERE p.tenant = $1 AND p.project = $2 AND p.book = place.book
-            AND p.term = place.term COLLATE "C" AND p.segment = place.segment
-            AND NOT EXISTS (SELECT FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL($4::int8[]))
+        DELETE FROM postings AS p USING place WHERE p.tenant = $1 AND p.project = $2 AND p.book = $3
+            AND p.term = place.term AND p.segment = place.segment
+            AND NOT EXISTS (SELECT FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL(place.entries))
     ), shortened AS (
         UPDATE postings AS p
-        SET hits = ARRAY(SELECT hit FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL($4::int8[]))
-        FROM place WHERE p.tenant = $1 AND p.project = $2 AND p.book = place.book
-            AND p.term = place.term COLLATE "C" AND p.segment = place.segment
-            AND EXISTS (SELECT FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL($4::int8[]))
+        SET hits = ARRAY(SELECT hit FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL(place.entries))
+        FROM place WHERE p.tenant = $1 AND p.project = $2 AND p.book = $3
+            AND p.term = place.term AND p.segment = place.segment
+            AND EXISTS (SELECT FROM unnest(p.hits) AS hit WHERE hit >> 32 <> ALL(place.entries))
     )
 """
 
@@ -201,7 +202,7 @@ async def _take_out(tx: Tx, book: int, indexed: Mapping[int, str], change: str, 
     if not indexed:
         return
     places = [(term, entry) for entry, text in indexed.items() for term in set(terms(text))]
-    given = [book, list(indexed), [term for term, _ in places], [entry for _, entry in places]]
+    given = [book, [term for term, _ in places], [entry for _, entry in places]]
     # Whoever waits here for a fold sees the book as it left it, but none of the postings that it made: see `_again`.
     folded_meanwhile = await tx.fetchval(
         f"""
@@ -210,11 +211,12 @@ async def _take_out(tx: Tx, book: int, indexed: Mapping[int, str], change: str, 
             WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE
         ), {_FROM_POSTINGS}, unnoted AS (
             DELETE FROM fresh_terms AS f USING shelf
-            WHERE f.tenant = $1 AND f.project = $2 AND f.book = shelf.book AND f.entry = ANY($4::int8[])
+            WHERE f.tenant = $1 AND f.project = $2 AND f.book = $3 AND f.entry = ANY($6::int8[])
         ), gone AS (
             {change}
-            WHERE e.tenant = $1 AND e.project = $2 AND e.book = shelf.book AND e.entry = ANY($4::int8[]) {condition}
-                AND was.tenant = $1 AND was.project = $2 AND was.book = shelf.book AND was.entry = e.entry
+            WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = ANY($6::int8[]) {condition}
+                AND was.tenant = $1 AND was.project = $2 AND was.book = $3 AND was.entry = ANY($6::int8[])
+                AND was.entry = e.entry
             RETURNING was.length
         ), counted AS (
             UPDATE books SET entries = books.entries - sizes.entries, length = books.length - sizes.length
@@ -226,6 +228,7 @@ async def _take_out(tx: Tx, book: int, indexed: Mapping[int, str], change: str, 
             SELECT folded_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3) FROM shelf
         """,
         *given,
+        list(indexed),
     )
     if folded_meanwhile:
         await _again(tx, given)

@@ -29,7 +29,10 @@ async def two_tenants(database: Database, scope: Scope, other_scope: Scope, cloc
             await tx.execute(ADD_PROJECT, clock.now())
 
 
-@pytest.mark.parametrize("sql", ["SELECT 1", "SELECT $1::bytea", "SELECT $2::text"])
+@pytest.mark.parametrize(
+    "sql",
+    ["SELECT 1", "SELECT $1::bytea", "SELECT $2::text", "SELECT $10::bytea, $2::text", "SELECT $1::bytea, $20::text"],
+)
 async def test_a_statement_that_does_not_name_tenant_and_project_is_refused(
     database: Database, scope: Scope, sql: str
 ) -> None:
@@ -199,6 +202,19 @@ async def test_a_transaction_that_writes_for_too_long_is_ended_unless_it_lasts(
         async with database.begin(scope) as tx:
             await tx.fetch(WAIT)
     assert ended.value.code is Code.UNAVAILABLE
+
+
+async def test_a_statement_that_takes_too_long_is_called_that_and_leaves_nothing_behind(
+    database: Database, scope: Scope, clock: FakeClock, admin: asyncpg.Connection
+) -> None:
+    with pytest.raises(MemsvcError, match="took too long") as ended:  # noqa: PT012
+        async with database.begin(scope) as tx:
+            await tx.execute(ADD_PROJECT, clock.now())
+            await tx.fetch("SELECT set_config('statement_timeout', '20', true), $1::bytea, $2::text")
+            await tx.fetch(WAIT)
+    assert ended.value.code is Code.RESOURCE_BUSY
+    assert ended.value.retryable
+    assert await admin.fetchval("SELECT count(*) FROM projects") == 0
 
 
 async def test_a_row_that_somebody_else_is_changing_is_busy(database: Database, scope: Scope, clock: FakeClock) -> None:
