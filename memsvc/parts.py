@@ -65,7 +65,7 @@ class Parts:
 
     async def warm(self) -> None:
         """Do now what takes long the first time, a little at once: whoever calls later need not wait for it. A
-        vocabulary that is damaged is told in the log; calls that count tokens fail then, and no others."""
+        vocabulary that cannot be used is told in the log; calls that count tokens fail then, and no others."""
         try:
             await asyncio.to_thread(self.tokens.load)
         except RuntimeError as error:

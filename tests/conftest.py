@@ -5,7 +5,9 @@ import gc
 import io
 import logging
 import os
+import shutil
 import socket
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,7 +28,16 @@ from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls, TestServer, superuser_url
 from tests.statements import Watch
 
+TEMPORARY = "PYTEST_DEBUG_TEMPROOT"
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each run a folder of its own for temporary files. Of the one that runs share, pytest takes every right of
+    other accounts away at each start, and the servers of a run that is under way can no longer reach theirs."""
+    if TEMPORARY not in os.environ:  # the workers of a run inherit it
+        os.environ[TEMPORARY] = folder = tempfile.mkdtemp(prefix="memsvc-pytest-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_collection_finish() -> None:

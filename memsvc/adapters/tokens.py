@@ -49,7 +49,7 @@ class O200kCounter:
 
     def load(self) -> tiktoken.Encoding:
         """The vocabulary, loaded if nobody has counted yet, from any thread: about a quarter of a second and 40 MB.
-        RuntimeError when it is not the published one."""
+        RuntimeError when it is missing, cannot be read or is not the published one."""
         with self._loading:
             if self._encoding is None:
                 ranks = _load_ranks()
@@ -78,10 +78,18 @@ class O200kCounter:
 
 def _load_ranks() -> dict[bytes, int]:
     try:
-        raw = gzip.decompress(files(__package__).joinpath(VOCABULARY).read_bytes())
-    except (OSError, EOFError, zlib.error):
-        raw = b""
+        packed = files(__package__).joinpath(VOCABULARY).read_bytes()
+    except FileNotFoundError as error:
+        raise RuntimeError(f"{VOCABULARY} is missing; install memsvc anew") from error
+    except OSError as error:
+        raise RuntimeError(f"{VOCABULARY} cannot be read: {error.strerror} (errno {error.errno})") from error
+    try:
+        raw = gzip.decompress(packed)
+    except (OSError, EOFError, zlib.error) as error:
+        raise RuntimeError(
+            f"{VOCABULARY} is damaged: {len(packed)} bytes, not whole gzip; install memsvc anew"
+        ) from error
     if hashlib.sha256(raw).hexdigest() != SHA256:
-        raise RuntimeError(f"{VOCABULARY} is damaged: it is not the published vocabulary; install memsvc anew")
+        raise RuntimeError(f"{VOCABULARY} is damaged: its SHA-256 is not the published one; install memsvc anew")
     words = raw.split()
     return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))

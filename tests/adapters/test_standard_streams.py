@@ -12,13 +12,17 @@ LONG_S = 30
 
 
 class Pipes:
-    """Two pipes: what comes in by `into` is read, and what is written comes out of `out`."""
+    """Two pipes: what comes in by `into` is read, and what is written comes out of `out`.
+
+    The other ends stay open, as `claimed_streams` leaves them: a thread that comes to read late would take the bytes of
+    whichever file has been opened under the number meanwhile.
+    """
 
     def __init__(self) -> None:
         source, self.into = os.pipe()
         self.out, sink = os.pipe()
         self.streams = StandardStreams(source, sink)
-        self.open = {source, self.into, self.out, sink}
+        self.open = {self.into, self.out}
 
     def close(self, *descriptors: int) -> None:
         for one in descriptors:

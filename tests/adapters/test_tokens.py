@@ -3,6 +3,7 @@
 import gzip
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import tiktoken_ext.openai_public
@@ -102,9 +103,22 @@ def test_a_million_blanks_between_words_are_counted_exactly(tokens: O200kCounter
     assert tokens.count(f"a{' ' * blanks}b") == 1 + tokens.count(" " * (blanks - 1)) + tokens.count(" b")
 
 
-@pytest.mark.parametrize("damaged", [lambda raw: raw[:1000], lambda raw: raw[1:], lambda _: gzip.compress(b"a 1")])
-def test_a_damaged_vocabulary_is_refused(monkeypatch: pytest.MonkeyPatch, damaged: Callable[[bytes], bytes]) -> None:
-    intact = gzip.decompress
-    monkeypatch.setattr(gzip, "decompress", lambda raw: intact(damaged(raw)))
-    with pytest.raises(RuntimeError, match="damaged"):
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        pytest.param(lambda file: file.unlink(), "is missing", id="missing"),
+        pytest.param(lambda file: (file.unlink(), file.mkdir()), r"cannot be read: .+ \(errno \d+\)", id="unreadable"),
+        pytest.param(lambda file: file.write_bytes(file.read_bytes()[:1000]), "1000 bytes, not whole gzip", id="cut"),
+        pytest.param(lambda file: file.write_bytes(file.read_bytes()[1:]), "not whole gzip", id="shifted"),
+        pytest.param(lambda file: file.write_bytes(gzip.compress(b"a 1")), "SHA-256", id="another"),
+    ],
+)
+def test_a_vocabulary_that_is_not_the_published_one_is_refused_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: Callable[[Path], object], complaint: str
+) -> None:
+    file = tmp_path / module.VOCABULARY
+    file.write_bytes((Path(module.__file__).parent / module.VOCABULARY).read_bytes())
+    damage(file)
+    monkeypatch.setattr(module, "files", lambda _: tmp_path)
+    with pytest.raises(RuntimeError, match=complaint):
         O200kCounter().load()
