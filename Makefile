@@ -13,10 +13,11 @@ SOURCES := memsvc tests docs $(wildcard migrations benchmarks deploy)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-compile
 LOCK_WITH := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command 'make lock'
+AUDIT := $(UV) tool run pip-audit --require-hashes --disable-pip --progress-spinner off
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test lint format lock bench clean
+.PHONY: help serve test lint format lock audit sbom bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +43,23 @@ lock:  ## write both lock files anew (needs uv; ARGS=--upgrade for newer version
 	$(LOCK_WITH) $(ARGS) --group build -o requirements.lock pyproject.toml
 	$(LOCK_WITH) $(ARGS) --group dev --constraint requirements.lock -o requirements-dev.lock pyproject.toml
 
+audit:  ## look the locked versions up among known vulnerabilities (needs uv; skipped where the index does not answer)
+	@command -v $(UV) >/dev/null || { echo 'make audit needs uv: https://docs.astral.sh/uv/'; exit 1; }
+	@for lock in requirements.lock requirements-dev.lock; do \
+		found=$$($(AUDIT) -r $$lock 2>&1); status=$$?; \
+		case "$$status $$found" in \
+			*'Found '*' known vulnerabilit'*) echo "$$lock: $$found"; exit 1 ;; \
+			*'could not be audited'* | *ConnectionError* | *'error sending request'*) \
+				echo "$$lock: skipped, the index of vulnerabilities does not answer for every package" ;; \
+			'0 '*) echo "$$lock: no known vulnerabilities" ;; \
+			*) echo "$$lock: $$found"; exit 1 ;; \
+		esac; \
+	done
+
+sbom: $(VENV)/.runtime  ## write what is shipped, as CycloneDX, to dist/memsvc.cdx.json
+	@mkdir -p dist
+	$(BIN)/python -m deploy.sbom >dist/memsvc.cdx.json
+
 bench: $(VENV)/.dev  ## run the benchmarks in small (BENCH='latency' to choose, DATA=FILE for recall)
 	@$(BIN)/python -m benchmarks --quick $(if $(DATA),--data '$(DATA)') $(ARGS) $(BENCH)
 
@@ -50,6 +68,8 @@ clean:  ## remove what make and the tools have made; data in .memsvc stays
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
+	$(if $(shell $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo yes),,\
+		$(error memsvc needs Python 3.11 or newer; set PYTHON=...))
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/bin/python

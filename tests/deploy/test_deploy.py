@@ -91,7 +91,8 @@ def test_the_image_has_what_the_package_needs_and_no_more() -> None:
     ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     assert ignored.index("*") < min(ignored.index(f"!{name}") for name in ("memsvc", "migrations", "config"))
     copied = {word for line in dockerfile.splitlines() if line.startswith("COPY ") for word in line.split()[1:-1]}
-    assert {"memsvc", "migrations", "config", "pyproject.toml"} <= copied
+    assert {"memsvc", "migrations", "config", "pyproject.toml", "LICENSE", "NOTICE"} <= copied
+    assert {f"!{name}" for name in copied & {"LICENSE", "NOTICE"}} <= set(ignored)
     assert re.search(r"^USER 10001:10001$", dockerfile, re.MULTILINE)
     assert "--require-hashes" in dockerfile
 
