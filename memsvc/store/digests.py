@@ -2,25 +2,57 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from memsvc.core.paths import span
+from memsvc.store import index
 from memsvc.store.database import Tx
+
+_OF_SESSION: Final = """
+    FROM entries WHERE tenant = $1 AND project = $2 AND role = 'digest'
+        AND ref ~>=~ $3 AND ref ~<~ $4 AND book <> ALL($5::int8[])
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """How far the digests of a session have come: whose session it is, and the first entry that may have to be read
-    again."""
+    """How far the digests of a session have come: whose session it is, whether others spoke in it too, and the first
+    entry that may have to be read again."""
 
     user: str
+    shared: bool
     entry: int
 
 
-async def due(tx: Tx, session: str) -> Due | None:
-    """What is to be done for a session; None for one that does not exist."""
+async def due(tx: Tx, session: str, *, hold: bool = False) -> Due | None:
+    """What is to be done for a session; None for one that does not exist. With `hold`, its row is not deleted before
+    the transaction ends: whoever purges the session sees the digests that are written until then."""
     row = await tx.fetchrow(
-        "SELECT user_id, digested_entry FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3", session
+        f"""
+        SELECT user_id, shared, digested_entry FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3
+        {"FOR KEY SHARE" if hold else ""}
+        """,
+        session,
     )
-    return Due(row["user_id"], row["digested_entry"]) if row else None
+    return Due(row["user_id"], row["shared"], row["digested_entry"]) if row else None
+
+
+async def remove(tx: Tx, prefix: str, *, but: Sequence[int] = (), limit: int) -> int:
+    """Remove some digests whose reference begins with `prefix` from whichever book they are in, some books apart; how
+    many."""
+    rows = await tx.fetch(
+        f"SELECT book, entry, cues {_OF_SESSION} ORDER BY book, entry LIMIT $6", *span(prefix), list(but), limit
+    )
+    for book in sorted({row["book"] for row in rows}):
+        await index.hold(tx, book)
+        await index.remove(tx, book, {row["entry"]: row["cues"] for row in rows if row["book"] == book})
+    return len(rows)
+
+
+async def count(tx: Tx, prefix: str, *, but: Sequence[int] = ()) -> int:
+    """How many digests `remove` finds."""
+    found: int = await tx.fetchval(f"SELECT count(*) {_OF_SESSION}", *span(prefix), list(but))
+    return found
 
 
 async def texts(tx: Tx, book: int, first: int, *, most: int, chars_max: int) -> dict[int, str]:

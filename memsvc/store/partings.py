@@ -1,4 +1,4 @@
-"""What is taken out of books that stay: facts and insights that rest on a session or a user, and digests of a session.
+"""What is taken out of books that stay: facts and insights that rest on a session or a user.
 
 Each function is one short step; the transaction holds the lock of the book.
 """
@@ -83,37 +83,6 @@ async def drop_insights(tx: Tx, gone: Sequence[Insight]) -> None:
     await insights.remove(tx, gone)
     for book in {one.book for one in gone}:
         await _drop_vectors(tx, book, [one.entry for one in gone if one.book == book])
-
-
-async def entries_named(tx: Tx, book: int, like: str, *, most: int) -> dict[int, str]:
-    """Some entries of a book whose reference begins like this: by number, the words that find each."""
-    rows = await tx.fetch(
-        """
-        SELECT entry, text || E'\\n' || cues AS words FROM entries
-        WHERE tenant = $1 AND project = $2 AND book = $3 AND starts_with(ref, $4) ORDER BY entry LIMIT $5
-        """,
-        book,
-        like,
-        most,
-    )
-    return {row["entry"]: row["words"] for row in rows}
-
-
-async def count_entries_named(tx: Tx, book: int, like: str) -> int:
-    """How many entries of a book have a reference that begins like this."""
-    found: int = await tx.fetchval(
-        "SELECT count(*) FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND starts_with(ref, $4)",
-        book,
-        like,
-    )
-    return found
-
-
-async def drop_entries(tx: Tx, book: int, gone: dict[int, str]) -> None:
-    """Take entries out of a book, with whatever they mean."""
-    await index.hold(tx, book)
-    await index.remove(tx, book, gone)
-    await _drop_vectors(tx, book, list(gone))
 
 
 async def _drop_vectors(tx: Tx, book: int, entries: Sequence[int]) -> None:

@@ -198,6 +198,12 @@ entries = tenant_table(
     Index(
         *("entries_documents", "tenant", "project", "book", "ref", "start"), postgresql_where=text("role = 'document'")
     ),
+    # the digests of a session, whichever user's book they are in
+    Index(
+        *("entries_digests", "tenant", "project", "ref"),
+        postgresql_ops={"ref": "text_pattern_ops"},
+        postgresql_where=text("role = 'digest'"),
+    ),
     key=("book", "entry"),
 )
 

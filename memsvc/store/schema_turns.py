@@ -84,6 +84,7 @@ sessions = tenant_table(
     Column("shared", Boolean, nullable=False, server_default=text("false")),
     Index(*("sessions_user", "tenant", "project", "user_id", "updated_at"), postgresql_where=text("user_id <> ''")),
     Index("sessions_latest", "tenant", "project", "updated_at", "session"),
+    Index(*("sessions_policies", "tenant", "project", "session"), postgresql_where=text("policy IS NOT NULL")),
     key=("session",),
 )
 

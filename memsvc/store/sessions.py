@@ -44,12 +44,13 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a new turn of a session meets: its own guard if it was stored, the digests of the items before it, and the
-    policy of the session if it has one of its own."""
+    """What a new turn of a session meets: its own guard if it was stored, the digests of the items before it, the
+    policy of the session if it has one of its own, and the only user who spoke in it, if there is one."""
 
     guard: Guard | None
     digests: list[int]
     policy: dict[str, Any] | None
+    only_user: str | None
 
 
 async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> Standing:
@@ -58,7 +59,7 @@ async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> 
     row = await tx.fetchrow(
         """
         SELECT g.done, g.token, g.fingerprint, g.first_entry, g.result, g.claimed_at,
-            (SELECT policy FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3) AS policy,
+            s.policy, CASE WHEN NOT s.shared THEN s.user_id END AS only_user,
             ARRAY(SELECT e.digest FROM entries AS e WHERE e.tenant = $1 AND e.project = $2 AND e.book = $5
                   AND e.entry < coalesce(g.first_entry, $7) ORDER BY e.entry DESC LIMIT $6) AS digests
         FROM (SELECT) AS one LEFT JOIN LATERAL (
@@ -66,6 +67,7 @@ async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> 
                 SELECT done, token, fingerprint, first_entry, result, claimed_at FROM guards
                 WHERE tenant = $1 AND project = $2 AND session = named.session COLLATE "C"
                     AND turn = named.turn COLLATE "C" OFFSET 0) AS found LIMIT 1) AS g ON true
+        LEFT JOIN sessions AS s ON s.tenant = $1 AND s.project = $2 AND s.session = $3
         """,
         session,
         turn,
@@ -76,8 +78,8 @@ async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> 
     )
     assert row is not None
     fields = dict(row)
-    digests, policy = fields.pop("digests")[::-1], fields.pop("policy")
-    return Standing(Guard(**fields) if fields["token"] is not None else None, digests, policy)
+    digests, policy, only_user = fields.pop("digests")[::-1], fields.pop("policy"), fields.pop("only_user")
+    return Standing(Guard(**fields) if fields["token"] is not None else None, digests, policy, only_user or None)
 
 
 async def consolidated(tx: Tx, session: str, entry: int, *, counters: Mapping[str, int], now: datetime) -> None:
@@ -134,6 +136,23 @@ async def unmaintained(tx: Tx, *, after: str, settled_after: timedelta, most: in
         after,
         settled_after,
         most,
+    )
+    return [row["session"] for row in rows]
+
+
+async def outliving(tx: Tx, *, after: str, since: datetime, limit: int) -> list[str]:
+    """The next sessions of the project behind `after`, by name, whose policy has a time to live and which were not
+    maintained since a moment."""
+    rows = await tx.fetch(
+        """
+        SELECT session FROM sessions
+        WHERE tenant = $1 AND project = $2 AND session > $3 AND policy IS NOT NULL AND policy ->> 'ttl_days' IS NOT NULL
+            AND (last_maintenance_at IS NULL OR last_maintenance_at < $4)
+        ORDER BY session LIMIT $5
+        """,
+        after,
+        since,
+        limit,
     )
     return [row["session"] for row in rows]
 

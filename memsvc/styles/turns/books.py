@@ -41,6 +41,11 @@ def insights(session: str, user: str) -> list[Book]:
     return [*held, named(f"insights/user/{user}")] if user else held
 
 
+def insights_from(facts: str) -> Book:
+    """The book of what the facts of this book come to."""
+    return named("insights/" + facts.removeprefix("facts/"))
+
+
 def digests(user: str) -> Book:
     """What the sessions of a user are about, by which they are found from another one."""
     return named(f"digests/{user}")

@@ -31,14 +31,16 @@ class FollowUp:
         self._after_each_turn = after_each_turn
         self.jobs = (Job(name=FOLLOW_UP_JOB, run=self.run),)
 
-    async def queue(self, tx: Tx, session: str, *, first: int, items: int, books: Collection[int]) -> None:
+    async def queue(
+        self, tx: Tx, session: str, *, first: int, items: int, books: Collection[int], at_once: bool = False
+    ) -> None:
         """Queue what follows a turn whose `items` begin with the entry `first` of its session, and which added to
-        these `books`; the last statements of its transaction."""
+        these `books`; the last statements of its transaction. `at_once`: the session is followed up after this turn."""
         now = self._clock.now()
         if self._embeds:
             for book in sorted(books):
                 await jobs.enqueue(tx, EMBED_JOB, str(book), now=now)
-        if self._steps and first // EVERY_ITEMS != (first + items) // EVERY_ITEMS:
+        if self._steps and (at_once or first // EVERY_ITEMS != (first + items) // EVERY_ITEMS):
             await jobs.enqueue(tx, FOLLOW_UP_JOB, session, now=now, delay_s=SETTLE_S)
         for name in self._after_each_turn:
             await jobs.enqueue(tx, name, session, now=now, delay_s=SETTLE_S)

@@ -180,7 +180,9 @@ class TurnMemory:
             policy = policy_of(standing.policy, self._options)
             if not policy.store:
                 return {"turn_id": turn, "stored_items": 0, "fact_ids": []}
-            result, merge = await self._store(tx, Turn(session, turn, user, inputs, said), found, mark, policy)
+            becomes_shared = bool(user and standing.only_user and user != standing.only_user)
+            stored = Turn(session, turn, user, inputs, said)
+            result, merge = await self._store(tx, stored, found, mark, policy, follow_up=becomes_shared)
         for statement in merge.kept:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
         return result
@@ -197,7 +199,7 @@ class TurnMemory:
         return result
 
     async def _store(
-        self, tx: Tx, turn: Turn, found: Findings, mark: bytes, policy: Policy
+        self, tx: Tx, turn: Turn, found: Findings, mark: bytes, policy: Policy, *, follow_up: bool
     ) -> tuple[dict[str, Any], fact_rules.Merge]:
         now = self._clock.now()
         book = books.facts_learnt(turn.session, turn.user)
@@ -221,7 +223,7 @@ class TurnMemory:
         await sessions.advance(tx, done, counters=counters, now=now)
         first = firsts[shelf.name]
         written = [books.named(name).number for name in additions]
-        await self._follow_up.queue(tx, turn.session, first=first, items=len(entries), books=written)
+        await self._follow_up.queue(tx, turn.session, first=first, items=len(entries), books=written, at_once=follow_up)
         return result, merge
 
     async def _merged(self, tx: Tx, turn: Turn, found: Findings, now: datetime) -> fact_rules.Merge:

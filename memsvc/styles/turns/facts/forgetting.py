@@ -22,6 +22,7 @@ from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.recall.asking import Ask
 from memsvc.styles.turns.recall.digests import SPAN_ITEMS
 from memsvc.styles.turns.recall.recall import Recall
+from memsvc.styles.turns.upkeep import consolidation
 from memsvc.styles.turns.upkeep.compaction import unsay
 
 REACHES: Final = ("all", "session", "user")
@@ -93,7 +94,8 @@ class Forgetting:
             speakers = await sessions.speakers(tx, whose.session, named.turns) if named.turns else set()
         while True:
             shelves = sorted(book.name for book in {*whose.shelves(), *_shelves(whose, named, speakers)})
-            locks = [session_lock(whose.session), *map(book_lock, shelves)]
+            resting = [books.insights_from(name) for name in shelves]
+            locks = [session_lock(whose.session), *map(book_lock, shelves), *(book_lock(one.name) for one in resting)]
             async with self._database.begin(
                 scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
             ) as tx:
@@ -101,6 +103,8 @@ class Forgetting:
                 if latest <= speakers:
                     found = await self._found(tx, whose, named, names, speakers)
                     await self._take_out(tx, whose, found, now)
+                    while await consolidation.withdraw(tx, whose.session, resting, now=now):
+                        pass
                     return found
             speakers |= latest  # a model found a fact about somebody else meanwhile: once more, with that one's book
 

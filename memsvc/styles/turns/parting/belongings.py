@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from memsvc.core.paths import encode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.store import erasing, guard, partings, sessions
+from memsvc.store import digests, erasing, guard, partings
 from memsvc.store.belongings import Belongings, Parting, Rows, nothing
 from memsvc.store.database import Database, Tx
 from memsvc.store.index import book_of
@@ -21,6 +20,7 @@ from memsvc.styles.turns.models.enrichment import EXTRACT_JOB
 from memsvc.styles.turns.models.rewording import SUMMARISE_JOB
 from memsvc.styles.turns.parting.lines import LINES, forget_fact_lines, forget_insight_lines
 from memsvc.styles.turns.parting.restated import restated
+from memsvc.styles.turns.recall.digests import digest_prefix
 from memsvc.styles.turns.upkeep.maintenance import MAINTAIN_JOB
 
 STEP: Final = 200
@@ -50,11 +50,7 @@ class TurnBelongings:
             learnt = [name for name in learnt if name not in but]
             cited = [(name, one) for name, one in cited if name not in but]
             again = [one for name in learnt for one in await restated(tx, name, session, self._clock)]
-            row = await sessions.find(tx, session)
         own = [books.turns(session), *books.facts(session, ""), *books.insights(session, "")]
-        user = row.user_id if row is not None else ""
-        kept = user and books.digests(user).name not in but
-        last = [_digests(user, session), _row(session)] if kept else [_row(session)]
         return Belongings(
             locks=(session_lock(session),),
             directories=(session_root(session),),
@@ -66,7 +62,7 @@ class TurnBelongings:
             ),
             books=tuple(book.name for book in own),
             rows=(Rows("recalls", "session", session), Rows("guards", "session", session)),
-            last=tuple(last),
+            last=(_row(session), _digests(session, [book_of(name) for name in but])),
             jobs=(
                 *((name, session) for name in _JOBS),
                 *((EMBED_JOB, str(book.number)) for book in own),
@@ -143,19 +139,17 @@ def _facts(name: str, session: str) -> Parting:
     return Parting((book_lock(name),), count, step)
 
 
-def _digests(user: str, session: str) -> Parting:
-    """The digests of a session, in the book of its user."""
-    shelf, like = books.digests(user), f"{encode_segment(session)}/"
+def _digests(session: str, but: Sequence[int]) -> Parting:
+    """The digests of a session, in whichever books of users they are. None are written once its row is gone."""
+    prefix = digest_prefix(session)
 
     async def count(tx: Tx) -> Counter[str]:
-        return Counter(entries=await partings.count_entries_named(tx, shelf.number, like))
+        return Counter(entries=await digests.count(tx, prefix, but=but))
 
     async def step(tx: Tx) -> Counter[str]:
-        gone = await partings.entries_named(tx, shelf.number, like, most=STEP)
-        await partings.drop_entries(tx, shelf.number, gone)
-        return Counter(entries=len(gone))
+        return Counter(entries=await digests.remove(tx, prefix, but=but, limit=STEP))
 
-    return Parting((book_lock(shelf.name),), count, step)
+    return Parting((), count, step)
 
 
 def _row(session: str) -> Parting:

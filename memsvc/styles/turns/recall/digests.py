@@ -8,7 +8,7 @@ from memsvc.core.analysis import is_stop_word
 from memsvc.core.paths import encode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.store import digests, index, sessions
+from memsvc.store import digests, index
 from memsvc.store.database import Database
 from memsvc.store.index import NewEntry
 from memsvc.store.locks import book_lock
@@ -18,6 +18,7 @@ from memsvc.styles.turns.options import TurnOptions
 SPAN_ITEMS: Final = 100
 """Items of a session that share a digest."""
 SPANS_A_STEP: Final = 20
+DIGESTS_A_STEP: Final = 200
 TEXT_CHARS_MAX: Final = 400
 """What counts of one item: a long answer shall not speak for the other items of its span."""
 WORDS_MAX: Final = 2000
@@ -31,8 +32,8 @@ _WORD: Final = re.compile(r"\w+")
 class Digests:
     """Keeps the digests of a session with a user up to date: a full span is written once, the last one anew each time.
 
-    Sessions without a user have none, and sessions in which several spoke get no more: what was said there is recalled
-    nowhere else, whatever the digests from before say.
+    Sessions without a user have none, and those in which several spoke lose theirs: what was said there is recalled
+    nowhere else.
     """
 
     def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
@@ -49,15 +50,17 @@ class Digests:
         """The next spans; whether there are more."""
         async with self._database.begin(scope, read_only=True) as tx:
             known = await digests.due(tx, session)
-            found = await sessions.find(tx, session)
-        if known is None or not known.user or found is None or found.shared:
+        if known is None or not known.user:
             return False
+        if known.shared:
+            async with self._database.begin(scope) as tx:
+                return bool(await digests.remove(tx, digest_prefix(session), limit=DIGESTS_A_STEP))
         shelf, book = books.digests(known.user), books.turns(session).number
         locks = [book_lock(shelf.name)]
         timeout_ms = self._options.session_lock_timeout_ms
         async with self._database.begin(scope, locks=locks, lock_timeout_ms=timeout_ms) as tx:
-            due = await digests.due(tx, session)
-            if due is None or due.user != known.user:
+            due = await digests.due(tx, session, hold=True)
+            if due is None or due.user != known.user or due.shared:
                 return due is not None  # somebody else spoke meanwhile: once more, with that one's book
             end = await digests.end_of(tx, book)
             start = due.entry // SPAN_ITEMS * SPAN_ITEMS
@@ -83,9 +86,14 @@ class Digests:
         return stop < end
 
 
+def digest_prefix(session: str) -> str:
+    """What the references of all digests of a session begin with, and no other session's."""
+    return f"{encode_segment(session)}/"
+
+
 def span_ref(session: str, first: int) -> str:
     """What the digest of the span that begins with an entry of a session is called."""
-    return f"{encode_segment(session)}/{first}"
+    return f"{digest_prefix(session)}{first}"
 
 
 def digest_of(texts: Iterable[str]) -> str:

@@ -61,16 +61,16 @@ async def step(tx: Tx, session: Session, *, now: datetime) -> tuple[int, int]:
     return written, left if left >= EVENTS_MIN else 0
 
 
-async def withdraw(tx: Tx, session: Session, *, now: datetime) -> int:
-    """Take away some insights whose facts were replaced, deleted or have expired; how many. Recall does not show them
-    even before that. The caller holds the session's lock and `locks`, and calls again until it is 0."""
-    shelves = [book.number for book in books.insights(session.session, session.user_id)]
-    fallen = await insights.fallen(tx, shelves, now, most=FALLEN_A_STEP)
+async def withdraw(tx: Tx, session: str, shelves: Sequence[Book], *, now: datetime) -> int:
+    """Take away some insights of these books whose facts were replaced, deleted or have expired; how many. Recall does
+    not show them even before that. The caller holds the locks of the session and the books, and calls again until it is
+    0."""
+    fallen = await insights.fallen(tx, [book.number for book in shelves], now, most=FALLEN_A_STEP)
     if fallen:
         await insights.remove(tx, fallen)
         lines = b"".join(_withdrawn(one, now) for one in fallen)
-        await append(tx, {insights_file(session.session, now): lines}, owner=OWNER, now=now)
-        await sessions.count(tx, session.session, {"insights_withdrawn": len(fallen)})
+        await append(tx, {insights_file(session, now): lines}, owner=OWNER, now=now)
+        await sessions.count(tx, session, {"insights_withdrawn": len(fallen)})
     return len(fallen)
 
 

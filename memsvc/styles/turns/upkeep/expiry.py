@@ -9,11 +9,13 @@ from typing import Final
 import orjson
 
 from memsvc.core.facts import Fact
-from memsvc.store import context, facts, files, index, moves, sessions, tree
+from memsvc.store import context, digests, facts, files, index, jobs, moves, sessions, tree
 from memsvc.store.database import Tx
 from memsvc.store.locks import TREE_LOCK
 from memsvc.styles.turns import books
+from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.layout import session_root, tier_file
+from memsvc.styles.turns.recall.digests import SPAN_ITEMS
 from memsvc.styles.turns.upkeep.compaction import replace_summary, standing_summary
 
 STEP: Final = 500
@@ -46,6 +48,9 @@ async def step(tx: Tx, session: str, before: datetime, *, now: datetime) -> Coun
     gone = +gone
     if gone:
         await sessions.count(tx, session, gone)
+    if old:  # the words of what is left are read anew
+        await digests.outdate(tx, session, min(old), span=SPAN_ITEMS)
+        await jobs.enqueue(tx, FOLLOW_UP_JOB, session, now=now)
     return gone
 
 

@@ -31,6 +31,8 @@ GUARDED_AS = ""
 FACTS_A_STEP = 500
 MAINTAIN_JOB: Final = "turns.maintain"
 MAINTAIN_ALL_JOB: Final = "turns.maintain_all"
+EXPIRE_JOB: Final = "turns.expire"
+EXPIRE_EVERY_S: Final = 3600
 SESSIONS_A_STEP = 200
 SETTLE_DAYS_MIN: Final = 2
 PARTS: Final = ("compacting", "expiring", "sweeping", "consolidating", "archiving", "summarising")
@@ -73,10 +75,15 @@ class Maintenance:
         self._compaction = compaction
 
     def jobs(self) -> list[Job]:
-        """The job that maintains a session and, where the options want it, the one that queues it for all of them."""
-        one = Job(name=MAINTAIN_JOB, run=self._maintain)
-        hours = self._options.maintenance_every_hours
-        return [one, Job(name=MAINTAIN_ALL_JOB, run=self.queue_all, every_s=hours * 3600)] if hours else [one]
+        """The job that maintains a session, the one that queues it where a policy has a time to live and, where the
+        options want it, the one that queues it for all sessions."""
+        wanted = [
+            Job(name=MAINTAIN_JOB, run=self._maintain),
+            Job(name=EXPIRE_JOB, run=self.queue_outliving, every_s=EXPIRE_EVERY_S),
+        ]
+        if hours := self._options.maintenance_every_hours:
+            wanted.append(Job(name=MAINTAIN_ALL_JOB, run=self.queue_all, every_s=hours * 3600))
+        return wanted
 
     async def run(self, scope: Scope, session: str, progress: Progress = SILENT) -> Maintained:
         """Maintain one session; RESOURCE_BUSY while somebody else does. A session without turns has nothing to do."""
@@ -112,6 +119,22 @@ class Maintenance:
                 due = await sessions.unmaintained(tx, after=after, settled_after=settled, most=SESSIONS_A_STEP)
                 for session in due:
                     await jobs.enqueue(tx, MAINTAIN_JOB, session, now=self._clock.now())
+            if not due:
+                return
+            after = due[-1]
+
+    async def queue_outliving(self, scope: Scope, subject: str) -> None:
+        """Job: queue maintenance for every session whose policy has a time to live, once a day: at midnight UTC another
+        day of it is past its time."""
+        del subject
+        after = ""
+        while True:
+            now = self._clock.now()
+            async with self._database.begin(scope) as tx:
+                since = expiry.moment(now, 0)
+                due = await sessions.outliving(tx, after=after, since=since, limit=SESSIONS_A_STEP)
+                for session in due:
+                    await jobs.enqueue(tx, MAINTAIN_JOB, session, now=now)
             if not due:
                 return
             after = due[-1]
@@ -176,7 +199,8 @@ class Maintenance:
         locks = consolidation.locks(run.found)
         while True:
             async with self._step(run, *locks) as tx:
-                withdrawn = await consolidation.withdraw(tx, run.found, now=self._clock.now())
+                shelves = books.insights(run.found.session, run.found.user_id)
+                withdrawn = await consolidation.withdraw(tx, run.found.session, shelves, now=self._clock.now())
             run.done["insights_withdrawn"] += withdrawn
             if not withdrawn:
                 break
