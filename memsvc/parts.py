@@ -154,7 +154,11 @@ async def put_together(
 def checks_of(database: Database, worker: Worker | None) -> dict[str, rest.Check]:
     """What has to hold for a process to be ready."""
     revisions = Revisions.shipped()
-    checks = {"database": rest.answers(database), "migrations": lambda: is_migrated(database, revisions)}
+    checks = {
+        "database": rest.answers(database),
+        "migrations": lambda: is_migrated(database, revisions),
+        "row_security": rest.walls_stand(database),
+    }
     return checks | ({"worker": worker.alive} if worker else {})
 
 

@@ -125,6 +125,8 @@ class TestServer:
             await run("SELECT pg_reload_conf()")
         for role in (self.owner, self.app):
             await run(f"CREATE ROLE {role} LOGIN PASSWORD '{self.password}'")
+        for timeout in ("statement_timeout", "idle_in_transaction_session_timeout"):  # the owner may not set them
+            await run(f"ALTER ROLE {self.app} SET {timeout} = '30s'")
         await run(f"CREATE DATABASE {self.template} OWNER {self.owner}")
         async with _connected(self.urls(self.template).superuser) as connection:
             if await connection.fetchval("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"):

@@ -27,6 +27,7 @@ from memsvc.store.revisions import Revisions
 
 ROOM_BYTES_MIN: Final = 2**30
 WAITING_S_MAX: Final = 3600.0
+ROLE_TIMEOUT_S: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ async def _database(settings: Settings, url: str, migrated: Awaitable[object]) -
     try:
         (row,) = await database.registry("SELECT current_setting('server_version') AS version")
         yield Finding("database", True, f"PostgreSQL {row['version']}, {kind}; the role is bound by its policies")
+        yield await _timeouts(database)
         yield _pooler(database)
         yield await _listening(settings, url)
         revisions = Revisions.shipped()
@@ -96,6 +98,16 @@ async def _database(settings: Settings, url: str, migrated: Awaitable[object]) -
         yield await _log(database)
     finally:
         await database.close()
+
+
+async def _timeouts(database: Database) -> Finding:
+    """Whether PostgreSQL ends what hangs: where migration may not set up the role, nobody else does."""
+    names = ("statement_timeout", "idle_in_transaction_session_timeout")
+    rows = await database.registry("SELECT name, setting FROM pg_settings WHERE name = ANY($1)", names)
+    off = sorted(row["name"] for row in rows if row["setting"] == "0")
+    told = f"{' and '.join(off)} {'are' if len(off) > 1 else 'is'} off" if off else "in force"
+    advice = "; ".join(f"ALTER ROLE <application role> SET {name} = '{ROLE_TIMEOUT_S}s'" for name in off)
+    return Finding("timeouts", not off, told, f"as a superuser: {advice}")
 
 
 def _pooler(database: Database) -> Finding:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from math import ceil
+from time import monotonic
 from typing import Any, Final
 
 import orjson
@@ -26,6 +27,8 @@ LACKING = "memsvc.lacking"
 """Where a request says for want of which permission its call was refused."""
 CORS_HEADERS = "memsvc.cors_headers"
 """Where a request keeps what an answer to it needs for a web page to read it, for answers made outside of `Cors`."""
+WALLS_EVERY_S: Final = 60.0
+"""How long a process takes for granted that the database keeps tenants apart."""
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
@@ -138,6 +141,26 @@ def answers(database: Database) -> Check:
 
     async def check() -> bool:
         return bool(await database.registry("SELECT 1"))
+
+    return check
+
+
+def walls_stand(database: Database, every_s: float = WALLS_EVERY_S) -> Check:
+    """The check that the database keeps tenants apart: it looks now and then, and while it does not, every time."""
+    stood_at = float("-inf")
+
+    async def check() -> bool:
+        nonlocal stood_at
+        if monotonic() - stood_at < every_s:
+            return True
+        try:
+            await database.check_walls()
+        except MemsvcError as error:
+            if error.code is Code.PERMISSION_DENIED:
+                log.error("the database does not keep tenants apart", found=error.message, recovery=error.recovery)
+            raise
+        stood_at = monotonic()
+        return True
 
     return check
 

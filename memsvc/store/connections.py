@@ -8,31 +8,35 @@ import orjson
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.store.faults import FAULTS
+from memsvc.store.walls import WALLED
 
 ROLLBACK_S_MAX: Final = 2.0
 
 
 async def refuse_unfit_role(pool: asyncpg.Pool) -> None:
     """PERMISSION_DENIED for a role that row level security does not bind (superuser, BYPASSRLS, or table owner), and
-    for one that may become such a role. UNAVAILABLE for one that is not set up for Citus where that is: its nodes would
-    not hear whose rows it may see, and find none."""
+    for one that may become such a role, make roles, or get at the server's files. UNAVAILABLE for one that is not set
+    up for Citus where that is: its nodes would not hear whose rows it may see, and find none."""
     row = await pool.fetchrow(
         """
-        SELECT EXISTS (SELECT FROM pg_roles p WHERE (p.rolsuper OR p.rolbypassrls)
-                       AND pg_has_role(r.oid, p.oid, 'MEMBER')) AS privileged,
-               EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relrowsecurity
-                       AND pg_has_role(r.oid, c.relowner, 'MEMBER')) AS owner,
+        SELECT EXISTS (
+                   SELECT FROM pg_roles p WHERE pg_has_role(r.oid, p.oid, 'MEMBER') AND (
+                       p.rolsuper OR p.rolbypassrls OR p.rolcreaterole OR p.rolname IN (
+                       'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program'))) AS privileged,
+               EXISTS (SELECT FROM pg_class c JOIN unnest($1::text[]) AS t (name) ON c.oid = to_regclass(t.name)
+                       WHERE pg_has_role(r.oid, c.relowner, 'MEMBER')) AS owner,
                EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') AS citus,
                current_setting('citus.propagate_set_commands', true) AS passed_on,
                current_setting('plan_cache_mode') AS plans
         FROM pg_roles r WHERE r.rolname = current_user
-        """
+        """,
+        WALLED,
     )
     if row is None or row["privileged"] or row["owner"]:
         raise MemsvcError(
             Code.PERMISSION_DENIED,
-            "the application role is a superuser, bypasses row level security, owns the tables, or may become"
-            " one that does",
+            "the application role is a superuser, bypasses row level security, owns the tables, makes roles, gets at"
+            " the server's files, or may become one that does",
             recovery="let database.url name an ordinary role and database.admin_url the owner, then migrate",
         )
     if row["citus"] and (row["passed_on"] != "local" or row["plans"] == "force_generic_plan"):

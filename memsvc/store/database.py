@@ -23,6 +23,7 @@ from memsvc.store.faults import FAULTS, OUT_OF_REACH, translated
 from memsvc.store.locks import Lock
 from memsvc.store.pool import Pool, Prepared, open_pool
 from memsvc.store.round_trips import round_trip, transaction
+from memsvc.store.walls import refuse_open_tables
 
 TRANSACTION_TIMEOUT_SINCE: Final = 17
 """The version of PostgreSQL that can end a transaction as a whole."""
@@ -146,7 +147,8 @@ class Database:
     @classmethod
     async def open(cls, url: str, options: DatabaseOptions, meter: Meter) -> "Database":
         """Connect; refuses a role that row level security does not bind (superuser, BYPASSRLS, or table owner), and
-        one that may become such a role. UNAVAILABLE also for statements that a pooler loses (`open_pool`)."""
+        one that may become such a role, and tables whose rows no policy keeps apart. UNAVAILABLE also for statements
+        that a pooler loses (`open_pool`)."""
         try:
             pool = await open_pool(
                 url,
@@ -164,6 +166,7 @@ class Database:
         database = cls(pool, options, meter)
         try:
             await refuse_unfit_role(pool.connections)
+            await refuse_open_tables(pool.connections)
         except BaseException as error:
             await database.close()
             named = translated(error)
@@ -271,6 +274,18 @@ class Database:
                 with round_trip(underway()):
                     rows: Any = await connection.fetch(sql, *arguments)
                 return list(rows)
+        except FAULTS as error:
+            named = translated(error)
+            if named is None:
+                raise
+            raise named from error
+
+    async def check_walls(self) -> None:
+        """Raise what keeps a server from starting where the role or the policies of the tables have become unfit."""
+        try:
+            async with self._connection() as connection:
+                await refuse_unfit_role(connection)
+                await refuse_open_tables(connection)
         except FAULTS as error:
             named = translated(error)
             if named is None:

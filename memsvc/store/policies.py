@@ -15,12 +15,10 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from memsvc.store import call_parts, citus, queue
-from memsvc.store.schema import TENANT_TABLES, metadata
+from memsvc.store.schema import metadata
+from memsvc.store.walls import OPEN_TABLES, TENANT_IS_CURRENT
 
 POLICY = "tenant_only"
-# Another condition needs another name: a policy of this name is taken to be this one.
-# A setting that is absent reads as NULL and one that was local to an earlier transaction as '': both match no row.
-TENANT_IS_CURRENT = "tenant = NULLIF(current_setting('memsvc.tenant', true), '')::bytea"
 
 STORAGE: dict[str, dict[str, str]] = {
     # Rows that grow with what is added: room in the page for the next version, and vacuum soon.
@@ -49,28 +47,31 @@ class AppRole:
 
 
 def secure(connection: Connection) -> None:
-    """Give every table that exists its row level security and its storage parameters."""
+    """Give every table that exists its row level security, whatever it has instead, and its storage parameters."""
+    for table in connection.exec_driver_sql(OPEN_TABLES).scalars().all():
+        _wall(connection, table)
     rows = connection.execute(
         text("""
-            SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity AS walled, c.reloptions,
-                   pg_get_expr(p.polqual, p.polrelid) AS visible, pg_get_expr(p.polwithcheck, p.polrelid) AS writable
-            FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid AND p.polname = :policy
-            WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
-        """),
-        {"policy": POLICY},
+            SELECT relname, reloptions FROM pg_class
+            WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+        """)
     )
-    for table, walled, options, visible, writable in rows.all():
-        if table in TENANT_TABLES:
-            if not walled:
-                connection.execute(text(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"))
-            if visible is None or visible != writable:
-                condition = f"({TENANT_IS_CURRENT})"
-                connection.execute(text(f"DROP POLICY IF EXISTS {POLICY} ON {table}"))
-                connection.execute(text(f"CREATE POLICY {POLICY} ON {table} USING {condition} WITH CHECK {condition}"))
+    for table, options in rows.all():
         wanted = [f"{name}={value}" for name, value in STORAGE.get(table, {}).items()]
         if not set(wanted) <= set(options or ()):
             connection.execute(text(f"ALTER TABLE {table} SET ({', '.join(wanted)})"))
     _compress(connection)
+
+
+def _wall(connection: Connection, table: str) -> None:
+    """Let one policy, and no other, decide about the rows of a table."""
+    connection.exec_driver_sql(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
+    policies = "SELECT polname FROM pg_policy WHERE polrelid = to_regclass(:table)"
+    for policy in connection.scalars(text(policies), {"table": table}).all():
+        name = connection.dialect.identifier_preparer.quote(policy)
+        connection.exec_driver_sql(f"DROP POLICY {name} ON {table}")
+    condition = f"({TENANT_IS_CURRENT})"
+    connection.exec_driver_sql(f"CREATE POLICY {POLICY} ON {table} USING {condition} WITH CHECK {condition}")
 
 
 def _compress(connection: Connection) -> None:

@@ -18,6 +18,7 @@ import orjson
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.resources import migrations_dir
 from memsvc.store.poolers import CANNOT_CONNECT, connected_once
+from memsvc.store.walls import OPEN_TABLES
 
 _REVISION = re.compile(r'^revision: str = "([^"]+)"$', re.MULTILINE)
 _BEFORE = re.compile(r'^down_revision: str \| None = (?:"([^"]+)"|None)$', re.MULTILINE)
@@ -58,7 +59,7 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
     files = [
         *sorted((migrations_dir() / "versions").glob("*.py")),
         *sorted(here.glob("schema*.py")),
-        *(here / name for name in ("policies.py", "citus.py", "queue.py", "vector_table.py")),
+        *(here / name for name in ("policies.py", "walls.py", "citus.py", "queue.py", "vector_table.py")),
     ]
     whole = hashlib.sha256()
     for part in (*(file.read_bytes() for file in files), version("pgqueuer").encode()):
@@ -68,15 +69,17 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
 
 
 async def bears(url: str, mark: str) -> bool:
-    """Whether the last migration of a database left this fingerprint, as far as this role can see."""
+    """Whether the last migration of a database left this fingerprint, and nobody has opened a table of tenants since,
+    as far as this role can see."""
     try:
         async with connected_once(url) as connection:
             left: str | None = await connection.fetchval(
                 "SELECT obj_description(to_regclass('alembic_version'), 'pg_class')"
             )
+            opened = await connection.fetch(OPEN_TABLES)
     except CANNOT_CONNECT:
         return False  # whoever migrates says better what is wrong
-    return left == mark
+    return left == mark and not opened
 
 
 async def migrate_apart(

@@ -5,7 +5,8 @@ from typing import Final
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from memsvc.store.policies import POLICY, TENANT_IS_CURRENT
+from memsvc.store.policies import POLICY
+from memsvc.store.walls import TENANT_IS_CURRENT
 
 PGVECTOR_MIN: Final = (0, 7)
 """The first pgvector with halfvec and binary_quantize."""

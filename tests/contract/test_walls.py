@@ -8,8 +8,12 @@ import pytest
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
+from memsvc.gateway.rest import holds, walls_stand
 from memsvc.store.database import Database, DatabaseOptions, Tx
+from memsvc.store.migrate import migrate
+from memsvc.store.revisions import bears, fingerprint
 from memsvc.store.schema import TENANT_TABLES
+from memsvc.store.walls import OPEN_TABLES, WALLED
 from tests.contract.catalogue import EXAMPLES, MARK, TOOLS, as_sent
 from tests.contract.test_isolation import answer, fill, rows, without_the_tenant
 from tests.door import Door
@@ -92,20 +96,59 @@ async def test_without_a_tenant_no_table_shows_or_loses_a_row(
     assert await rows(admin, call.caller.tenant, "default") == before
 
 
-@pytest.mark.parametrize("table", TENANT_TABLES)
-async def test_no_row_changes_hands(database_urls: DatabaseUrls, admin: asyncpg.Connection, table: str) -> None:
+OPENED = {
+    "off": "ALTER TABLE {table} DISABLE ROW LEVEL SECURITY",
+    "not for the owner": "ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY",
+    "a second policy": "CREATE POLICY oops ON {table} USING (true)",
+    "none": "DROP POLICY tenant_only ON {table}",
+    "another condition": "ALTER POLICY tenant_only ON {table} USING (tenant IS NOT NULL)",
+    "another check": "ALTER POLICY tenant_only ON {table} WITH CHECK (true)",
+    "for some": "ALTER POLICY tenant_only ON {table} TO {app}",
+}
+"""Ways to let rows of a table change hands, or be seen by others."""
+
+
+async def test_no_row_changes_hands(admin: asyncpg.Connection) -> None:
     """A row of one tenant can neither be given to another nor be written in its name."""
-    told = await admin.fetchrow(
-        """SELECT c.relrowsecurity AND c.relforcerowsecurity AS walled, count(p) AS policies,
-            bool_and(p.polpermissive AND p.polcmd = '*' AND p.polroles = '{0}') AS all_of_it,
-            min(pg_get_expr(p.polqual, p.polrelid)) AS visible, min(pg_get_expr(p.polwithcheck, p.polrelid)) AS writable
-        FROM pg_class AS c LEFT JOIN pg_policy AS p ON p.polrelid = c.oid WHERE c.oid = $1::regclass
-        GROUP BY c.oid""",
-        table,
-    )
-    assert (told["walled"], told["policies"], told["all_of_it"]) == (True, 1, True)
-    assert told["visible"] == told["writable"]
-    assert told["visible"].startswith("(tenant = (NULLIF(current_setting('memsvc.tenant'")
+    assert {*WALLED} == {*TENANT_TABLES, "embeddings"}
+    assert await admin.fetch(OPEN_TABLES) == []
+
+
+@pytest.mark.parametrize("table", ["facts", "calls"])
+@pytest.mark.parametrize("opened", OPENED)
+async def test_a_table_that_was_opened_is_named_until_migration_closes_it(
+    database: Database,
+    database_urls: DatabaseUrls,
+    server: TestServer,
+    admin: asyncpg.Connection,
+    meter: RecordingMeter,
+    table: str,
+    opened: str,
+) -> None:
+    mark, ready = fingerprint(server.app, 30000), walls_stand(database, every_s=0)
+    assert await ready()
+    assert await bears(database_urls.app, mark)
+    await admin.execute(OPENED[opened].format(table=table, app=server.app))
+    with pytest.raises(MemsvcError, match=f"on {table}$") as refused:
+        await Database.open(database_urls.app, DatabaseOptions(), meter)
+    assert refused.value.code is Code.PERMISSION_DENIED
+    assert not await holds(ready)
+    assert not await bears(database_urls.app, mark)
+    await migrate(database_urls.admin, server.app)
+    assert await admin.fetch(OPEN_TABLES) == []
+    assert await holds(ready)
+    assert await bears(database_urls.app, mark)
+
+
+async def test_tables_in_a_schema_of_their_own_are_looked_at_there(
+    database_urls: DatabaseUrls, server: TestServer, admin: asyncpg.Connection, meter: RecordingMeter
+) -> None:
+    await admin.execute(f"CREATE SCHEMA apart; GRANT USAGE ON SCHEMA apart TO {server.app}")
+    await admin.execute("ALTER TABLE facts SET SCHEMA apart; ALTER TABLE apart.facts DISABLE ROW LEVEL SECURITY")
+    name = await admin.fetchval("SELECT current_database()")
+    await admin.execute(f"ALTER ROLE {server.app} IN DATABASE {name} SET search_path = apart, public")
+    with pytest.raises(MemsvcError, match=r"on facts$"):
+        await Database.open(database_urls.app, DatabaseOptions(), meter)
 
 
 def in_every_text(value: Any, text: str) -> Iterator[Any]:
@@ -249,7 +292,10 @@ async def test_the_application_role_learns_nothing_of_others_from_the_catalogue(
         await connection.close()
 
 
-@pytest.mark.parametrize("privilege", ["SUPERUSER", "BYPASSRLS"])
+@pytest.mark.parametrize(
+    "privilege",
+    ["SUPERUSER", "BYPASSRLS", "CREATEROLE", "IN ROLE pg_read_server_files", "IN ROLE pg_write_server_files"],
+)
 async def test_a_role_that_may_become_a_privileged_one_is_refused(
     database_urls: DatabaseUrls, server: TestServer, admin: asyncpg.Connection, meter: RecordingMeter, privilege: str
 ) -> None:

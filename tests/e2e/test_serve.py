@@ -62,6 +62,7 @@ def test_it_is_healthy_and_ready_and_counts(first: Served) -> None:
         "status": "ready",
         "database": True,
         "migrations": True,
+        "row_security": True,
         "worker": True,
         "draining": False,
     }
