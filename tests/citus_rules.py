@@ -134,7 +134,7 @@ def _query(query: Node, made: frozenset[str]) -> Iterator[str]:
         yield from _query(query["larg"], made)
         yield from _query(query["rarg"], made)
         return
-    yield from _bound(query, made)
+    yield from _bound(query, made, _Level())
     if query["@"] == "InsertStmt":
         yield from _query(query["selectStmt"], made)
         yield from _insert(query)
@@ -144,9 +144,8 @@ def _query(query: Node, made: frozenset[str]) -> Iterator[str]:
         yield from _query(inner, made)
 
 
-def _bound(query: Node, made: frozenset[str]) -> Iterator[str]:
-    """Whether the tenant of every table of one level is $1."""
-    level = _Level()
+def _bound(query: Node, made: frozenset[str], level: _Level) -> Iterator[str]:
+    """Whether the tenant of every table of one level is $1; what is found out of it goes into `level`."""
     for item in (*query.get("fromClause", ()), *query.get("usingClause", ())):
         yield from _from(item, level, made)
     if query["@"] in ("UpdateStmt", "DeleteStmt"):
@@ -181,7 +180,7 @@ def _insert(query: Node) -> Iterator[str]:
         return
     at = names.index(KEY)
     given = [row[at] for row in rows["valuesLists"]] if "valuesLists" in rows else [columns_of(rows)[at]["val"]]
-    if not all(is_owner(one) for one in given):
+    if not all(is_owner(one) for one in given) and not anchored(rows):
         yield f"inserts into {table} for a tenant that is not $1"
     if "valuesLists" in rows and any(one["@"] == "SubLink" for one in below(body(query))):
         yield "has a query within INSERT ... VALUES"
@@ -191,6 +190,16 @@ def _insert(query: Node) -> Iterator[str]:
     for call in _calls([conflict.get("targetList"), conflict.get("whereClause")], "sv"):
         yield f"calls {call}, which is not immutable, in ON CONFLICT"
     yield from _returned(query)
+
+
+def anchored(rows: Node) -> bool:
+    """Whether a query takes the tenant that it selects first from a table that is read for $1 alone: Citus then runs
+    an INSERT of its rows on the node that has them."""
+    own = column_of(columns_of(rows)[0]["val"]) if columns_of(rows) else None
+    if own is None or own[1] != KEY or "larg" in rows:
+        return False
+    level = _Level()
+    return not [*_bound(rows, frozenset(), level)] and own[0] in level.distributed
 
 
 def _change(query: Node) -> Iterator[str]:

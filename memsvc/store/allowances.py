@@ -8,10 +8,12 @@ from memsvc.store.database import Tx
 async def take(tx: Tx, purpose: str, day: date, *, most: int, times: int = 1) -> bool:
     """Count so many more for a day; False, and nothing counted, when that would be more than `most`. Counts of days
     before are forgotten. Takes a transaction of the whole tenant (`Database.begin_tenant`)."""
+    if times > most:
+        return False
     taken = await tx.fetchval(
         """
         WITH past AS (DELETE FROM allowances WHERE tenant = $1 AND purpose = $2 AND day < $3)
-        INSERT INTO allowances AS a (tenant, purpose, day, times) SELECT $1, $2, $3, $5::int WHERE $4::int >= $5::int
+        INSERT INTO allowances AS a (tenant, purpose, day, times) VALUES ($1, $2, $3, $5)
         ON CONFLICT (tenant, purpose, day) DO UPDATE SET times = a.times + excluded.times
         WHERE a.times + excluded.times <= $4
         RETURNING true

@@ -182,6 +182,7 @@ async def put(tx: Tx, table: Table, columns: Sequence[str], rows: Sequence[Seque
             f"""
             INSERT INTO {table.name} (tenant, project, {", ".join(columns)})
             SELECT $1, $2, {", ".join(taken)} FROM unnest({", ".join(arrays)}) AS r ({", ".join(columns)})
+            RETURNING 1
             """,
             *(_array(types[name], values) for name, values in zip(columns, zip(*rows, strict=True), strict=True)),
         )

@@ -91,7 +91,7 @@ async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> int:
                            arguments, request_id)
         SELECT $1, $2, c.* FROM unnest($3::timestamptz[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[],
                                        $9::text[], $10::real[], $11::jsonb[], $12::text[]) AS c
-        ON CONFLICT DO NOTHING
+        ON CONFLICT DO NOTHING RETURNING 1
         """,
         [record.called_at for record in records],
         [record.call for record in records],

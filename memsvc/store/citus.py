@@ -30,8 +30,14 @@ LOCAL: Final[Mapping[str, str]] = {
 """The tables that stay on the coordinator, and why. No statement has one of them beside a distributed one."""
 DISTRIBUTED: Final = (ANCHOR, *(name for name in (*TENANT_TABLES, EMBEDDINGS) if name not in {ANCHOR, *LOCAL}))
 
-ROLE_SETTINGS: Final = (("citus.propagate_set_commands", "local"), ("plan_cache_mode", "auto"))
-"""What the application's role needs on Citus: that nodes hear whose rows a transaction sees, and plans for values."""
+ROLE_SETTINGS: Final = (
+    ("citus.propagate_set_commands", "local"),
+    ("citus.override_table_visibility", "off"),
+    ("plan_cache_mode", "auto"),
+)
+"""What the application's role needs on Citus: that nodes hear whose rows a transaction sees, that shards are not looked
+for in each read of the catalogue, by which the driver knows types (half a second a connection), and plans for values.
+"""
 
 VERSION_MIN: Final = (11, 2)
 """The first Citus that begins transactions on its nodes as they were begun: all reads of one moment."""

@@ -203,8 +203,9 @@ async def put_segment(tx: Tx, book: int, segment: int, wanted: Hits) -> None:
     await tx.execute(
         """
         INSERT INTO postings (tenant, project, book, term, segment, hits)
-        SELECT $1, $2, $3, h.term, $4, array_agg(h.hit ORDER BY h.hit)
-        FROM unnest($5::text[], $6::int8[]) AS h (term, hit) GROUP BY h.term
+        SELECT b.tenant, b.project, b.book, h.term, $4, array_agg(h.hit ORDER BY h.hit)
+        FROM books AS b, unnest($5::text[], $6::int8[]) AS h (term, hit)
+        WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3 GROUP BY 1, 2, 3, 4
         """,
         book,
         segment,

@@ -103,9 +103,9 @@ async def put(tx: Tx, book: int, edges: Sequence[Edge]) -> int:
     return await tx.execute(
         f"""
         INSERT INTO edges (tenant, project, book, {_COLUMNS})
-        SELECT $1, $2, $3, e.* FROM unnest($4::text[], $5::text[], $6::float8[], $7::text[], $8::text[], $9::int4[],
-            $10::float8[], $11::text[]) AS e
-        ON CONFLICT DO NOTHING
+        SELECT b.tenant, b.project, b.book, e.* FROM books AS b, unnest($4::text[], $5::text[], $6::float8[],
+            $7::text[], $8::text[], $9::int4[], $10::float8[], $11::text[]) AS e
+        WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3 ON CONFLICT DO NOTHING RETURNING 1
         """,
         book,
         *columns,

@@ -144,7 +144,7 @@ async def hide_files(tx: Tx, path: str, *, now: Any, most: int) -> list[Doomed]:
             UPDATE files SET deleted_at = $6, updated_at = $6, revision = revision + 1
             WHERE tenant = $1 AND project = $2 AND incarnation = ANY(ARRAY(
                 SELECT incarnation FROM files WHERE {_AT} AND {_LIVE} ORDER BY path LIMIT $7))
-            RETURNING incarnation, path, CASE owner WHEN '' THEN size_bytes ELSE 0 END AS size_bytes
+            RETURNING incarnation, path, CASE WHEN owner = '' THEN size_bytes ELSE 0 END AS size_bytes
         ), unread AS (
             UPDATE streams AS s SET first_revision = -s.first_revision FROM hidden
             WHERE s.tenant = $1 AND s.project = $2 AND s.incarnation = hidden.incarnation AND s.first_revision > 0

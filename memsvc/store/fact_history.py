@@ -104,8 +104,8 @@ async def forget(tx: Tx, forgotten: Sequence[Fact]) -> None:
     """Show these facts to nobody again, whatever time is asked for; they were deleted already."""
     await tx.execute(
         """
-        UPDATE facts SET forgotten = true WHERE tenant = $1 AND project = $2
-          AND (book, entry) IN (SELECT * FROM unnest($3::int8[], $4::int4[]))
+        UPDATE facts AS f SET forgotten = true FROM unnest($3::int8[], $4::int4[]) AS one (book, entry)
+        WHERE f.tenant = $1 AND f.project = $2 AND f.book = one.book AND f.entry = one.entry
         """,
         [fact.book for fact in forgotten],
         [fact.entry for fact in forgotten],

@@ -152,6 +152,7 @@ async def apply(tx: Tx, book: int, first: int, merge: Merge, dated: Sequence[Dat
             $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $17::text[], $11::text[], $12::float4[],
             $13::timestamptz[], $14::jsonb[]) WITH ORDINALITY
             AS f (record, fact_id, key, slot, value, cues, tier, confidence, expires_at, evidence, number)
+        RETURNING 1
         """,
         book,
         first,

@@ -27,6 +27,9 @@ FAULTS: Final = (OSError, TimeoutError, pg.PostgresError, pg.InterfaceError, pg.
 ENDED: Final = {"25P03", "25P04"}
 """States with which PostgreSQL ends a transaction that was idle, or open, for too long."""
 
+NODE_LOST: Final = "failure on connection marked as essential"
+"""What Citus says, as a fault of its own, when a node goes away in the midst of a transaction that wrote there."""
+
 CLOSED: Final = "MS001"
 """The state that `admit_writer` refuses with."""
 
@@ -52,7 +55,7 @@ def translated(error: BaseException) -> MemsvcError | None:
     if isinstance(error, LOST):
         return statements_lost()
     # a connection or pool that was closed is a bare InterfaceError; its subclasses are faults of our arguments
-    ended = isinstance(error, pg.PostgresError) and error.sqlstate in ENDED
+    ended = isinstance(error, pg.PostgresError) and (error.sqlstate in ENDED or str(error).startswith(NODE_LOST))
     if ended or isinstance(error, OUT_OF_REACH) or type(error) is pg.InterfaceError:
         return MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
     return None

@@ -125,14 +125,14 @@ async def create(
             SELECT true FROM place WHERE NOT (below_a_file OR is_directory OR is_file)
         ), made AS (
             INSERT INTO files (tenant, project, {_COLUMNS})
-            SELECT $1, $2, $7, $6, 1, $8, $9, $10, $11, $12, $12, $16, $15 FROM free
+            SELECT $1, $2, $7, $6, 1, $8, $9, $10, $11, $12, $12, $16, $15 FROM free RETURNING 1
         ), begun AS (
             INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)
-            SELECT $1, $2, $7, 1, $8, $12 FROM free
+            SELECT $1, $2, $7, 1, $8, $12 FROM free RETURNING 1
         ), filled AS (
             INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
             SELECT $1, $2, $8, piece.start, 1, $12, piece.content
-            FROM free, unnest($13::int8[], $14::bytea[]) AS piece (start, content)
+            FROM free, unnest($13::int8[], $14::bytea[]) AS piece (start, content) RETURNING 1
         )
         SELECT * FROM place
         """,
@@ -198,7 +198,7 @@ async def append(tx: Tx, file: File, content: bytes, *, is_text: bool, now: date
         )
         INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
         SELECT $1, $2, $8, piece.start, $4, $6, piece.content
-        FROM unnest($9::int8[], $10::bytea[]) AS piece (start, content)
+        FROM unnest($9::int8[], $10::bytea[]) AS piece (start, content) RETURNING 1
         """,
         file.incarnation,
         grown.revision,
@@ -236,7 +236,7 @@ async def rewrite(tx: Tx, file: File, content: bytes, *, is_text: bool, now: dat
         )
         INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
         SELECT $1, $2, $5, piece.start, $4, $8, piece.content
-        FROM unnest($10::int8[], $11::bytea[]) AS piece (start, content)
+        FROM unnest($10::int8[], $11::bytea[]) AS piece (start, content) RETURNING 1
         """,
         file.incarnation,
         renewed.revision,

@@ -105,7 +105,7 @@ async def bury(tx: Tx, session: str, *, now: datetime, most: int) -> int:
         INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry, result, claimed_at)
         SELECT $1, $2, '', encode(sha256(convert_to($3 || E'\n' || turn, 'UTF8')), 'hex'), true,
                '00000000-0000-0000-0000-000000000000', $5, 0, $6, $7 FROM gone
-        ON CONFLICT (tenant, project, session, turn) DO NOTHING
+        ON CONFLICT (tenant, project, session, turn) DO NOTHING RETURNING 1
         """,
         session,
         most,

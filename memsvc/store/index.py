@@ -116,13 +116,13 @@ _ADD = """
                     $15::int8[], $16::bool[], $17::int2[], $18::int4[], $19::int8[], $20::int8[], $21::int4[],
                     $22::text[], $27::text[])
             AS e (book, at, ref, role, speaker, said_at, digest, asks, length, tokens, stream, start, size_bytes,
-                  text, cues) JOIN shelf USING (book)
+                  text, cues) JOIN shelf USING (book) RETURNING 1
     ), noted AS (
         INSERT INTO fresh_terms (tenant, project, book, entry, terms, hits)
         SELECT $1, $2, book, shelf.first + h.at, array_agg(h.term),
                array_agg((shelf.first + h.at)::int8 << 32 | h.counts)
         FROM unnest($23::int8[], $24::text[], $25::int4[], $26::int8[]) AS h (book, term, at, counts)
-            JOIN shelf USING (book) GROUP BY 3, 4
+            JOIN shelf USING (book) GROUP BY 3, 4 RETURNING 1
     )
     SELECT book, name, first, fresh FROM shelf
 """

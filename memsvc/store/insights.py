@@ -132,9 +132,11 @@ async def put(tx: Tx, book_name: str, made: Sequence[NewInsight], now: datetime)
     await tx.execute(
         """
         INSERT INTO insights (tenant, project, book, entry, insight, kind, summary, confidence, evidence, made_at)
-        SELECT $1, $2, $3, $4 + m.number - 1, m.insight, m.kind, m.summary, m.confidence, m.evidence, $5
-        FROM unnest($6::text[], $7::text[], $8::text[], $9::float4[], $10::jsonb[]) WITH ORDINALITY
+        SELECT b.tenant, b.project, b.book, $4 + m.number - 1, m.insight, m.kind, m.summary, m.confidence, m.evidence,
+               $5
+        FROM books AS b, unnest($6::text[], $7::text[], $8::text[], $9::float4[], $10::jsonb[]) WITH ORDINALITY
             AS m (insight, kind, summary, confidence, evidence, number)
+        WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
         """,
         index.book_of(book_name),
         first,

@@ -38,7 +38,7 @@ async def append(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: date
             RETURNING f.path, f.incarnation, f.stream, f.revision, f.size_bytes
         ), begun AS (
             INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)
-            SELECT $1, $2, incarnation, 1, stream, $8 FROM written WHERE revision = 1
+            SELECT $1, $2, incarnation, 1, stream, $8 FROM written WHERE revision = 1 RETURNING 1
         ), filled AS (
             INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
             SELECT $1, $2, w.stream, w.size_bytes - length(a.content), w.revision, $8, a.content
@@ -71,10 +71,10 @@ async def replace(tx: Tx, contents: Mapping[str, bytes], *, now: datetime) -> No
             RETURNING f.incarnation, f.revision, f.stream, asked.content
         ), begun AS (
             INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)
-            SELECT $1, $2, incarnation, revision, stream, $6 FROM written
+            SELECT $1, $2, incarnation, revision, stream, $6 FROM written RETURNING 1
         )
         INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
-        SELECT $1, $2, stream, 0, revision, $6, content FROM written
+        SELECT $1, $2, stream, 0, revision, $6, content FROM written RETURNING 1
         """,
         paths,
         [secrets.randbits(63) for _ in paths],

@@ -82,7 +82,7 @@ async def believe(
                 SELECT number + 1 FROM outcomes AS o
                 WHERE o.tenant = $1 AND o.project = $2 AND o.book = $3 AND o.notion = learnt.notion COLLATE "C"
                 ORDER BY number DESC LIMIT 1), 1), $10, $11, $12, learnt.before, learnt.confidence, $13
-            FROM learnt
+            FROM learnt RETURNING 1
         )
         UPDATE notions AS n SET alpha = learnt.alpha, beta = learnt.beta, confidence = learnt.confidence,
             decay_per_h = learnt.decay_per_h, evidence = n.evidence + $11

@@ -51,11 +51,11 @@ async def put(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: datetim
             RETURNING {", ".join(f"f.{name}" for name in _COLUMNS.split(", "))}
         ), begun AS (
             INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)
-            SELECT $1, $2, incarnation, revision, stream, $9 FROM written
+            SELECT $1, $2, incarnation, revision, stream, $9 FROM written RETURNING 1
         ), filled AS (
             INSERT INTO blocks (tenant, project, stream, start, revision, created_at, content)
             SELECT $1, $2, w.stream, 0, w.revision, $9, a.content
-            FROM written AS w JOIN asked AS a USING (path) WHERE length(a.content) > 0
+            FROM written AS w JOIN asked AS a USING (path) WHERE length(a.content) > 0 RETURNING 1
         )
         SELECT {_COLUMNS} FROM written
         """,

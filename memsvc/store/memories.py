@@ -57,8 +57,9 @@ async def remember(
     await tx.execute(
         """
         INSERT INTO memories (tenant, project, book, memory, fact_id, key, slot, metadata, created_at)
-        SELECT $1, $2, $3, m.memory, m.fact_id, m.key, m.slot, $8, $9
-        FROM unnest($4::text[], $5::text[], $6::text[], $7::text[]) AS m (memory, fact_id, key, slot)
+        SELECT b.tenant, b.project, b.book, m.memory, m.fact_id, m.key, m.slot, $8, $9
+        FROM books AS b, unnest($4::text[], $5::text[], $6::text[], $7::text[]) AS m (memory, fact_id, key, slot)
+        WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
         """,
         book,
         [memory for memory, _ in new],

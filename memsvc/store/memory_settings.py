@@ -57,7 +57,7 @@ async def found(tx: Tx, book: int, first_entry: int, entries: int, now: datetime
             WHERE tenant = $1 AND project = $2 AND number <= counted.findings - $7
         )
         INSERT INTO memory_findings (tenant, project, number, book, first_entry, entries, found_at)
-        SELECT $1, $2, findings, $3, $4, $5, $6 FROM counted
+        SELECT $1, $2, findings, $3, $4, $5, $6 FROM counted RETURNING 1
         """,
         book,
         first_entry,

@@ -225,7 +225,7 @@ async def archive(tx: Tx, book: int, gone: Sequence[Notion], reason: Reason, *, 
                 AND low <> ALL($4::text[])
         )
         UPDATE notions SET status = 'archived', archive_reason = $5::text, superseded_by = $6,
-            digest = CASE $5::text WHEN 'forgotten' THEN '' ELSE digest END
+            digest = CASE WHEN $5::text = 'forgotten' THEN '' ELSE digest END
         WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])
         """,
         book,

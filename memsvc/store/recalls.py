@@ -58,7 +58,7 @@ async def insert(tx: Tx, records: Sequence[RecallRecord]) -> int:
         INSERT INTO recalls (tenant, project, session, recalled_at, recall, turn, user_id, tokens, told)
         SELECT $1, $2, r.* FROM unnest($3::text[], $4::timestamptz[], $5::uuid[], $6::text[], $7::text[], $8::int4[],
                                        $9::jsonb[]) AS r
-        ON CONFLICT DO NOTHING
+        ON CONFLICT DO NOTHING RETURNING 1
         """,
         [record.session for record in records],
         [record.at for record in records],

@@ -53,7 +53,7 @@ async def _insert(tx: Tx, book: int, segment: int, hits: derived_index.Hits) -> 
         """
         INSERT INTO postings (tenant, project, book, term, segment, hits)
         SELECT $1, $2, $3, h.term, $4, array_agg(h.hit ORDER BY h.hit)
-        FROM unnest($5::text[], $6::int8[]) AS h (term, hit) GROUP BY h.term
+        FROM unnest($5::text[], $6::int8[]) AS h (term, hit) GROUP BY h.term RETURNING 1
         """,
         book,
         segment,

@@ -220,11 +220,12 @@ async def advance(tx: Tx, done: TurnDone, *, counters: Mapping[str, int], now: d
                                    created_at, updated_at)
         SELECT $1, $2, $3, $4, $5, 1, 0, $6, $7, $7 FROM noted
         ON CONFLICT (tenant, project, session) DO UPDATE SET
-            user_id = CASE WHEN $4 = '' THEN s.user_id ELSE $4 END, latest_turn = $5, turns = s.turns + 1,
-            shared = s.shared OR (s.user_id <> '' AND $4 <> '' AND s.user_id <> $4),
-            updated_at = $7, counters = s.counters || (
+            user_id = CASE WHEN EXCLUDED.user_id = '' THEN s.user_id ELSE EXCLUDED.user_id END,
+            latest_turn = EXCLUDED.latest_turn, turns = s.turns + 1,
+            shared = s.shared OR (s.user_id <> '' AND EXCLUDED.user_id <> '' AND s.user_id <> EXCLUDED.user_id),
+            updated_at = EXCLUDED.updated_at, counters = s.counters || (
                 SELECT coalesce(jsonb_object_agg(c.key, c.value::int8 + coalesce((s.counters ->> c.key)::int8, 0)),
-                                '{}') FROM jsonb_each_text($6) AS c)
+                                '{}') FROM jsonb_each_text(EXCLUDED.counters) AS c)
         """,
         done.session,
         done.user,

@@ -23,6 +23,7 @@ WRONG = {
     "UPDATE files SET tenant = $2 WHERE tenant = $1": "changes the tenant of a row",
     "INSERT INTO usage (size_bytes) VALUES ($1)": "inserts into usage without a tenant",
     "INSERT INTO usage (tenant, size_bytes) VALUES ($2, $1)": "for a tenant that is not $1",
+    "INSERT INTO usage (tenant, size_bytes) SELECT b.tenant, 1 FROM books AS b": "for a tenant that is not $1",
     "INSERT INTO usage (tenant, size_bytes) VALUES ($1, (SELECT 1))": "a query within INSERT ... VALUES",
     "INSERT INTO usage (tenant, size_bytes) VALUES ($1, 1) ON CONFLICT (tenant) DO UPDATE SET size_bytes ="
     " extract(epoch FROM now())": "calls now, which is not immutable, in ON CONFLICT",
@@ -48,6 +49,7 @@ RIGHT = (
     ),
     "DELETE FROM rates WHERE tenant = $1 AND empty_at < extract(epoch FROM now())",
     "SELECT tenant FROM tenants",
+    "INSERT INTO usage (tenant, size_bytes) SELECT b.tenant, $3 FROM books AS b WHERE b.tenant = $1 AND b.book = $2",
 )
 
 

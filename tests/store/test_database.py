@@ -338,6 +338,16 @@ async def test_a_fault_of_ours_is_no_outage(database: Database, scope: Scope) ->
                 await tx.fetch("SELECT $1::bytea, $2::text, $3::bigint", wrong)
 
 
+@pytest.mark.parametrize("lost", [True, False])
+async def test_a_node_that_goes_away_under_a_write_is_unavailable(database: Database, scope: Scope, lost: bool) -> None:
+    """Citus says so by the state of a fault of its own, which other faults have as well."""
+    told = "failure on connection marked as essential: 127.0.0.1:5432" if lost else "unexpected chunk"
+    with pytest.raises(MemsvcError if lost else asyncpg.InternalServerError) as ended:
+        async with database.begin(scope) as tx:
+            await tx.unbound(f"DO $$ BEGIN RAISE EXCEPTION '{told}' USING ERRCODE = 'XX000'; END $$")
+    assert not lost or (ended.value.code, ended.value.retryable) == (Code.UNAVAILABLE, True)
+
+
 @pytest.mark.parametrize("role", ["admin", "superuser"])
 async def test_a_privileged_role_is_refused(database_urls: DatabaseUrls, meter: RecordingMeter, role: str) -> None:
     with pytest.raises(MemsvcError) as refused:
