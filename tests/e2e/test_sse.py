@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 from mcp import Client
 from mcp.client.sse import sse_client
@@ -219,6 +220,22 @@ async def test_nothing_that_was_sent_reaches_the_log(served: Served, key: str) -
     assert '"surface":"sse"' in log
     assert CANARY not in log
     assert key not in log
+
+
+async def test_after_a_restart_calls_go_on_without_a_new_beginning(served: Served, key: str) -> None:
+    """What an EventSource that connects again by itself does: its client knows nothing of it, and just calls."""
+    written = {"project": "p", "path": "/again.txt", "content": "kept", "mode": "overwrite"}
+    async with connected(served.url, key) as before:
+        await used(before, "file_write", **written)
+    async with streaming(served, key) as stream:
+        where = await stream.data()
+        headers = {"Authorization": f"Bearer {key}"}
+        for number, (name, arguments) in enumerate([("file_write", written), ("file_read", {"path": "/again.txt"})]):
+            call = _request(number, "tools/call", name=name, arguments=arguments | {"project": "p"})
+            assert (await stream.http.post(where, json=call, headers=headers)).status_code == 202
+            result = orjson.loads(await stream.data())["result"]
+            assert not result["isError"]
+        assert result["structuredContent"]["content"] == "kept"
 
 
 async def test_sigterm_answers_what_was_asked_and_closes_the_streams(tmp_path: Path) -> None:

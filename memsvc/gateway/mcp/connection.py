@@ -15,6 +15,7 @@ log = structlog.get_logger("memsvc.mcp")
 NEVER_ANSWERED = frozenset({"subscriptions/listen"})
 """Requests whose answer comes when the client no longer wants what they bring: nobody waits for it."""
 CANCELLED = "notifications/cancelled"
+INITIALIZED = "notifications/initialized"
 
 Incoming = SessionMessage | Exception
 
@@ -25,6 +26,9 @@ class Connection:
     `end` lets nothing more in; the serving ends when everything asked before is answered, or `grace_s` later. So it
     does when the client goes, and when it has been silent, and nothing was sent to it, for `idle_s`. A client that does
     not read a message for `write_s` is `stuck`, and is sent nothing more. None is for ever.
+
+    A client whose transport connected again, as an EventSource does by itself, goes on where it was and does not begin
+    with `initialize`: it is served all the same, for nothing of what it needs was kept with its former connection.
     """
 
     def __init__(
@@ -37,6 +41,8 @@ class Connection:
         self._asked: set[str] = set()
         self._ending = False
         self._settled = anyio.Event()
+        self._opened = False
+        self._opening: SessionMessage | None = None
         self._waiting: anyio.CancelScope | None = None
         self._active_at = monotonic()
 
@@ -58,6 +64,9 @@ class Connection:
 
     async def received(self, reads: Any) -> Incoming:
         """What the client sent next; anyio.EndOfStream at the end."""
+        if self._opening is not None:
+            item, self._opening = self._opening, None
+            return item
         while not self._ending:
             with self._patience() as self._waiting:
                 try:
@@ -66,7 +75,7 @@ class Connection:
                     break
                 self._active_at = monotonic()
                 self._note(item)
-                return item
+                return self._after_opening(item)
             if self._is_idle():
                 break
         self._ending = True
@@ -91,6 +100,17 @@ class Connection:
             self._active_at = monotonic()
             if isinstance(message.message, JSONRPCResponse | JSONRPCError):
                 self._answered(message.message.id)
+
+    def _after_opening(self, item: Incoming) -> Incoming:
+        """The item, or, where it is a first request other than `initialize`, what the SDK takes for an opening: then
+        the item comes next."""
+        if self._opened or not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCRequest):
+            return item
+        self._opened = True
+        if item.message.method == "initialize":
+            return item
+        self._opening = item
+        return SessionMessage(JSONRPCNotification(jsonrpc="2.0", method=INITIALIZED), item.metadata)
 
     def _patience(self) -> anyio.CancelScope:
         if self._idle_s is None:
