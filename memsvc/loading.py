@@ -1,7 +1,6 @@
 """Where settings come from: defaults, then the YAML file, then the environment, then the command line."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -12,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from memsvc.core.errors import SettingsError
-from memsvc.core.problems import plain
+from memsvc.core.problems import did_you_mean, plain
 from memsvc.settings import Settings
 
 PREFIX = "MEMSVC_"
@@ -140,9 +139,8 @@ def _told(error: ErrorDetails) -> str:
 def _nearest(path: list[str]) -> str:
     """What may stand there instead: the nearest names of all settings, else the names of the section."""
     every = [name for name, _ in keys()]
-    near = get_close_matches(".".join(path), every, n=2, cutoff=0.75)
-    if near:
-        return f"; did you mean {' or '.join(near)}?"
+    if near := did_you_mean(".".join(path), every):
+        return f"; {near}"
     section = next((parent for depth in range(len(path) - 1, -1, -1) if _is_section(parent := path[:depth])), [])
     prefix = "".join(f"{step}." for step in section)
     names = {name.removeprefix(prefix).split(".")[0] for name in every if name.startswith(prefix)}

@@ -14,6 +14,7 @@ LEVELS_MAX = 100
 _MEDIA_WORDS = ("image", "file", "audio")
 
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
+_ABOUT_MESSAGES = frozenset({"type", "role", "id", "status", "name", "metadata", "created_at"})
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal", "summary_text"})
 
 
@@ -45,6 +46,12 @@ def normalise_item(item: Any, where: str) -> Item:
         whole["content"] = _checked_parts(content, where)
     _check_plain(whole, where)
     return whole
+
+
+def says_nothing(item: Item) -> bool:
+    """Whether an item is a message that holds neither content nor anything in its place, as a call of a tool would."""
+    told = (value for field, value in item.items() if field not in _ABOUT_MESSAGES)
+    return item["type"] == "message" and all(value is None for value in told)
 
 
 def _check_plain(item: Item, where: str) -> None:

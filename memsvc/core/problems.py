@@ -1,6 +1,8 @@
 """What is wrong with something that was given, in plain words and without the value."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, Final
 
 from pydantic_core import ErrorDetails
@@ -27,9 +29,32 @@ _PLAIN: Final[Mapping[str, str]] = {
     "string_too_long": "may have {max_length} {characters} at the most",
     "too_short": "must have at least {min_length} {members}",
     "too_long": "may have {max_length} {members} at the most",
+    **dict.fromkeys(
+        ("uuid_parsing", "uuid_type"), "is not an id, which looks like 3f2b8c1e-9d4a-4c6e-8f10-2a7b5c9d0e31"
+    ),
     "string_pattern_mismatch": "must match {pattern}",
 }
 """By the kinds of pydantic; what stands in braces is what the field allows."""
+
+
+_POSITION: Final = re.compile(r"line \d+ column \d+")
+
+
+def position(error: ValueError) -> str:
+    """Return ", at line 1 column 2" where a parser of JSON says so, else ""; never what stands there."""
+    found = _POSITION.search(str(error))
+    return f", at {found[0]}" if found else ""
+
+
+NEAREST_MAX: Final = 2
+NEAR: Final = 0.75
+"""How like a name must be to be meant, of 1."""
+
+
+def did_you_mean(given: str, names: Iterable[str]) -> str:
+    """Return "did you mean x or y?" of the names that are nearest to what was given; "" where none is near."""
+    near = get_close_matches(given, list(names), n=NEAREST_MAX, cutoff=NEAR)
+    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def plain(problem: ErrorDetails) -> str:

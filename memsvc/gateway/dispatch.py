@@ -9,6 +9,7 @@ import structlog
 
 from memsvc.core.errors import Code, LacksPermissionError, MemsvcError
 from memsvc.core.ports import Clock, Meter
+from memsvc.core.problems import did_you_mean
 from memsvc.core.progress import SILENT, Progress
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
 from memsvc.core.tools import Arguments, ByCaller, Calls, Composed, Outcome, Reporting, Tool
@@ -164,7 +165,7 @@ class Dispatch:
         if self.admission is not None:
             self.admission.count(call.caller, "calls")
         if call.tool is None or tool is None:
-            raise MemsvcError(Code.NOT_FOUND, f"Unknown tool: {printable(name, NAME_CHARS_MAX)}")
+            raise self._unknown(call.caller, printable(name, NAME_CHARS_MAX))
         arguments = validated(tool, call.given if call.raw is None else call.given | {call.raw.argument: ""})
         call.project = arguments.project
         if tool.permission not in call.caller.permissions:
@@ -173,6 +174,11 @@ class Dispatch:
         if not spans and not call.caller.may_touch(arguments.project):
             raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch this project")
         return tool, Scope(call.caller.tenant, arguments.project, call.caller.projects), arguments
+
+    def _unknown(self, caller: Caller, name: str) -> MemsvcError:
+        """The error for a tool that is not there, or not for this caller, with the nearest that are."""
+        near = did_you_mean(name, (tool.name for tool in self.tools_for(caller)))
+        return MemsvcError(Code.NOT_FOUND, f"Unknown tool: {name}", recovery=near or None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pydantic_core import from_json
 
 from memsvc.core.errors import invalid
 from memsvc.core.ports import Clock
+from memsvc.core.problems import position
 from memsvc.core.scope import Permission
 from memsvc.core.tools import Calls, Composed, ComposedArguments, Tool
 from memsvc.gateway.limits import LimitsOptions, check_json
@@ -82,8 +83,8 @@ def _spec(asked: PipeArguments, limits: LimitsOptions) -> Any:
         check_json(text, limits)
         try:
             spec = from_json(text, allow_inf_nan=False)
-        except ValueError:
-            raise invalid("spec is not JSON") from None
+        except ValueError as error:
+            raise invalid(f"spec is not JSON{position(error)}") from None
     else:
         spec = asked.spec
     check_size(spec, limits, "the pipeline")

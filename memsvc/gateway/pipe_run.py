@@ -163,7 +163,8 @@ class PipeRun:
         if step.tool in self._tools or outcome.error is None:
             return outcome
         body = outcome.body | {"message": f"unknown tool: {printable(step.tool, NAME_CHARS_TOLD)}"}
-        return Outcome(body, orjson.dumps(body).decode(), MemsvcError(outcome.error.code, body["message"]))
+        named = MemsvcError(outcome.error.code, body["message"], recovery=outcome.error.recovery)
+        return Outcome(body, orjson.dumps(body).decode(), named)
 
     def _late(self) -> MemsvcError:
         return MemsvcError(Code.UNAVAILABLE, f"the pipeline took longer than {self._timeout_s:g} s")

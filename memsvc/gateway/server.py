@@ -19,6 +19,7 @@ from memsvc.gateway.audit import CallLog
 from memsvc.gateway.auth import Authenticator, RequireCaller
 from memsvc.gateway.cors import Cors
 from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.encodings import Encodings
 from memsvc.gateway.files import is_upload
 from memsvc.gateway.limits import Beside, CheckHost, CheckPath, CountRequest, LimitBody, LimitsOptions, RequestId
 from memsvc.gateway.mcp.http import PROTOCOL_VERSIONS, McpEndpoint
@@ -151,6 +152,7 @@ def _for_callers(
     and how large it may be."""
     return [
         Middleware(Cors, public_paths=rest.PUBLIC_PATHS),
+        Middleware(Encodings),
         Middleware(
             RequireCaller,
             authenticator=authenticator,

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from memsvc.core.errors import invalid
+from memsvc.core.problems import position
 from memsvc.core.tools import Outcome, Tool
 from memsvc.gateway.auth import caller_of
 from memsvc.gateway.dispatch import Dispatch
@@ -56,8 +57,8 @@ async def json_body(request: Request) -> Any:
         raise invalid("the body must be JSON", recovery="send the header Content-Type: application/json")
     try:
         return from_json(body, allow_inf_nan=False)
-    except ValueError:
-        raise invalid("the body is not JSON") from None
+    except ValueError as error:
+        raise invalid(f"the body is not JSON{position(error)}") from None
 
 
 async def call(dispatch: Dispatch, request: Request, name: str, arguments: Any) -> Outcome:

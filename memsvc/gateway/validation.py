@@ -1,6 +1,6 @@
 """What a call gives to a tool, checked before anything runs: its arguments, and the project that they name."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -9,10 +9,11 @@ from pydantic_core import ErrorDetails
 
 from memsvc.core.errors import MemsvcError, invalid
 from memsvc.core.paths import check_project
-from memsvc.core.problems import plain
+from memsvc.core.problems import did_you_mean, plain
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT
 from memsvc.core.tools import Arguments, Tool
 from memsvc.gateway.audit import printable
+from memsvc.gateway.schemas import input_schema
 
 NAME_CHARS_MAX = 64
 PROBLEMS_MAX = 5
@@ -48,7 +49,20 @@ def validated(tool: Tool, given: Any) -> Arguments:
         told = [_problem(problem) for problem in problems[:PROBLEMS_MAX]]
         if len(problems) > PROBLEMS_MAX:
             told.append(f"and {len(problems) - PROBLEMS_MAX} more")
-        raise invalid("; ".join(told)) from None
+        raise invalid("; ".join(told), recovery=_recovery(tool, problems)) from None
+
+
+def _recovery(tool: Tool, problems: Sequence[ErrorDetails]) -> str | None:
+    """Which arguments there are, where one was given that is none."""
+    unknown = [str(problem["loc"][0])[:NAME_CHARS_MAX] for problem in problems if _is_unknown_argument(problem)]
+    if not unknown:
+        return None
+    names = list(input_schema(tool)["properties"])
+    return f"{did_you_mean(unknown[0], names)} The arguments are {', '.join(names)}".strip()
+
+
+def _is_unknown_argument(problem: ErrorDetails) -> bool:
+    return problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1
 
 
 def _problem(problem: ErrorDetails) -> str:

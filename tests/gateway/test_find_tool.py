@@ -13,7 +13,7 @@ from memsvc.core.scope import Scope
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.find_tool import Meaning, find_tool
-from memsvc.gateway.mcp.server import listed
+from memsvc.gateway.mcp.tool_list import listed
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from tests.door import Door

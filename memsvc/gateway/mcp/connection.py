@@ -65,8 +65,8 @@ class Connection:
     async def received(self, reads: Any) -> Incoming:
         """What the client sent next; anyio.EndOfStream at the end."""
         if self._opening is not None:
-            item, self._opening = self._opening, None
-            return item
+            opening, self._opening = self._opening, None
+            return opening
         while not self._ending:
             with self._patience() as self._waiting:
                 try:

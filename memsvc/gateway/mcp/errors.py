@@ -19,13 +19,14 @@ def protocol_error(error: MemsvcError) -> MCPError:
     return MCPError(INTERNAL_ERROR if ours else INVALID_PARAMS, error.message, error.body())
 
 
-def resource_error(error: MemsvcError, protocol_version: str) -> MCPError:
-    """The error of a resource: as `protocol_error`, but that nothing is there has, in older versions of the protocol, a
-    number of its own."""
+def resource_error(error: MemsvcError, protocol_version: str, uri: str) -> MCPError:
+    """The error of a resource: as `protocol_error`, but that nothing is there names the URI and has, in older versions
+    of the protocol, a number of its own."""
     named = protocol_error(error)
-    if error.code is Code.NOT_FOUND and protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-        return MCPError(NO_SUCH_RESOURCE, named.message, named.data)
-    return named
+    if error.code is not Code.NOT_FOUND:
+        return named
+    code = NO_SUCH_RESOURCE if protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else named.code
+    return MCPError(code, named.message, error.body() | {"uri": uri})
 
 
 def unknown_resource(uri: str) -> MemsvcError:

@@ -16,8 +16,10 @@ from memsvc.gateway.auth import Authenticator, caller_of
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.asking import Asking, Context, Who
 from memsvc.gateway.mcp.cancelling import ended_when_gone, names_session
+from memsvc.gateway.mcp.envelopes import refusal
 from memsvc.gateway.mcp.listening import WRITE_S_MAX
 from memsvc.gateway.mcp.server import McpServer, Offer
+from memsvc.gateway.mcp.tool_list import filled_in
 from memsvc.gateway.rest import LACKING, REQUEST_ID
 
 log = structlog.get_logger("memsvc.mcp")
@@ -27,6 +29,7 @@ LISTEN: Final = b"subscriptions/listen"
 """The method whose response goes on, as a header says: the SDK refuses a request whose body says otherwise."""
 PROGRESS_TOKEN: Final = b'"progressToken"'
 """What the body of a request has somewhere that wants to be told of progress, within its response."""
+TOOL_LIST: Final = b'"tools/list"'
 PROTOCOL_VERSIONS = tuple(SUPPORTED_PROTOCOL_VERSIONS)
 """Every version of the protocol that is answered."""
 _OLDER = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
@@ -58,6 +61,11 @@ class McpEndpoint:
             scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
         first = await receive()
         body: bytes = first.get("body", b"")
+        version = headers.get(b"mcp-protocol-version")
+        refused = refusal(body, None if version is None else version.decode("latin-1"))
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
         sent = [first]
 
         async def again() -> Message:
@@ -65,7 +73,10 @@ class McpEndpoint:
 
         if PROGRESS_TOKEN in body and b"text/event-stream" in headers.get(b"accept", b""):
             await _streamed(self._streaming, scope, again, send)
-        elif headers.get(b"mcp-protocol-version", b"2025-03-26") in _OLDER:
+            return
+        if TOOL_LIST in body:
+            send = filled_in(scope, send)
+        if version is None or version in _OLDER:
             await self._answering.handle_request(scope, again, names_session(body, send))
         else:
             await ended_when_gone(receive, self._answering.handle_request(scope, again, send))

@@ -142,7 +142,7 @@ class Listening:
                 session.tasks.start_soon(_tell, session, session.watch)
             session.watch.add(asked.uri, *waited_for)
         except MemsvcError as error:
-            raise resource_error(error, context.protocol_version) from None
+            raise resource_error(error, context.protocol_version, asked.uri) from None
         session.asked[asked.uri] = asking, context
         return EmptyResult()
 

@@ -96,12 +96,12 @@ class Resources:
         try:
             one, arguments = self.find(asking.caller, asked.uri)
         except MemsvcError as error:
-            raise resource_error(error, context.protocol_version) from None
+            raise resource_error(error, context.protocol_version, asked.uri) from None
         outcome = await self._dispatch.call(
             asking.caller, one.tool.name, arguments, surface=asking.surface, request_id=asking.request_id
         )
         if outcome.error is not None:
-            raise resource_error(outcome.error, context.protocol_version)
+            raise resource_error(outcome.error, context.protocol_version, asked.uri)
         return ReadResourceResult(contents=[_contents(asked.uri, one, arguments, outcome)])
 
 

@@ -9,6 +9,7 @@ from mcp.server.lowlevel.server import NotificationOptions, Server, lifespan
 from mcp.server.streamable_http import REQUEST_CANCELLED
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INVALID_PARAMS,
     CallToolRequestParams,
     CancelledNotificationParams,
     CompleteRequestParams,
@@ -19,16 +20,14 @@ from mcp_types import (
     ServerCapabilities,
     SubscribeRequestParams,
     SubscriptionsListenRequestParams,
-    ToolAnnotations,
     UnsubscribeRequestParams,
 )
-from mcp_types import Tool as Listed
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from memsvc.core.errors import LacksPermissionError
 from memsvc.core.progress import SILENT, Progress
 from memsvc.core.resources import Completion, Guide, Prompt
-from memsvc.core.tools import Outcome, Tool
+from memsvc.core.tools import Outcome
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.asking import Asking, Context, Who, traceparent_of, without
@@ -40,7 +39,7 @@ from memsvc.gateway.mcp.progress import telling, wants_progress
 from memsvc.gateway.mcp.prompts import Prompts
 from memsvc.gateway.mcp.resources import Resources
 from memsvc.gateway.mcp.subscriptions import Subscriptions
-from memsvc.gateway.schemas import input_schema, output_schema
+from memsvc.gateway.mcp.tool_list import ToolLists
 
 SERVER_NAME = "memsvc"
 UNCHANGING: Final[tuple[CacheableMethod, ...]] = ("tools/list", "prompts/list", "resources/templates/list")
@@ -74,24 +73,6 @@ class Offer:
         return frozenset(tool.name for tool in self.dispatch.catalogue if tool.administrative)
 
 
-def listed(tool: Tool) -> Listed:
-    """The tool as `tools/list` shows it."""
-    return Listed(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=input_schema(tool),
-        output_schema=output_schema(tool),
-        annotations=ToolAnnotations(
-            title=tool.title,
-            read_only_hint=tool.read_only,
-            destructive_hint=tool.destructive,
-            idempotent_hint=tool.idempotent,
-            open_world_hint=False,
-        ),
-    )
-
-
 def result_of(outcome: Outcome, text: str | None = None) -> dict[str, Any]:
     """The tool result of an outcome, in its wire form, with the text that its tool tells.
 
@@ -117,7 +98,7 @@ class McpServer:
         self._dispatch = offer.dispatch
         self._who = who
         self._cancelling = Cancelling(who)
-        self._listed: dict[str, Listed] = {}
+        self._lists = ToolLists(offer.dispatch.catalogue)
         resources = Resources(offer.dispatch, who)
         prompts = Prompts(offer.dispatch, who, offer.prompts, offer.guides)
         listening = None
@@ -166,13 +147,11 @@ class McpServer:
             answer("resources/unsubscribe", UnsubscribeRequestParams, listening.unsubscribe if subscribable else refuse)
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
-        tools = self._dispatch.tools_for(self._who(context).caller)
-        for tool in tools:
-            if tool.name not in self._listed:
-                self._listed[tool.name] = listed(tool)
-        return ListToolsResult(tools=[self._listed[tool.name] for tool in tools])
+        return self._lists.answer(context, self._dispatch.tools_for(self._who(context).caller))
 
     async def _call_tool(self, context: Context, call: CallToolRequestParams) -> dict[str, Any]:
+        if "inputResponses" in (context.params or {}) and call.input_responses is None:
+            raise MCPError(INVALID_PARAMS, "inputResponses must be an object")
         asking = self._who(context)
         if wants_progress(context) or has_session(context):
             outcome = await self._attended(context, asking, call)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.core.errors import invalid
-from memsvc.core.items import Item, longest_text, normalise_item, user_message
+from memsvc.core.items import Item, longest_text, normalise_item, says_nothing, user_message
 from memsvc.styles.turns.contract import BeforeTurnArguments
 from memsvc.styles.turns.history import Conversation, cut
 from memsvc.styles.turns.options import TurnOptions
@@ -21,6 +21,15 @@ def items_of(given: Sequence[Any], name: str, options: TurnOptions) -> list[Item
     for index, item in enumerate(items):
         if longest_text(item) > most:
             raise invalid(f"{name}[{index}] holds a text of {longest_text(item)} characters; {most} at the most")
+    return items
+
+
+def output_items_of(given: Sequence[Any], options: TurnOptions) -> list[Item]:
+    """The items that a model answered, as `items_of`; INVALID_ARGUMENT for a message without content."""
+    items = items_of(given, "output_items", options)
+    for index, item in enumerate(items):
+        if says_nothing(item):
+            raise invalid(f"output_items[{index}].content is required: a message without it says nothing")
     return items
 
 

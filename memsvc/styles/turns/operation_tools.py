@@ -8,7 +8,7 @@ from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Arguments, Tool
 from memsvc.styles.turns.contract import AfterTurnResult, BeforeTurnArguments, BeforeTurnResult, Items
-from memsvc.styles.turns.given import conversation_of, items_of, new_turn_id
+from memsvc.styles.turns.given import conversation_of, new_turn_id, output_items_of
 from memsvc.styles.turns.operations import Operation, Operations
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.turn_tools import TurnTools
@@ -46,7 +46,7 @@ class OperationTools:
         return RunTurnResult(**dict(prepared), operation_token=token, expires_at=expires_at)
 
     async def commit_turn(self, scope: Scope, asked: CommitTurnArguments) -> AfterTurnResult:
-        outputs = items_of(asked.output_items, "output_items", self._options)
+        outputs = output_items_of(asked.output_items, self._options)
         operation = await self._operations.read(scope, asked.operation_token)
         stored = await self._memory.after_turn(
             scope,

@@ -20,7 +20,7 @@ from memsvc.styles.turns.contract import (
     MaintenanceResult,
     SessionArguments,
 )
-from memsvc.styles.turns.given import conversation_of, items_of, new_turn_id
+from memsvc.styles.turns.given import conversation_of, items_of, new_turn_id, output_items_of
 from memsvc.styles.turns.history import cut
 from memsvc.styles.turns.looking.traces import Traces
 from memsvc.styles.turns.options import TurnOptions
@@ -74,7 +74,7 @@ class TurnTools:
         )
 
     async def after_turn(self, scope: Scope, asked: AfterTurnArguments) -> AfterTurnResult:
-        outputs = items_of(asked.output_items, "output_items", self._options)
+        outputs = output_items_of(asked.output_items, self._options)
         inputs = items_of(asked.input_items, "input_items", self._options)
         whole = items_of(asked.conversation_items, "conversation_items", self._options)
         current = cut(whole, asked.current_input_start, asked.current_input_count).current if whole else None

@@ -140,7 +140,7 @@ class _Beside:
         if not asked.uri.startswith(reading.SCHEME):
             return await before(context, asked)
         if reading.read(asked.uri) is None:
-            raise resource_error(unknown_resource(asked.uri), context.protocol_version)
+            raise resource_error(unknown_resource(asked.uri), context.protocol_version, asked.uri)
         came = await self._as_tool(context, asked, reading.READ_TOOL, {"uri": asked.uri})
         return ReadResourceResult.model_validate(came)
 

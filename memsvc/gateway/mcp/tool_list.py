@@ -1,0 +1,122 @@
+"""`tools/list`: serialized and compressed once for each set of tools that a caller may see.
+
+The SDK would validate and dump all schemas anew for each client that begins. Over HTTP it is handed an empty list, to
+answer in the protocol of the request, and what was made before is put in its place.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from struct import pack
+from typing import Final
+
+import orjson
+from mcp_types import ListToolsResult, ToolAnnotations
+from mcp_types import Tool as Listed
+from mcp_types.methods import serialize_server_result
+from starlette.requests import Request
+from starlette.types import Message, Scope, Send
+
+from memsvc.core.tools import Tool
+from memsvc.gateway.catalogue import Catalogue
+from memsvc.gateway.encodings import GZIPPED, VARY, sized, takes_gzip
+from memsvc.gateway.mcp.asking import Context
+from memsvc.gateway.schemas import input_schema, output_schema
+
+METHOD: Final = "tools/list"
+LISTS_MAX: Final = 64
+"""Sets of tools that are kept: keys that hide the same tools share one."""
+LIST: Final = "memsvc.tool_list"
+"""Where a request keeps what belongs into its answer."""
+_EMPTY: Final = b'"tools":[]'
+_GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
+
+
+def listed(tool: Tool) -> Listed:
+    """The tool as `tools/list` shows it."""
+    return Listed(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=input_schema(tool),
+        output_schema=output_schema(tool),
+        annotations=ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Serialized:
+    """The member `tools` of an answer as it goes over the wire, plain and as a piece of a deflate stream."""
+
+    plain: bytes
+    deflated: bytes
+
+    def between(self, before: bytes, after: bytes) -> bytes:
+        """The whole answer."""
+        return before + self.plain + after
+
+    def gzipped(self, before: bytes, after: bytes) -> bytes:
+        """The whole answer as gzip (RFC 1952), in which this piece is not compressed again."""
+        checksum = zlib.crc32(after, zlib.crc32(self.plain, zlib.crc32(before)))
+        size = len(before) + len(self.plain) + len(after)
+        pieces = (_deflated(before, zlib.Z_FULL_FLUSH), self.deflated, _deflated(after, zlib.Z_FINISH))
+        return b"".join((_GZIP_HEAD, *pieces, pack("<II", checksum, size)))
+
+
+def _deflated(piece: bytes, flush: int) -> bytes:
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return deflate.compress(piece) + deflate.flush(flush)
+
+
+class ToolLists:
+    """Makes the answers."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._serialized = lru_cache(LISTS_MAX)(self._serialize)
+
+    def answer(self, context: Context, tools: Sequence[Tool]) -> ListToolsResult:
+        """The list of these tools; an empty one where the answer of the request gets what was made before."""
+        if isinstance(context.request, Request) and LIST in context.request.scope:
+            names = tuple(tool.name for tool in tools)
+            context.request.scope[LIST] = self._serialized(names, context.protocol_version)
+            return ListToolsResult(tools=[])
+        return ListToolsResult(tools=list(map(listed, tools)))
+
+    def _serialize(self, names: tuple[str, ...], version: str) -> Serialized:
+        tools = [listed(tool) for tool in map(self._catalogue.get, names) if tool is not None]
+        dumped = ListToolsResult(tools=tools).model_dump(by_alias=True, mode="json", exclude_none=True)
+        plain = b'"tools":' + orjson.dumps(serialize_server_result(METHOD, version, dumped)["tools"])
+        return Serialized(plain, _deflated(plain, zlib.Z_FULL_FLUSH))
+
+
+def filled_in(scope: Scope, send: Send) -> Send:
+    """Sends what is sent, with the list in the place of the empty one where this request gets one."""
+    scope[LIST] = None
+    gzipped = takes_gzip(scope)
+    held: list[Message] = []
+
+    async def send_filled(message: Message) -> None:
+        made = scope[LIST]
+        if not isinstance(made, Serialized):
+            await send(message)
+        elif message["type"] == "http.response.start":
+            held.append(message)
+        elif held:
+            before, empty, after = message["body"].partition(_EMPTY)
+            if not empty or message.get("more_body", False):
+                raise RuntimeError("an answer to tools/list has no place for the list")
+            body = made.gzipped(before, after) if gzipped else made.between(before, after)
+            start = held.pop()
+            more = (VARY, GZIPPED) if gzipped else (VARY,)
+            await send({**start, "headers": sized(start["headers"], body, *more)})
+            await send({**message, "body": body})
+
+    return send_filled
