@@ -66,8 +66,8 @@ MEANINGS: Final[dict[Code, str]] = {
     Code.PAYLOAD_TOO_LARGE: "the request, the content or the file would be over its limit",
     Code.QUOTA_EXCEEDED: "the project's files, or what is kept of a user, would be over their quota",
     Code.RATE_LIMITED: "too many calls; wait `retry_after_s`",
-    Code.RESOURCE_BUSY: "somebody else is writing the same thing, or there is no room just now; send the same call"
-    " again",
+    Code.RESOURCE_BUSY: "somebody else is writing the same thing, or there is no room just now (then 503); "
+    "send the same call again",
     Code.CONFLICT: "this turn id is stored already with other content",
     Code.VERSION_CONFLICT: "the file or document is no longer at the expected version; read it again",
     Code.PRECONDITION_REQUIRED: "the call needs a precondition such as `expected_version`",

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from math import ceil
 from time import perf_counter
@@ -22,6 +22,9 @@ TENANT_SHARE: Final = 3 / 4
 for another."""
 SLOTS_A_CONNECTION: Final = 2
 RETRY_AFTER_S: Final = 1.0
+OVERLOADED_STATUS: Final = 503
+PACE_SHARE: Final = 0.1
+"""What the latest slot that came back counts for in the pace at which they do."""
 
 Lane = Literal["short", "model", "composed", "administration", "upload", "body"]
 LANES: Final[tuple[str, ...]] = get_args(Lane)
@@ -29,11 +32,24 @@ ENDING_BY_THEMSELVES: Final[frozenset[Lane]] = frozenset({"composed", "administr
 """Calls that have a time of their own, or none."""
 REFUSALS: Final = (
     *(f"{whose}_{what}" for whose in ("key", "tenant") for what in ("calls", "requests", "at_once")),
-    *(f"{lane}_{why}" for lane in LANES for why in ("waiting", "wait")),
+    *(f"{lane}_{why}" for lane in LANES for why in ("waiting", "pace", "wait")),
     "late",
 )
-"""Why a call or a request is refused: its key or its tenant has had enough, too many wait for a slot, it has waited too
-long for one, or it ran too long."""
+"""Why a call or a request is refused: its key or its tenant has had enough, too many wait for a slot, it would wait or
+has waited too long for one, or it ran too long."""
+
+
+class OverloadedError(MemsvcError):
+    """More calls than there is room for. Nothing is wrong with this one, nor with what it is about."""
+
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__(
+            Code.RESOURCE_BUSY, "the server has as much to do as it can just now", retry_after_s=retry_after_s
+        )
+
+    @property
+    def http_status(self) -> int:
+        return OVERLOADED_STATUS
 
 
 class SlotOptions(BaseModel):
@@ -53,7 +69,11 @@ class SlotOptions(BaseModel):
     uploads_max: int = Field(16, ge=1, description="uploads at once; each holds its file in memory")
     bodies_max: int = Field(200, ge=1, description="requests whose bodies are still on their way")
     waiting_max: int = Field(300, ge=0, description="calls that wait for a slot, of each kind")
-    wait_ms: int = Field(5000, ge=1, description="how long a call waits for a slot")
+    wait_ms: int = Field(
+        800,
+        ge=1,
+        description="how long a call waits for a slot; what would wait longer, by what calls take, is refused",
+    )
     call_s: float = Field(
         120.0, gt=0, description="how long a call may run, but for administration and pipelines; then it is taken back"
     )
@@ -73,6 +93,8 @@ class Slots:
         self._held: dict[bytes, int] = {}
         self._waiting: OrderedDict[bytes, deque[asyncio.Future[None]]] = OrderedDict()
         self._most = most
+        self._between_s = 0.0
+        self._given_back_at: float | None = None
 
     def taken(self) -> int:
         """How many are taken."""
@@ -107,11 +129,25 @@ class Slots:
 
     def give_back(self, tenant: bytes) -> None:
         """Give a slot back, to whose turn it is."""
+        self._note_pace()
         self._free += 1
         self._held[tenant] -= 1
         if not self._held[tenant]:
             del self._held[tenant]
         self._hand_out()
+
+    def _note_pace(self) -> None:
+        """Note how long it took until another slot came back, while calls waited for one."""
+        now = perf_counter()
+        if self._given_back_at is not None:
+            self._between_s += PACE_SHARE * (now - self._given_back_at - self._between_s)
+        self._given_back_at = now if self._waiting else None
+
+    def _expected_s(self, queue: Sequence[object]) -> float:
+        """How long a call of a tenant that has this queue would wait: those whose turn is before, at the pace at which
+        slots come back (Little's law)."""
+        ahead = sum(min(len(other), len(queue) + 1) for other in self._waiting.values())
+        return ahead * self._between_s
 
     def _hand_out(self) -> None:
         """Give free slots to whose turn it is among those that may have one more."""
@@ -132,6 +168,9 @@ class Slots:
         queue = self._waiting.get(tenant)
         if self.waiting() >= self._waiting_most or len(queue or ()) >= self._tenant_waiting_most:
             raise self._busy("waiting")
+        expected_s = self._expected_s(queue or ())
+        if expected_s > self._wait_s:
+            raise self._busy("pace", expected_s)
         if queue is None:
             queue = self._waiting[tenant] = deque()
         turn = asyncio.get_running_loop().create_future()
@@ -159,11 +198,9 @@ class Slots:
             if not queue:
                 del self._waiting[tenant]
 
-    def _busy(self, why: Literal["waiting", "wait"]) -> MemsvcError:
+    def _busy(self, why: Literal["waiting", "pace", "wait"], expected_s: float = 0.0) -> MemsvcError:
         self._meter.add("memsvc_refused_total", reason=f"{self._lane}_{why}")
-        return MemsvcError(
-            Code.RESOURCE_BUSY, "the server has as much to do as it can just now", retry_after_s=RETRY_AFTER_S
-        )
+        return OverloadedError(max(RETRY_AFTER_S, round(expected_s, 1)))
 
 
 class Admission:

@@ -42,8 +42,8 @@ class RateOptions(BaseModel):
     key_requests_s: float = Field(600, ge=0, description="HTTP requests a second with one key; 0: any")
     tenant_requests_s: float = Field(1200, ge=0, description="requests a second with all keys of a tenant; 0: any")
     burst_s: float = Field(10, gt=0, le=3600, description="seconds of a rate that may be used at once, after a pause")
-    key_calls_at_once: int = Field(128, ge=0, description="calls under way with one key in one process; 0: any")
-    tenant_calls_at_once: int = Field(256, ge=0, description="calls under way of a tenant in one process; 0: any")
+    key_calls_at_once: int = Field(64, ge=0, description="calls under way with one key in one process; 0: any")
+    tenant_calls_at_once: int = Field(128, ge=0, description="calls under way of a tenant in one process; 0: any")
     tenants: tuple[str, ...] = Field(
         (),
         description="tenants that may have more or less of all this, as ID=FACTOR: the first digits of the tenant, 8 "

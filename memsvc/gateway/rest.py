@@ -88,10 +88,13 @@ def error_response(
     if scope.get("path") in MCP_PATHS:
         code = _JSON_RPC_INTERNAL_ERROR if error.http_status >= 500 else _JSON_RPC_INVALID_REQUEST
         body |= {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": error.message, "data": error.body()}}
-    extra = dict(headers or {})
-    if error.retry_after_s is not None:
-        extra["Retry-After"] = str(max(1, ceil(error.retry_after_s)))
+    extra = dict(headers or {}) | retry_after(error)
     return Response(orjson.dumps(body), status or error.http_status, extra, "application/json")
+
+
+def retry_after(error: MemsvcError) -> dict[str, str]:
+    """The header that says when to come again; none where that would not help."""
+    return {} if error.retry_after_s is None else {"Retry-After": str(max(1, ceil(error.retry_after_s)))}
 
 
 def _http_error(request: Request, error: Exception) -> Response:

@@ -10,6 +10,7 @@ import pytest
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import Composed
+from memsvc.gateway import admission
 from memsvc.gateway.admission import Admission, SlotOptions, Slots
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
@@ -74,8 +75,8 @@ async def calling(held: Held, meter: RecordingMeter, clock: FakeClock) -> AsyncI
 
     def made(options: SlotOptions, rates: RateOptions | None = None) -> Calling:
         counted = Rates(OutOfReach(), rates or RateOptions(enabled=False), meter)
-        admission = Admission(options, counted, meter, connections_max=2)
-        dispatch = Dispatch(tools, Recorded(meter, clock), meter, clock, admission=admission)
+        admitted = Admission(options, counted, meter, connections_max=2)
+        dispatch = Dispatch(tools, Recorded(meter, clock), meter, clock, admission=admitted)
 
         def call(tenant: bytes, name: str = "held") -> "asyncio.Task[Any]":
             begun.append(
@@ -153,6 +154,30 @@ async def test_a_call_waits_only_so_long_for_a_slot(
     assert await code(call(QUIET)) == ""
 
 
+async def test_what_would_wait_too_long_at_the_pace_of_the_slots_is_refused_at_once(
+    meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(admission, "perf_counter", lambda: now[0])
+    slots = Slots("short", 1, meter, waiting_max=100, wait_ms=4_000)
+    await slots.take(LOUD)
+    waiting = [asyncio.create_task(slots.take(LOUD)) for _ in range(2)]
+    await until(lambda: slots.waiting() == 2)
+    slots.give_back(LOUD)
+    now[0] = 50.0
+    slots.give_back(LOUD)  # so a slot comes back every five seconds, by what is known
+    await asyncio.gather(*waiting)
+    first = asyncio.create_task(slots.take(LOUD))
+    await until(lambda: slots.waiting() == 1)
+    with pytest.raises(MemsvcError) as refused:
+        await slots.take(LOUD)
+    assert (refused.value.code, refused.value.http_status) == (Code.RESOURCE_BUSY, 503)
+    assert refused.value.retry_after_s == 5.0
+    assert meter.total("memsvc_refused_total", reason="short_pace") == 1
+    slots.give_back(LOUD)
+    await first
+
+
 async def test_whoever_stops_waiting_takes_no_slot_along(meter: RecordingMeter) -> None:
     slots = Slots("short", 1, meter, waiting_max=10, wait_ms=60_000)
     first = AsyncExitStack()
@@ -204,9 +229,9 @@ async def test_a_call_that_takes_too_long_is_taken_back(
 
 async def test_a_tool_that_ran_into_a_time_limit_of_its_own_is_a_fault_of_ours(meter: RecordingMeter) -> None:
     rates = Rates(OutOfReach(), RateOptions(), meter)
-    admission = Admission(SlotOptions(), rates, meter, connections_max=2)
+    admitted = Admission(SlotOptions(), rates, meter, connections_max=2)
     with pytest.raises(TimeoutError):
-        async with admission.running(Caller(LOUD, "test"), tool("echo", None)):
+        async with admitted.running(Caller(LOUD, "test"), tool("echo", None)):
             raise TimeoutError
     assert meter.total("memsvc_refused_total") == 0
 
@@ -224,9 +249,9 @@ async def test_calls_under_way_of_a_key_are_bounded(calling: Callable[..., Calli
 
 async def test_places_for_bodies_are_not_waited_for(meter: RecordingMeter) -> None:
     rates = Rates(OutOfReach(), RateOptions(), meter)
-    admission = Admission(SlotOptions(bodies_max=2), rates, meter, connections_max=2)
-    async with admission.body(Caller(LOUD, "test")), admission.body(Caller(QUIET, "test")):
+    admitted = Admission(SlotOptions(bodies_max=2), rates, meter, connections_max=2)
+    async with admitted.body(Caller(LOUD, "test")), admitted.body(Caller(QUIET, "test")):
         with pytest.raises(MemsvcError) as refused:
-            async with admission.body(Caller(THIRD, "test")):
+            async with admitted.body(Caller(THIRD, "test")):
                 pytest.fail("one too many")
     assert refused.value.code is Code.RESOURCE_BUSY

@@ -162,7 +162,7 @@ async def test_slow_bodies_of_one_tenant_leave_room_for_another(serving: Serving
         waiting = [asyncio.create_task(one.answered()) for one in slow]
         done, rest = await asyncio.wait(waiting, timeout=10, return_when=asyncio.FIRST_COMPLETED)
         [(status, headers, body)] = [one.result() for one in done]
-        assert (status, orjson.loads(body)["code"]) == (409, "RESOURCE_BUSY")
+        assert (status, orjson.loads(body)["code"]) == (503, "RESOURCE_BUSY")
         assert headers["retry-after"] == "1"
         async with service.http("key-two") as http:
             assert (await http.post("/api/tools/file_projects", json={})).status_code == 200

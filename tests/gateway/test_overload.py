@@ -18,7 +18,7 @@ from tests.servers import DatabaseUrls
 pytestmark = pytest.mark.anyio
 
 CLIENTS, CALLS, QUIET_CALLS = 200, 3, 20
-REFUSALS = {(429, "RATE_LIMITED"), (409, "RESOURCE_BUSY")}
+REFUSALS = {(429, "RATE_LIMITED"), (503, "RESOURCE_BUSY")}
 LIMITS = LimitsOptions(
     slots=SlotOptions(calls_max=4, waiting_max=20, wait_ms=300),
     rates=RateOptions(key_calls_at_once=60, key_calls_s=1, burst_s=350),
@@ -57,7 +57,7 @@ async def test_two_hundred_clients_are_served_or_refused_and_nothing_else(
         assert flood.keys() <= {(200, ""), *REFUSALS}
         assert flood[200, ""] > 0
         assert flood[429, "RATE_LIMITED"] > 0
-        assert flood[409, "RESOURCE_BUSY"] > 0
+        assert flood[503, "RESOURCE_BUSY"] > 0
         assert quiet == {(200, ""): QUIET_CALLS}
         async with service.http("key-three") as http:
             assert await gauges(http) == {"memsvc_calls_running": 0, "memsvc_calls_waiting": 0}
@@ -89,3 +89,18 @@ async def _quiet(service: Service) -> Counter[tuple[int, str]]:
             written = {"project": "p", "path": f"/q{number}", "content": "y"}
             ends[ended_as(await http.post("/api/tools/file_write", json=written))] += 1
     return ends
+
+
+async def test_a_call_over_mcp_that_finds_no_room_says_when_to_come_again_in_its_header_too(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    one = LimitsOptions(rates=RateOptions(key_calls_s=0.1, burst_s=10))
+    call = {"name": "file_stat", "arguments": {"project": "p", "path": "/"}}
+    sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    accepted = {"Accept": "application/json, text/event-stream"}
+    async with served(database_urls, admin, limits=one) as service, service.http() as http:
+        served_call = await http.post("/mcp", json=sent, headers=accepted)
+        refused = await http.post("/mcp", json=sent, headers=accepted)
+    assert (served_call.status_code, "retry-after" in served_call.headers) == (200, False)
+    assert (refused.status_code, refused.json()["result"]["isError"]) == (200, True)
+    assert int(refused.headers["retry-after"]) >= 1

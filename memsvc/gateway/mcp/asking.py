@@ -8,7 +8,8 @@ from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
-from memsvc.core.scope import Caller, Permission
+from memsvc.core.errors import MemsvcError
+from memsvc.core.scope import Caller
 
 Context = ServerRequestContext[Any, Any]
 
@@ -26,8 +27,8 @@ class Asking:
     standing: Callable[[Callable[[], None]], AbstractContextManager[None]] = lambda _: nullcontext()
     """Within it, what it is given is called once, as soon as the key stands for this caller no more; for what goes on
     after the answer. Where one key is the whole process's, nothing is called."""
-    lacking: Callable[[Permission], None] = lambda _: None
-    """Told of a permission for want of which the call was refused."""
+    failed: Callable[[MemsvcError], None] = lambda _: None
+    """Told of what a call was refused for."""
 
 
 Who = Callable[[Context], Asking]

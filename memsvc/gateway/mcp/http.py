@@ -12,6 +12,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, SUPPORTED_PROTOCOL_VE
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
+from memsvc.core.errors import LacksPermissionError, MemsvcError
 from memsvc.gateway.auth import Authenticator, caller_of
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.mcp.asking import Asking, Context, Who
@@ -20,11 +21,13 @@ from memsvc.gateway.mcp.envelopes import refusal
 from memsvc.gateway.mcp.listening import WRITE_S_MAX
 from memsvc.gateway.mcp.server import McpServer, Offer
 from memsvc.gateway.mcp.tool_list import filled_in
-from memsvc.gateway.rest import LACKING, REQUEST_ID
+from memsvc.gateway.rest import LACKING, REQUEST_ID, retry_after
 
 log = structlog.get_logger("memsvc.mcp")
 
 SURFACE = "mcp"
+RETRY_AFTER: Final = "memsvc.retry_after"
+"""Where a request keeps the header for a call that was refused for now."""
 LISTEN: Final = b"subscriptions/listen"
 """The method whose response goes on, as a header says: the SDK refuses a request whose body says otherwise."""
 PROGRESS_TOKEN: Final = b'"progressToken"'
@@ -45,6 +48,7 @@ class McpEndpoint:
     methods = ("POST",)
 
     def __init__(self, offer: Offer, authenticator: Authenticator, limits: LimitsOptions) -> None:
+        self._lists_are_kept = offer.beside is None  # what is beside the server may list tools as it likes
         server = McpServer(offer, asking_by(authenticator, SURFACE))
         made = partial(
             StreamableHTTPSessionManager, server.sdk, stateless=True, max_request_body_size=limits.request_bytes_max
@@ -74,7 +78,8 @@ class McpEndpoint:
         if PROGRESS_TOKEN in body and b"text/event-stream" in headers.get(b"accept", b""):
             await _streamed(self._streaming, scope, again, send)
             return
-        if TOOL_LIST in body:
+        send = _telling_when(scope, send)
+        if TOOL_LIST in body and self._lists_are_kept:
             send = filled_in(scope, send)
         if version is None or version in _OLDER:
             await self._answering.handle_request(scope, again, names_session(body, send))
@@ -117,7 +122,27 @@ def asking_by(authenticator: Authenticator, surface: str) -> Who:
             scope[REQUEST_ID],
             partial(authenticator.caller, scope),
             partial(authenticator.standing, scope),
-            partial(scope.__setitem__, LACKING),
+            partial(_note, scope),
         )
 
     return asking
+
+
+def _note(scope: Scope, error: MemsvcError) -> None:
+    """Keep with the request what its HTTP answer tells of an error, beside the result."""
+    if isinstance(error, LacksPermissionError):
+        scope[LACKING] = error.permission
+    scope[RETRY_AFTER] = retry_after(error)
+
+
+def _telling_when(scope: Scope, send: Send) -> Send:
+    """Sends what is sent, with Retry-After where the call was refused for now."""
+
+    async def send_telling(message: Message) -> None:
+        after: dict[str, str] = scope.get(RETRY_AFTER, {})
+        if message["type"] == "http.response.start" and after:
+            told = [(name.lower().encode(), value.encode()) for name, value in after.items()]
+            message = {**message, "headers": [*message.get("headers", ()), *told]}
+        await send(message)
+
+    return send_telling

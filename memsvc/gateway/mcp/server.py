@@ -24,7 +24,6 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from memsvc.core.errors import LacksPermissionError
 from memsvc.core.progress import SILENT, Progress
 from memsvc.core.resources import Completion, Guide, Prompt
 from memsvc.core.tools import Outcome
@@ -157,8 +156,8 @@ class McpServer:
             outcome = await self._attended(context, asking, call)
         else:
             outcome = await self._outcome(context, asking, call, SILENT)
-        if isinstance(outcome.error, LacksPermissionError):
-            asking.lacking(outcome.error.permission)
+        if outcome.error is not None:
+            asking.failed(outcome.error)
         tool = self._dispatch.catalogue.get(call.name)
         if tool is None or (outcome.error is not None and not self._dispatch.sees(asking.caller, tool)):
             return result_of(outcome)
