@@ -25,7 +25,10 @@ document.addEventListener("htmx:sendError", () => {
 });
 
 // Where there is no room for all of it: the place one is at, and the latest hours of a chart.
-document.querySelector(".places [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+// scrollIntoView would do as well, but in some versions of Chromium the next Tab then goes on from there.
+const places = document.querySelector(".places"), here = places?.querySelector("[aria-current]");
+const middle = (one) => { const box = one.getBoundingClientRect(); return box.left + box.width / 2; };
+if (here) places.scrollLeft += middle(here) - middle(places);
 for (const one of document.querySelectorAll(".wide:has(> .chart-wide)")) one.scrollLeft = one.scrollWidth;
 
 // A page that comes back from the browser's memory may be one that its reader has signed out of: ask the server.

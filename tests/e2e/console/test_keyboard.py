@@ -3,7 +3,7 @@
 import pytest
 
 from tests.e2e.console.made_up import CROWDED, HOSTILE, USER
-from tests.e2e.console.seen import Seen
+from tests.e2e.console.seen import NARROW, Seen
 
 VISIBLE = """() => {
   const one = document.activeElement, box = one.getBoundingClientRect(), style = getComputedStyle(one);
@@ -16,6 +16,11 @@ REACHABLE = """() => [...document.querySelectorAll(
 PLACE = """() => {
   const one = document.activeElement;
   return [one.tagName, (one.innerText || one.id || '').trim()];
+}"""
+
+CURRENT_IN_VIEW = """() => {
+  const box = document.querySelector(".places [aria-current]").getBoundingClientRect();
+  return box.width > 0 && box.left >= 0 && box.right <= innerWidth;
 }"""
 
 
@@ -47,6 +52,15 @@ def test_the_keyboard_goes_through_a_page_in_its_order_and_is_seen_where_it_is(
         reached += 1
     assert order == sorted(order)
     assert reached >= min(wanted, 20)
+
+
+def test_on_a_narrow_screen_the_place_one_is_at_is_in_view_and_the_keyboard_begins_before_it(seen: Seen) -> None:
+    seen.tab.set_viewport_size(NARROW)
+    tab = seen.go("settings")
+    assert tab.evaluate("document.querySelector('.places').scrollLeft > 0")
+    assert tab.evaluate(CURRENT_IN_VIEW)
+    tab.keyboard.press("Tab")
+    assert tab.evaluate(PLACE) == ["A", "Skip to the content"]
 
 
 @pytest.mark.parametrize("place", ["sessions", "files", "notebook", "boards", "memories", "knowledge"])
