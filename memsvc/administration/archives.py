@@ -21,12 +21,15 @@ from memsvc.store.database import Database
 
 
 class ArchiveOptions(BaseModel):
-    """What archives may be. One that is restored is in the folder for temporary files (TMPDIR) until it is read."""
+    """What archives may be. Each is in the folder for temporary files (TMPDIR) until it is read or sent."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     archive_bytes_max: int = Field(4 * 2**30, ge=1024, description="an archive to restore, in bytes as it is sent")
     expanded_bytes_max: int = Field(16 * 2**30, ge=1024, description="the same when it is expanded, in bytes")
+    export_bytes_max: int = Field(
+        16 * 2**30, ge=1024, description="an archive that is made, in bytes as it is sent; it is on disk until then"
+    )
     at_once_max: int = Field(
         2, ge=1, le=100, description="exports and restores at once in one process; one tenant has one less, if not one"
     )
@@ -104,6 +107,11 @@ class Archives:
     def bytes_max(self) -> int:
         """What an archive to restore may hold."""
         return self.options.archive_bytes_max
+
+    @property
+    def export_bytes_max(self) -> int:
+        """What an archive that is made may hold."""
+        return self.options.export_bytes_max
 
     @property
     def idle_s_max(self) -> float:

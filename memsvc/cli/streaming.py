@@ -52,18 +52,20 @@ class _Body(httpx.AsyncByteStream):
     def __init__(self, answers: MemoryObjectReceiveStream[Message], task: "asyncio.Task[None]") -> None:
         self._answers = answers
         self._task = task
+        self._whole = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for message in self._answers:
             yield message.get("body", b"")
             if not message.get("more_body", False):
+                self._whole = True
                 return
         raise httpx.RemoteProtocolError("the answer broke off")
 
     async def aclose(self) -> None:
-        """Stop the app if it is not done."""
+        """Stop the app if its answer was not read to the end; else it has only to tell of it, and may."""
         self._answers.close()
-        if not self._task.done():
+        if not self._whole:
             self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)  # the service has told of its faults in the log
 

@@ -34,6 +34,11 @@ class Archives(Protocol):
         ...
 
     @property
+    def export_bytes_max(self) -> int:
+        """What an archive that is made may hold, as it is sent."""
+        ...
+
+    @property
     def idle_s_max(self) -> float:
         """How long to wait for more of it, or for somebody to take more of one that is made."""
         ...

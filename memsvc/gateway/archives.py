@@ -1,8 +1,10 @@
-"""Archives over plain HTTP: a tenant's memory streamed out, and in by way of a temporary file."""
+"""Archives over plain HTTP: a tenant's memory out and in, each by way of a temporary file."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager, suppress
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from io import FileIO
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, Final
 
@@ -24,6 +26,10 @@ from memsvc.gateway.tools import SURFACE
 
 WRITTEN_BYTES: Final = 1024 * 1024
 """How much of an upload is gathered before it is written to disk."""
+SENT_BYTES: Final = 256 * 1024
+"""How much of an export is read from disk at once."""
+SPARE_BYTES: Final = 256 * 1024 * 1024
+"""What stays free on the disk of temporary files: the database may be on it."""
 
 
 def is_archive(scope: Scope) -> bool:
@@ -48,29 +54,32 @@ class ArchiveEndpoint:
             await self._give(request, send)
 
     async def _give(self, request: Request, send: Send) -> None:
-        gone = False
+        left = False
 
         async def operation(data: DataScope, asked: Any) -> None:
-            nonlocal gone
-            with self._archives.place(data.tenant):
-                async with self._archives.opened(data, asked) as archive, aclosing(_begun(archive.pieces)) as pieces:
-                    headers = {
-                        "Content-Disposition": f'attachment; filename="{archive.name}"',
-                        "Cache-Control": "no-store",
-                        "X-Content-Type-Options": "nosniff",
-                    }
-                    sent = _Sent(await anext(pieces), pieces)
-                    body = StreamingResponse(sent.pieces(), headers=headers, media_type=archive.media_type)
-                    with suppress(_NotTakenError):  # as if it had gone: what it holds, others wait for
-                        await body(request.scope, request.receive, _in_time(send, self._archives.idle_s_max))
-                    gone = not sent.whole
-            if gone:
-                raise MemsvcError(Code.UNAVAILABLE, "whoever asked for the archive went away")
+            nonlocal left
+            with self._archives.place(data.tenant), _spool() as spool:
+                # kept on disk first: as long as it is read from the database, vacuum waits for all tenants
+                async with self._archives.opened(data, asked) as archive:
+                    size_bytes = await _kept(archive.pieces, spool, request, self._archives.export_bytes_max)
+                headers = {
+                    "Content-Disposition": f'attachment; filename="{archive.name}"',
+                    "Content-Length": str(size_bytes),
+                    "Cache-Control": "no-store",
+                    "X-Content-Type-Options": "nosniff",
+                }
+                sent = _Sent(spool)
+                body = StreamingResponse(sent.pieces(), headers=headers, media_type=archive.media_type)
+                with suppress(_NotTakenError):  # as if it had gone: the place that it holds, others wait for
+                    await body(request.scope, request.receive, _in_time(send, self._archives.idle_s_max))
+                left = not sent.whole
+            if left:
+                raise _gone()
 
         try:
             await self._perform(request, EXPORT_TOOL, queried(request, PROJECT, "gzip", "calls"), operation)
         except MemsvcError:
-            if not gone:  # what fails after the answer began breaks the connection, so that nobody takes it for whole
+            if not left:  # the answer has begun otherwise, and whoever asked is gone
                 raise
 
     async def _take(self, request: Request) -> Response:
@@ -101,23 +110,17 @@ def routes(dispatch: Dispatch, archives: Archives | None) -> list[BaseRoute]:
     return [Route(ARCHIVE_PATH, ArchiveEndpoint(dispatch, archives), methods=["GET", "POST"])]
 
 
-async def _begun(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    async for piece in pieces:
-        yield piece
-
-
 class _Sent:
-    """The pieces of an archive as they are sent; `whole` once the last one was."""
+    """What a spool holds as it is sent; `whole` once the last piece was taken."""
 
-    def __init__(self, first: bytes, rest: AsyncIterator[bytes]) -> None:
-        self._first = first
-        self._rest = rest
+    def __init__(self, spool: FileIO) -> None:
+        self._spool = spool
         self.whole = False
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """All of them."""
-        yield self._first
-        async for piece in self._rest:
+        """All of it."""
+        self._spool.seek(0)
+        while piece := await anyio.to_thread.run_sync(self._spool.read, SENT_BYTES):
             yield piece
         self.whole = True
 
@@ -150,7 +153,7 @@ async def _spooled(request: Request, size_max: int, idle_s_max: float) -> AsyncI
     )
     if declares_more(request, size_max):
         raise too_large
-    with TemporaryFile() as spool:
+    with _spool() as spool:
         chunks, waiting_bytes, size_bytes = [], 0, 0
         try:
             body = aiter(request.stream())
@@ -164,9 +167,65 @@ async def _spooled(request: Request, size_max: int, idle_s_max: float) -> AsyncI
                 if size_bytes > size_max:
                     raise too_large
                 if waiting_bytes >= WRITTEN_BYTES:
-                    await anyio.to_thread.run_sync(spool.write, b"".join(chunks))
+                    await anyio.to_thread.run_sync(_write, spool, b"".join(chunks))
                     chunks, waiting_bytes = [], 0
         except (ClientDisconnect, TimeoutError):
             raise MemsvcError(Code.INVALID_CONTENT, "the body ended before it was whole") from None
-        await anyio.to_thread.run_sync(spool.write, b"".join(chunks))
+        await anyio.to_thread.run_sync(_write, spool, b"".join(chunks))
         yield spool
+
+
+@contextmanager
+def _spool() -> Iterator[FileIO]:
+    """A file without a name in the folder for temporary files: gone when the block or the process ends."""
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(TemporaryFile(buffering=0))
+        except OSError as error:
+            raise _no_room(error) from error
+        yield file
+
+
+def _write(spool: FileIO, content: bytes) -> None:
+    """Add to a spool. UNAVAILABLE where the disk is, or would be, too full."""
+    try:
+        disk = os.fstatvfs(spool.fileno())
+        if disk.f_bavail * disk.f_frsize < SPARE_BYTES + len(content):
+            raise _no_room(None)
+        left = memoryview(content)
+        while left:
+            left = left[spool.write(left) :]
+    except OSError as error:
+        raise _no_room(error) from error
+
+
+async def _kept(pieces: AsyncIterator[bytes], spool: FileIO, request: Request, size_max: int) -> int:
+    """Write an archive that is made to a spool: its size. PAYLOAD_TOO_LARGE, UNAVAILABLE; also when whoever asked for
+    it went away."""
+    size_bytes = 0
+    async for piece in pieces:
+        size_bytes += len(piece)
+        if size_bytes > size_max:
+            raise MemsvcError(
+                Code.PAYLOAD_TOO_LARGE,
+                f"an archive that is made may hold {size_max} bytes",
+                recovery="export it compressed, or project by project, or raise archives.export_bytes_max",
+            )
+        await anyio.to_thread.run_sync(_write, spool, piece)
+        if await request.is_disconnected():
+            raise _gone()
+    return size_bytes
+
+
+def _gone() -> MemsvcError:
+    return MemsvcError(Code.UNAVAILABLE, "whoever asked for the archive went away")
+
+
+def _no_room(error: OSError | None) -> MemsvcError:
+    why = "" if error is None or error.strerror is None else f" ({error.strerror})"
+    return MemsvcError(
+        Code.UNAVAILABLE,
+        f"there is no room for the archive in the folder for temporary files{why}",
+        retry_after_s=60.0,
+        recovery="free space on its disk, or let TMPDIR name a folder with more",
+    )

@@ -1,5 +1,6 @@
 """`memsvc export` and `memsvc restore`, on a data folder and through a server."""
 
+import json
 import tarfile
 from pathlib import Path
 
@@ -15,6 +16,8 @@ def test_a_data_folder_moves_through_an_archive_to_a_server(tmp_path: Path) -> N
     said = run("export", str(archive), "--project", "default", "--data-dir", str(here))
     assert said.returncode == 0, said.stderr
     assert said.stdout == f"{archive.stat().st_size} bytes written to {archive}\n"
+    told = run("calls", "--tool", "archive_export", "--json", "--data-dir", str(here))
+    assert [call["status"] for call in json.loads(told.stdout)["calls"]] == ["success"]
     with tarfile.open(archive, "r:gz") as tar:
         assert "projects/default/files/note.md" in tar.getnames()
     key = {"MEMSVC_API_KEY": "key-of-another-tenant"}

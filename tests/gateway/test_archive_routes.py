@@ -1,8 +1,12 @@
 """Archives over plain HTTP: out as a stream, in as one, and refused to whoever may not."""
 
 import asyncio
+import gzip
 import io
+import os
+import socket
 import tarfile
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -11,8 +15,11 @@ import pytest
 
 from memsvc.administration.archives import ArchiveOptions
 from memsvc.core.scope import Permission
+from memsvc.gateway import archives
 from tests.gateway.served import served
+from tests.gateway.wired import wired
 from tests.servers import DatabaseUrls
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 NOISE = bytes(range(256)) * 5000
@@ -130,6 +137,61 @@ async def test_an_export_that_nobody_takes_is_ended(database_urls: DatabaseUrls,
             await service.app(scope, receive, send)
         (call,) = await service.calls("archive_export")
         assert (call["status"], call["code"]) == ("error", "UNAVAILABLE")
+
+
+async def test_an_export_that_is_taken_slowly_holds_no_transaction_open(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with served(database_urls, admin) as service, service.http() as http:
+        for number in range(8):
+            stored = await http.put(f"/api/files/default/content/{number}.bin", content=os.urandom(1_400_000))
+            assert stored.status_code == 201
+        async with wired(service.app) as url:
+            with socket.socket() as reader:
+                reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
+                reader.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(reader, ("127.0.0.1", int(url.rpartition(":")[2])))
+                asked = "GET /api/archive HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer key-one\r\n"
+                await loop.sock_sendall(reader, f"{asked}Connection: close\r\n\r\n".encode())
+                answer = await loop.sock_recv(reader, 4096)
+
+                async def nothing_is_open() -> bool:
+                    held = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                    return not await admin.fetchval(f"{held} AND pid <> pg_backend_pid() AND xact_start IS NOT NULL")
+
+                await until(nothing_is_open)
+                assert not await admin.fetch("SELECT FROM calls WHERE tool = 'archive_export'")  # it is still sent
+                while piece := await loop.sock_recv(reader, 2**20):
+                    answer += piece
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert f"content-length: {len(body)}".encode() in head.lower()
+        with tarfile.open(fileobj=io.BytesIO(body)) as tar:
+            assert "projects/default/files/7.bin" in tar.getnames()
+        (call,) = await service.calls("archive_export")
+        assert call["status"] == "success"
+
+
+async def test_an_archive_has_its_bounds_on_disk(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    small = ArchiveOptions(export_bytes_max=10_000)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    async with served(database_urls, admin, archives=small) as service, service.http() as http:
+        await fill(http)
+        refused = await http.get("/api/archive")
+        assert (refused.status_code, refused.json()["code"]) == (413, "PAYLOAD_TOO_LARGE")
+        assert "archives.export_bytes_max" in refused.json()["recovery"]
+        packed = {"gzip": "true"}
+        taken = (await http.get("/api/archive", params=packed)).content
+        assert gzip.decompress(taken)
+        monkeypatch.setattr(archives, "SPARE_BYTES", 2**62)
+        for full in (await http.get("/api/archive", params=packed), await http.post("/api/archive", content=taken)):
+            assert (full.status_code, full.json()["code"]) == (503, "UNAVAILABLE")
+            assert "TMPDIR" in full.json()["recovery"]
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+        assert (await http.get("/api/archive", params=packed)).json()["code"] == "UNAVAILABLE"
+    assert not os.listdir(tmp_path)  # noqa: PTH208 - nothing else runs
 
 
 async def test_so_many_archives_at_once_and_no_more(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
