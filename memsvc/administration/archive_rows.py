@@ -15,7 +15,15 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.facts import State, Tier
 from memsvc.store.archived import Column, Table
 
-_INTEGERS: Final = {"smallint": 15, "integer": 31, "bigint": 63}
+_INTEGERS: Final = {"smallint": 15, "integer": 30, "bigint": 63}
+"""The bits of a number beside its sign. Of an integer one less than it has: they count, and go on counting here."""
+_ENTRY_NUMBERS: Final = frozenset(
+    {
+        *("entry", "next_entry", "first_entry", "folded_entry", "context_start"),
+        *("consolidated_entry", "digested_entry", "extracted_entry"),
+    }
+)
+"""Columns that hold the number of an entry, which is never below 0."""
 _CLOSED: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("facts", "state"): frozenset(State),
     ("facts", "tier"): frozenset(Tier),
@@ -89,6 +97,7 @@ class UnfitError(Exception):
 
 def _reader(table: str, column: Column) -> Callable[[Any], Any]:
     reads = _of_type(column.type, _CLOSED.get((table, column.name)))
+    least = 0 if column.name in _ENTRY_NUMBERS else None
 
     def checked(value: Any) -> Any:
         if value is None:
@@ -96,9 +105,12 @@ def _reader(table: str, column: Column) -> Callable[[Any], Any]:
                 return None
             raise UnfitError(f"value for {column.name}")
         try:
-            return reads(value)
+            found = reads(value)
         except UnfitError:
-            raise UnfitError(f"{column.type} for {column.name}") from None
+            raise UnfitError(f"{column.type} that can be kept for {column.name}") from None
+        if least is not None and found < least:
+            raise UnfitError(f"number of an entry for {column.name}")
+        return found
 
     return checked
 

@@ -130,19 +130,20 @@ class SaidItem:
     text: str
 
 
-async def said(tx: Tx, book: int, first: int, stop: int, *, chars_max: int) -> list[SaidItem]:
-    """The items `first <= entry < stop` of a session's book in order, but for those that were made unfindable, each
-    with at most so many characters of its text."""
+async def said(tx: Tx, book: int, first: int, stop: int, *, most: int | None = None, chars_max: int) -> list[SaidItem]:
+    """The items `first <= entry < stop` of a session's book in order, all or the first of them, but for those that were
+    made unfindable, each with at most so many characters of its text."""
     rows = await tx.fetch(
         """
         SELECT entry, ref, role, speaker, said_at, left(text, $6) AS text FROM entries
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND entry < $5 AND length >= 0
-        ORDER BY entry
+        ORDER BY entry LIMIT $7
         """,
         book,
         first,
         stop,
         chars_max,
+        most,
     )
     return [SaidItem(**row) for row in rows]
 

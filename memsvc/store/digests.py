@@ -1,6 +1,5 @@
 """Digests: what spans of a session are about, each an entry of a book of its user, so that other sessions find it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,12 +55,12 @@ async def count(tx: Tx, prefix: str, *, but: Sequence[int] = ()) -> int:
 
 
 async def texts(tx: Tx, book: int, first: int, *, most: int, chars_max: int) -> dict[int, str]:
-    """The beginnings of the texts of entries from `first` on that can be found, of so many entries at the most."""
+    """Return the beginnings of the texts of the next entries from `first` on that can be found, by number."""
     rows = await tx.fetch(
         """
         SELECT entry, left(text, $6) AS text FROM entries
-        WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND entry < $4 + $5 AND length >= 0
-        ORDER BY entry
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND length >= 0
+        ORDER BY entry LIMIT $5
         """,
         book,
         first,
@@ -71,23 +70,20 @@ async def texts(tx: Tx, book: int, first: int, *, most: int, chars_max: int) -> 
     return {row["entry"]: row["text"] for row in rows}
 
 
-async def end_of(tx: Tx, book: int) -> int:
-    """The number that the next entry of a book will have."""
-    number: int | None = await tx.fetchval(
-        "SELECT next_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3", book
-    )
-    return number or 0
-
-
-async def written(tx: Tx, book: int, refs: Sequence[str]) -> dict[int, tuple[str, str]]:
-    """The entries of a book with these references: by number, the reference and the words that find it."""
+async def written(tx: Tx, book: int, beginning: str, first: int, stop: int) -> dict[int, tuple[str, str]]:
+    """Return the entries of a book whose references are `beginning` and a number `first <= number < stop`: by their
+    own number, the reference and the words that find it."""
     rows = await tx.fetch(
         """
         SELECT entry, ref, cues FROM entries
-        WHERE tenant = $1 AND project = $2 AND book = $3 AND ref = ANY($4::text[]) AND length >= 0
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND length >= 0 AND CASE
+            WHEN starts_with(ref, $4) AND substr(ref, length($4) + 1) ~ '^[0-9]{1,10}$'
+            THEN substr(ref, length($4) + 1)::int8 >= $5 AND substr(ref, length($4) + 1)::int8 < $6 END
         """,
         book,
-        list(refs),
+        beginning,
+        first,
+        stop,
     )
     return {row["entry"]: (row["ref"], row["cues"]) for row in rows}
 

@@ -35,7 +35,8 @@ CLOSED: Final = "MS001"
 
 
 def translated(error: BaseException) -> MemsvcError | None:
-    """The error for the caller when the database is busy or out of reach; None for a fault of ours."""
+    """Return the error for the caller when the database is busy, out of reach or at the end of a number; None for a
+    fault of ours."""
     if isinstance(error, BUSY):
         return MemsvcError(Code.RESOURCE_BUSY, "somebody else is writing this just now", retry_after_s=0.1)
     if isinstance(error, pg.PostgresError) and error.sqlstate == CLOSED:
@@ -54,6 +55,12 @@ def translated(error: BaseException) -> MemsvcError | None:
         )
     if isinstance(error, LOST):
         return statements_lost()
+    if isinstance(error, pg.NumericValueOutOfRangeError):
+        return MemsvcError(
+            Code.QUOTA_EXCEEDED,
+            "a number that is counted here cannot become any larger",
+            recovery="go on in another session or project",
+        )
     # a connection or pool that was closed is a bare InterfaceError; its subclasses are faults of our arguments
     ended = isinstance(error, pg.PostgresError) and (error.sqlstate in ENDED or str(error).startswith(NODE_LOST))
     if ended or isinstance(error, OUT_OF_REACH) or type(error) is pg.InterfaceError:

@@ -1,4 +1,8 @@
-"""The index of entries that came from an archive: postings, lengths and counters made as for entries that are new."""
+"""The index of entries that came from an archive: postings, lengths and counters made as for entries that are new.
+
+What a book counts is counted from its rows, whatever the archive says. Only the number of its next entry cannot be: the
+newest may be gone. It is at least behind every number that a row names, so that none is given twice.
+"""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -14,13 +18,24 @@ from memsvc.store.index import NewEntry, book_of
 SEGMENT_BITS_MAX: Final = 10
 _ANY: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LENGTH: Final = 0xFFFF
+_STOPS: Final = dict.fromkeys(("entries", "facts", "insights", "notions"), "max(entry) + 1")
+_NAMED: Final = " UNION ALL ".join(
+    f"SELECT book, {stop} AS stop FROM {table} WHERE tenant = $1 AND project = $2 GROUP BY book"
+    for table, stop in (_STOPS | {"memory_findings": "max(first_entry + entries)"}).items()
+)
+"""Behind which entry of each book nothing is named by any row."""
 
 
 async def make(tx: Tx) -> None:
     """Index every book of a project whose entries are there and which has no postings yet. INVALID_CONTENT for a book
     that cannot be one. Terms are found in a thread: a segment of long texts takes a while."""
     books = await tx.fetch(
-        "SELECT book, name, segment_bits, next_entry FROM books WHERE tenant = $1 AND project = $2 ORDER BY book"
+        f"""
+        SELECT b.book, b.name, b.segment_bits, greatest(b.next_entry, max(named.stop)) AS next_entry
+        FROM books AS b LEFT JOIN ({_NAMED}) AS named ON named.book = b.book
+        WHERE b.tenant = $1 AND b.project = $2
+        GROUP BY b.tenant, b.project, b.book ORDER BY b.book
+        """
     )
     for book in books:
         if book_of(book["name"]) != book["book"] or not 0 <= book["segment_bits"] <= SEGMENT_BITS_MAX:
@@ -44,7 +59,7 @@ async def _make(tx: Tx, book: int, name: str, bits: int, next_entry: int) -> Non
             tx, book, {number: lengths.get(number, 0) for number in shown if texts[number][2] != lengths.get(number, 0)}
         )
         await _insert(tx, book, last >> bits, hits)
-    await derived_index.put_shelf(tx, name, derived_index.counted(bits, max(next_entry, last + 1), entries, length))
+    await derived_index.put_shelf(tx, name, derived_index.counted(bits, next_entry, entries, length))
 
 
 async def _insert(tx: Tx, book: int, segment: int, hits: derived_index.Hits) -> None:

@@ -1,6 +1,7 @@
 """A tenant's memory leaves as an archive and comes back as it was, or not at all."""
 
 import io
+import random
 import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -226,3 +227,48 @@ async def test_an_archive_of_format_1_still_restores(call: Door, admin: asyncpg.
     assert "Sunday" in str(await call("whiteboard_get", project="default", user_id="ada", conversation_id="c"))
     assert "coast" in str(await call("memories_search", project="default", user_id="ada", query="coast"))
     assert (await rows(admin, call.caller.tenant, ["restores"]))["restores"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_whatever_was_forgotten_expired_or_purged_the_rest_comes_back_and_goes_on(
+    call: Door, elsewhere: Elsewhere, admin: asyncpg.Connection, seed: int
+) -> None:
+    """Newest entries may be gone, so that a book counts further than its entries reach."""
+    chance = random.Random(seed)
+    there = elsewhere.call
+    sessions, turns = ["s0", "s1", "s2"], 0
+
+    async def tell(door: Door, session: str, turn: str) -> None:
+        items = [{"type": "message", "role": "user", "content": f"I like heron {turn} number {n}."} for n in range(9)]
+        told = {"project": "default", "session_id": session, "turn_id": turn, "user_id": "ada", "input_items": items}
+        await door("memory_after_turn", **told)
+        await door.work()
+
+    for session in sessions:
+        await tell(call, session, f"t{(turns := turns + 1)}")
+    for _ in range(8):
+        session = chance.choice(sessions)
+        what = chance.choice(["tell", "tell", "forget", "expire", "purge", "delete"])
+        if what == "tell":
+            await tell(call, session, f"t{(turns := turns + 1)}")
+        elif what == "forget":
+            latest = await admin.fetchval("SELECT latest_turn FROM sessions WHERE session = $1", session)
+            if latest is not None:
+                await call("memory_forget", project="default", session_id=session, turn_ids=[latest])
+        elif what == "expire":
+            await admin.execute("UPDATE sessions SET policy = '{\"ttl_days\": 1}' WHERE session = $1", session)
+            await admin.execute("UPDATE guards SET claimed_at = claimed_at - interval '9 days' WHERE done")
+            await call("memory_run_maintenance", project="default", session_id=session)
+            await admin.execute("UPDATE sessions SET policy = NULL")
+        elif what == "purge":
+            await call("tenant_purge", project="default", level="session", name=session, confirm=session)
+        else:
+            await write(call, "/a.md", f"Kites wheel {turns}.")
+            await call("file_delete", project="default", path="/a.md")
+        await call.work()
+    await restored(there, await exported(call))
+    mine, theirs = call.caller.tenant, there.caller.tenant
+    assert await rows(elsewhere.admin, theirs) == await rows(admin, mine)
+    for door in (call, there):
+        await tell(door, sessions[0], "last")
+    assert await rows(elsewhere.admin, theirs, ["books"]) == await rows(admin, mine, ["books"])

@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from memsvc.core.scope import Scope
+from memsvc.core.underway import UNTRACED, begun
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.recall.digests import FRESH_MAX, SPAN_ITEMS, WORDS_MAX, digest_of, span_ref
 from tests.door import Door
@@ -112,3 +113,36 @@ def test_a_digest_has_each_word_once_and_none_that_tells_nothing(texts: list[str
 def test_a_digest_is_bounded() -> None:
     assert len(digest_of(f"word{number}" for number in range(9999)).split()) == WORDS_MAX
     assert len(digest_of(["x" * 9999])) < 100
+
+
+async def test_a_gap_in_the_numbers_of_a_session_costs_no_walk(door: Door, admin: asyncpg.Connection) -> None:
+    """Behind the gap everything is as before it: written, consolidated and compacted once."""
+    await store(door, "a", SPAN_ITEMS + 20, user_id="ada")
+    await follow_up(door)
+    far = 10**9
+    await admin.execute("UPDATE books SET next_entry = $1 WHERE name = 'turns/s 1'", far)
+    await store(door, "b", 5, user_id="ada")
+    round_trips = await trips(door)
+    assert list(await digests(admin)) == [span_ref("s 1", number) for number in (0, SPAN_ITEMS, far)]
+    assert round_trips < 100
+    await door("memory_run_maintenance", session_id="s 1")
+    assert await admin.fetchval("SELECT consolidated_entry FROM sessions") == far + 5
+    await door("memory_forget", session_id="s 1", turn_ids=["b"])
+    await follow_up(door)
+    assert list(await digests(admin)) == [span_ref("s 1", number) for number in (0, SPAN_ITEMS)]
+
+
+async def trips(door: Door) -> int:
+    """How many round trips the follow-up takes."""
+    with begun("", UNTRACED) as under_way:
+        await follow_up(door)
+    return under_way.round_trips
+
+
+async def test_a_turn_that_a_session_has_no_number_left_for_is_refused(door: Door, admin: asyncpg.Connection) -> None:
+    await store(door, "a", 1, user_id="ada")
+    await admin.execute("UPDATE books SET next_entry = 2147483647 WHERE name = 'turns/s 1'")
+    items = [user("One more.")]
+    error = await door.refuses("QUOTA_EXCEEDED", "memory_after_turn", session_id="s 1", turn_id="b", input_items=items)
+    assert "another session" in str(error)
+    assert await admin.fetchval("SELECT count(*) FROM guards WHERE turn = 'b'") == 0

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from itertools import groupby
 from typing import Final
 
 from memsvc.core.analysis import is_stop_word
@@ -12,12 +13,13 @@ from memsvc.store import digests, index
 from memsvc.store.database import Database
 from memsvc.store.index import NewEntry
 from memsvc.store.locks import book_lock
+from memsvc.store.sessions import ENTRY_MAX
 from memsvc.styles.turns import books
 from memsvc.styles.turns.options import TurnOptions
 
 SPAN_ITEMS: Final = 100
 """Items of a session that share a digest."""
-SPANS_A_STEP: Final = 20
+ITEMS_A_STEP: Final = 20 * SPAN_ITEMS
 DIGESTS_A_STEP: Final = 200
 TEXT_CHARS_MAX: Final = 400
 """What counts of one item: a long answer shall not speak for the other items of its span."""
@@ -62,17 +64,18 @@ class Digests:
             due = await digests.due(tx, session, hold=True)
             if due is None or due.user != known.user or due.shared:
                 return due is not None  # somebody else spoke meanwhile: once more, with that one's book
-            end = await digests.end_of(tx, book)
             start = due.entry // SPAN_ITEMS * SPAN_ITEMS
-            stop = min(end, start + SPANS_A_STEP * SPAN_ITEMS)
-            said = await digests.texts(tx, book, start, most=stop - start, chars_max=TEXT_CHARS_MAX)
-            spans = {span: span_ref(session, span) for span in range(start, stop, SPAN_ITEMS)}
-            old = await digests.written(tx, shelf.number, list(spans.values()))
+            # only what is there: numbers may have gaps of any size
+            said = await digests.texts(tx, book, start, most=ITEMS_A_STEP, chars_max=TEXT_CHARS_MAX)
+            last = max(said, default=start) // SPAN_ITEMS * SPAN_ITEMS
+            more = len(said) == ITEMS_A_STEP
+            old = await digests.written(tx, shelf.number, digest_prefix(session), start, last if more else ENTRY_MAX)
             now = self._clock.now()
+            spans = groupby(said.items(), key=lambda item: item[0] // SPAN_ITEMS * SPAN_ITEMS)
             entries = [
-                NewEntry(ref=ref, text="", cues=words, said_at=now, role="digest")
-                for span, ref in spans.items()
-                if (words := digest_of(text for entry, text in said.items() if span <= entry < span + SPAN_ITEMS))
+                NewEntry(ref=span_ref(session, span), text="", cues=words, said_at=now, role="digest")
+                for span, items in spans
+                if (span < last or not more) and (words := digest_of(text for _, text in items))
             ]
             kept = {(entry.ref, entry.cues) for entry in entries} & set(old.values())
             gone = {entry: words for entry, (ref, words) in old.items() if (ref, words) not in kept}
@@ -80,10 +83,9 @@ class Digests:
             fresh = [entry for entry in entries if (entry.ref, entry.cues) not in kept]
             if fresh:
                 await index.add(tx, {shelf.name: fresh}, fresh_max=FRESH_MAX)
-            reached = stop // SPAN_ITEMS * SPAN_ITEMS
-            if reached != due.entry:
-                await digests.reached(tx, session, reached)
-        return stop < end
+            if last != due.entry:
+                await digests.reached(tx, session, last)
+        return more
 
 
 def digest_prefix(session: str) -> str:

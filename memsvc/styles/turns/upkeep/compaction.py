@@ -89,14 +89,16 @@ class Compaction:
         if not self._too_large(weight, policy):
             return 0
         running = await context.read(tx, session, book, most=max(self._options.recent_context_items, 1))
-        stop = min(_cut(running.items, self._kept_tok(policy)), weight.start + STEP_ITEMS)
-        if stop <= weight.start:
+        stop = _cut(running.items, self._kept_tok(policy))
+        said = await context.said(tx, book, weight.start, stop, most=STEP_ITEMS, chars_max=TEXT_CHARS_READ)
+        if not said:
             return 0
-        said = await context.said(tx, book, weight.start, stop, chars_max=TEXT_CHARS_READ)
+        if len(said) == STEP_ITEMS:
+            stop = said[-1].entry + 1
         before = orjson.loads(running.summary)["summary"] if running.summary else ""
         text = condensed(before, _heard(said), budget_tok=summary_tok_max(policy), cost=self._costs.text)
-        await self._write(tx, found, text, _covers(said, stop - weight.start, now), (weight.start, stop), now)
-        return stop - weight.start
+        await self._write(tx, found, text, _covers(said), (weight.start, stop), now)
+        return len(said)
 
     async def _is_due(self, scope: Scope, session: str) -> bool:
         async with self._database.begin(scope, read_only=True) as tx:
@@ -124,7 +126,7 @@ class Compaction:
         line = layout.summary_line(event, layout.turn_of(covers.last), found.user_id, text, covers, now)
         span = (await append(tx, {path: line}, owner=layout.OWNER, now=now))[path]
         place = SummaryPlace(event, path, span.stream, span.start, len(line), *entries)
-        counters = {"compaction_count": 1, "compacted_items": entries[1] - entries[0]}
+        counters = {"compaction_count": 1, "compacted_items": covers.items}
         await context.compacted(tx, found.session, place, counters=counters, now=now)
         for name in self._then:
             await jobs.enqueue(tx, name, found.session, now=now)
@@ -140,7 +142,7 @@ async def standing_summary(tx: Tx, session: str) -> Standing | None:
     running = await context.read(tx, session, book, most=0)
     if running.summary is None:
         return None
-    said = await context.said(tx, book, place.first, place.next_entry, chars_max=TEXT_CHARS_READ)
+    said = await context.said(tx, book, place.first, place.next_entry, most=STEP_ITEMS, chars_max=TEXT_CHARS_READ)
     record = orjson.loads(running.summary)
     return Standing(place.event, record["summary"], _heard(said), record.get("worded_by", ""), found.policy)
 
@@ -213,8 +215,6 @@ def _who(one: SaidItem) -> str:
     return " ".join((one.speaker or one.role).replace(":", " ").split()) or one.role
 
 
-def _covers(said: Sequence[SaidItem], items: int, now: datetime) -> layout.Covers:
-    if not said:
-        return layout.Covers(items, "", "", now, now)
+def _covers(said: Sequence[SaidItem]) -> layout.Covers:
     moments = [one.said_at for one in said]
-    return layout.Covers(items, said[0].ref, said[-1].ref, min(moments), max(moments))
+    return layout.Covers(len(said), said[0].ref, said[-1].ref, min(moments), max(moments))

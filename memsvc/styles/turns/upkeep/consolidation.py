@@ -16,7 +16,7 @@ from memsvc.store.database import Tx
 from memsvc.store.insights import Insight, NewInsight
 from memsvc.store.journals import append
 from memsvc.store.locks import Lock, book_lock
-from memsvc.store.sessions import Session
+from memsvc.store.sessions import ENTRY_MAX, Session
 from memsvc.styles.turns import books
 from memsvc.styles.turns.books import Book
 from memsvc.styles.turns.facts.extraction import extract
@@ -39,26 +39,25 @@ def locks(found: Session) -> list[Lock]:
     return [book_lock(name) for name in sorted(book.name for book in books.insights(found.session, found.user_id))]
 
 
-async def step(tx: Tx, session: Session, *, now: datetime) -> tuple[int, int]:
-    """Look at the events that nobody looked at yet, at most STEP_ITEMS of them: how many insights they gave, and how
-    many events are left. The caller holds the session's lock and `locks`."""
+async def step(tx: Tx, session: Session, *, now: datetime) -> tuple[int, bool]:
+    """Look at the events that nobody looked at yet, at most STEP_ITEMS of them: how many insights they gave, and
+    whether there may be more. The caller holds the session's lock and `locks`."""
     latest = await sessions.find(tx, session.session)
     if latest is None:
-        return 0, 0
+        return 0, False
     found = replace(latest, user_id=session.user_id)  # the locks are those of the user of the time
     book = books.turns(found.session).number
-    first, stop = found.consolidated_entry, await context.next_entry(tx, book)
-    if stop - first < EVENTS_MIN:
-        return 0, 0
-    until = min(stop, first + STEP_ITEMS)
-    items = await context.said(tx, book, max(0, first - LOOK_BACK_ITEMS), until, chars_max=TEXT_CHARS_READ)
-    fresh = [item for item in items if item.entry >= first]
-    made = [*await _of_facts(tx, found, fresh, now), *topics(items, first, found.session, book)]
+    first = found.consolidated_entry
+    fresh = await context.said(tx, book, first, ENTRY_MAX, most=STEP_ITEMS, chars_max=TEXT_CHARS_READ)
+    if len(fresh) < EVENTS_MIN:
+        return 0, False
+    back = max(0, first - LOOK_BACK_ITEMS)
+    earlier = await context.said(tx, book, back, first, most=LOOK_BACK_ITEMS, chars_max=TEXT_CHARS_READ)
+    made = [*await _of_facts(tx, found, fresh, now), *topics([*earlier, *fresh], first, found.session, book)]
     written = await _write(tx, found, made, now)
     counters = {"consolidation_run_count": 1, "insights_written": written}
-    await sessions.consolidated(tx, found.session, until, counters=counters, now=now)
-    left = stop - until
-    return written, left if left >= EVENTS_MIN else 0
+    await sessions.consolidated(tx, found.session, fresh[-1].entry + 1, counters=counters, now=now)
+    return written, len(fresh) == STEP_ITEMS
 
 
 async def withdraw(tx: Tx, session: str, shelves: Sequence[Book], *, now: datetime) -> int:
