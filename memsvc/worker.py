@@ -21,7 +21,7 @@ from memsvc.core.errors import RETRYABLE, Code, MemsvcError
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.core.tools import Job
-from memsvc.core.underway import UNTRACED, Tracer, begun
+from memsvc.core.underway import UNTRACED, SliceOverError, Tracer, begun
 from memsvc.store import jobs, queue
 from memsvc.store.backlog import Backlog, prune_log, read_backlog
 from memsvc.store.database import Database
@@ -31,10 +31,10 @@ from memsvc.store.jobs import Claim, Ref
 log = structlog.get_logger("memsvc.worker")
 
 BEAT_S_MAX = 60.0
-BUSY_RETRY_S = 1.0
+BUSY_RETRY_S, SLICE_PAUSE_S = 1.0, 0.5  # until a job is looked at again that another runs, or that had its slice
 BEGIN_AGAIN_S_MAX = 30.0
 PRUNE_EVERY_S = 3600.0
-BUSY, HANDED_BACK = "busy", "handed back"
+BUSY, HANDED_BACK, SLICE_OVER = "busy", "handed back", "slice over"
 
 
 class WorkerOptions(BaseModel):
@@ -44,6 +44,7 @@ class WorkerOptions(BaseModel):
 
     enabled: bool = Field(True, description="whether `memsvc serve` runs jobs too; else run `memsvc worker` beside it")
     concurrency: int = Field(4, ge=2, le=100, description="jobs that one worker runs at once")
+    slice_s: float = Field(5.0, gt=0, le=3600, description="how long a job runs before those that wait have their turn")
     lease_s: float = Field(25.0, ge=1, le=3600, description="after how long a dead worker's job goes to another one")
     poll_s: float = Field(5.0, gt=0, le=300, description="how often the queue is looked at when it says nothing")
     retry_s_max: float = Field(60.0, gt=0, le=3600, description="longest wait between two attempts of a job")
@@ -70,11 +71,12 @@ class JobFailedError(Exception):
 class Worker:
     """Runs jobs until it is told to stop, over a connection of its own that it opens again whenever it is lost.
 
-    A job runs at least once, and not beside another of its name and subject. A retryable error is tried again for
-    ever, any other one until `attempts_max`; then the job stays in the queue as failed. Neither the queue nor the log
-    gets anything of an error but its code. A regular job is queued when its last time, which the database keeps, is
-    long enough ago: neither restarts nor several workers change its pace. A tenant is looked at when the next of its
-    regular jobs is due, so that a new project waits for its first one as long as any would between two.
+    A job runs at least once, and not beside another of its name and subject. When its slice of time is over, it is put
+    back between two of its steps, and one tenant has three quarters of the slots at the most. A retryable error is
+    tried again for ever, any other one until `attempts_max`; then the job stays in the queue as failed. Neither the
+    queue nor the log gets anything of an error but its code. A regular job is queued when its last time, which the
+    database keeps, is long enough ago: neither restarts nor several workers change its pace. A tenant is looked at when
+    the next of its regular jobs is due, so that a new project waits for its first one as long as any would between two.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class Worker:
         self._attempts: set[asyncio.Task[Claim]] = set()
         self._handed_back: set[asyncio.Task[Claim]] = set()
         self._look_at: dict[bytes, datetime] = {}
+        self._for_others = max(1, options.concurrency // 4)  # slots that no tenant has who has all others
         self.backlog = Backlog()
         self.index_size = IndexSize()
 
@@ -132,10 +135,10 @@ class Worker:
     async def run(self) -> None:
         """Work until `stop`."""
         self._running, self._heard_at = True, self._clock.now()
-        chores = [asyncio.create_task(self._regularly(self._options.sample_s, self._sample))]
+        regular = ((self._options.sample_s, self._sample), (PRUNE_EVERY_S, self._prune))
+        chores = [asyncio.create_task(self._regularly(every_s, do)) for every_s, do in regular]
         if any(job.every_s for job in self._jobs):
             chores.append(asyncio.create_task(self._regularly(self._options.sweep_s, self._sweep)))
-        chores.append(asyncio.create_task(self._regularly(PRUNE_EVERY_S, self._prune)))
         try:
             await self._keep_working()
         finally:
@@ -149,15 +152,15 @@ class Worker:
         while not self._stopping.is_set():
             began_at = self._heard_at
             try:
-                prepares = self._database.prepares
+                most, prepares = self._options.concurrency - self._for_others, self._database.prepares
                 async with queue.connected(
-                    self._url, prepares=prepares, heard=self._hear, lost=self._hand_back
+                    self._url, prepares=prepares, tenant_jobs_max=most, heard=self._hear, lost=self._hand_back
                 ) as queries:
                     await self._work(queries)
             except Exception as error:  # noqa: BLE001 - whatever ended the work, it begins again
                 log.warning("the worker lost the queue", error=type(error).__name__)
             pause_s = 0.5 if self._heard_at != began_at else min(pause_s * 2, BEGIN_AGAIN_S_MAX)
-            await self._pause(pause_s)
+            await told_or_after(self._stopping, pause_s)
 
     async def _work(self, queries: Queries) -> None:
         options = self._options
@@ -169,7 +172,7 @@ class Worker:
             return
         await manager.run(
             dequeue_timeout=timedelta(seconds=options.poll_s),
-            batch_size=options.concurrency // 2,
+            batch_size=self._for_others,
             max_concurrent_tasks=options.concurrency,
             shutdown_on_listener_failure=True,
             heartbeat_timeout=timedelta(seconds=options.lease_s),
@@ -216,7 +219,7 @@ class Worker:
             told = {"request_id": ref.request} if ref.request else {}
             with (
                 self._tracer.span("job", job.name, told, linked=ref.traceparent),
-                begun(ref.request, self._tracer),
+                begun(ref.request, self._tracer, slice_s=self._options.slice_s),
             ):
                 await self._run(job, ref)
         return claimed
@@ -233,7 +236,9 @@ class Worker:
     async def _outcome(
         self, job: Job, ref: Ref, attempts: int, error: BaseException
     ) -> RetryRequested | JobFailedError:
-        """What the queue is told of a failed attempt: to try again and when, or that it failed for good."""
+        """What the queue is told of an attempt that did not end: to try again and when, or that it failed for good."""
+        if isinstance(error, SliceOverError):
+            return RetryRequested(timedelta(seconds=SLICE_PAUSE_S), SLICE_OVER)
         code = error.code if isinstance(error, MemsvcError) else Code.INTERNAL_ERROR
         try:
             before = await jobs.failures(self._database, ref)
@@ -293,6 +298,3 @@ class Worker:
                 raise
             return False
         return True
-
-    async def _pause(self, seconds: float) -> None:
-        await told_or_after(self._stopping, seconds)

@@ -15,6 +15,7 @@ from memsvc.adapters.clock import SystemClock
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
+from memsvc.core.underway import UNTRACED, SliceOverError, begun, step_done
 from memsvc.store import backlog, jobs
 from memsvc.store.backlog import JobState, QueuedJob
 from memsvc.store.database import Database
@@ -277,6 +278,65 @@ async def test_a_job_that_ends_within_the_grace_is_done(database: Database, scop
         worker.stop()
         released.set()
     assert await backlog.list_jobs(database, limit=10) == []
+
+
+async def test_jobs_of_one_tenant_leave_a_slot_for_others(
+    database: Database, scope: Scope, other_scope: Scope, working: Working
+) -> None:
+    at_work: list[str] = []
+    released = asyncio.Event()
+
+    async def run(of: Scope, subject: str) -> None:
+        at_work.append(subject)
+        if of == scope:
+            await released.wait()
+
+    for number in range(5):
+        await write(database, scope, f"mine {number}")
+    async with working(Job(name="tidy", run=run)):
+        await until(lambda: len(at_work) == 3)
+        await write(database, other_scope, "theirs")
+        await until(lambda: "theirs" in at_work)
+        waiting = await shows(database, lambda found: len(found) == 5)
+        assert sorted(at_work) == ["mine 0", "mine 1", "mine 2", "theirs"]
+        assert [job.ref.subject for job in waiting if job.state is JobState.WAITING] == ["mine 4", "mine 3"]
+        released.set()
+        await shows(database, empty)
+    assert len(at_work) == 6
+
+
+async def test_a_long_job_goes_on_where_it_stopped_when_others_had_their_turn(
+    database: Database, scope: Scope, working: Working, meter: RecordingMeter
+) -> None:
+    steps, runs = 0, Runs()
+
+    async def long(_: Scope, __: str) -> None:
+        nonlocal steps
+        while not runs.of or steps < 100:
+            await asyncio.sleep(0)
+            steps += 1
+            step_done()
+
+    await write(database, scope, "long", name="long")
+    async with working(
+        Job(name="long", run=long, attempts_max=1),
+        Job(name="tidy", run=runs),
+        options={"concurrency": 2, "slice_s": 0.05},  # one slot for a tenant: the second job waits for the first
+    ):
+        await until(lambda: steps > 0)
+        await write(database, scope, "short")
+        await shows(database, empty)
+    assert [subject for _, subject in runs.of] == ["short"]
+    assert len(meter.amounts["memsvc_job_duration_ms"]) >= 3
+    assert meter.total("memsvc_job_runs_total", job="long", status="success") == 1
+
+
+def test_nothing_but_a_job_is_interrupted_between_its_steps() -> None:
+    step_done()
+    with begun("", UNTRACED):
+        step_done()
+    with begun("", UNTRACED, slice_s=-1.0), pytest.raises(SliceOverError):
+        step_done()
 
 
 async def test_a_worker_that_lost_its_database_goes_on_when_it_is_back(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from math import inf
 from time import perf_counter
 from types import MappingProxyType, TracebackType
 from typing import Final, Literal, Protocol, Self
@@ -94,6 +95,7 @@ class Underway:
 
     request_id: str = ""
     tracer: Tracer = UNTRACED
+    slice_ends_at: float = inf
     waited_ms: dict[Wait, float] = field(default_factory=dict)
     round_trips: int = 0
 
@@ -151,12 +153,23 @@ def underway() -> Underway:
     return _UNDERWAY.get(None) or Underway()
 
 
+class SliceOverError(Exception):
+    """This run of a job has lasted as long as one may. What it did is committed; the next run goes on from there."""
+
+
+def step_done() -> None:
+    """Say that a step of a job is committed, so that it may be interrupted here. Raise SliceOverError where its time is
+    over, never in a call."""
+    if perf_counter() > underway().slice_ends_at:
+        raise SliceOverError
+
+
 @contextmanager
-def begun(request_id: str, tracer: Tracer) -> Iterator[Underway]:
+def begun(request_id: str, tracer: Tracer, *, slice_s: float = inf) -> Iterator[Underway]:
     """A call or a job, under way for as long as the block. What it waited for counts for the one that it is a step of
-    as well."""
+    as well. A job may be interrupted between two steps when `slice_s` are over."""
     outer = _UNDERWAY.get(None)
-    mine = Underway(request_id, tracer)
+    mine = Underway(request_id, tracer, perf_counter() + slice_s)
     token = _UNDERWAY.set(mine)
     try:
         yield mine

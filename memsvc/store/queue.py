@@ -4,13 +4,16 @@ Every name is given here: PgQueuer would take what is not given from variables o
 as CHANNEL. Its rows hold no content: the headers say whose job it is and about what, by identifiers alone.
 """
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import asyncpg
 from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
+from pgqueuer.adapters.persistence.composer import ComposedQuery
 from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder, QuerySchedulerBuilder
 from pgqueuer.adapters.persistence.queries import Queries
 from pgqueuer.domain.settings import DBSettings, Durability
@@ -31,6 +34,8 @@ BY_TENANT = "memsvc_queue_tenant"
 PRIVILEGES = {QUEUE: "SELECT, INSERT, UPDATE, DELETE", LOG: "SELECT, INSERT, DELETE", STATISTICS: "SELECT"}
 SEQUENCE = f"{QUEUE}_id_seq"
 
+_TAKEN_FROM = 2
+"""Jobs are taken from those that wait, and from those that a dead worker had."""
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 35.0
 CLOSE_TIMEOUT_S = 2.0
@@ -61,8 +66,29 @@ def statements() -> QueryQueueBuilder:
     return QueryQueueBuilder(names())
 
 
-def _queries(driver: AsyncpgDriver) -> Queries:
-    return Queries(driver, QueryBuilderEnvironment(names()), statements(), QuerySchedulerBuilder(names()))
+@dataclass
+class _Shared(QueryQueueBuilder):
+    """PgQueuer's statements; the one that takes jobs passes over those of tenants that have `tenant_jobs_max` running,
+    or might have more with what it takes."""
+
+    tenant_jobs_max: int = 0
+
+    def build_dequeue_query(self, *, batch_size: int, **given: Any) -> ComposedQuery:
+        composed = super().build_dequeue_query(batch_size=batch_size, **given)
+        passed_over = f"""
+            AND coalesce(\\1.headers ->> 'tenant', '') <> ALL (ARRAY(
+                SELECT coalesce(own.headers ->> 'tenant', '') FROM {QUEUE} AS own
+                WHERE own.queue_manager_id = $3 AND own.status = 'picked'
+                GROUP BY 1 HAVING count(*) > {self.tenant_jobs_max - batch_size}))
+        """
+        sql, times = re.subn(r"(?<=AND )(\w+)\.execute_after < NOW\(\)", rf"\g<0>{passed_over}", composed.sql)
+        if times != _TAKEN_FROM:
+            raise RuntimeError("PgQueuer takes jobs otherwise than this version of memsvc knows")
+        return ComposedQuery(sql, composed.args)
+
+
+def _queries(driver: AsyncpgDriver, statements: QueryQueueBuilder) -> Queries:
+    return Queries(driver, QueryBuilderEnvironment(names()), statements, QuerySchedulerBuilder(names()))
 
 
 async def converge(connection: Any) -> None:
@@ -70,7 +96,7 @@ async def converge(connection: Any) -> None:
 
     Nothing is locked where there is nothing to do. One caller at a time: it runs under the migration lock.
     """
-    queries = _queries(AsyncpgDriver(connection))
+    queries = _queries(AsyncpgDriver(connection), statements())
     if not await queries.schema_is_installed():
         await queries.install(create_schema=False)
         await queries.optimize_autovacuum()
@@ -84,7 +110,7 @@ async def converge(connection: Any) -> None:
 
 async def remove(connection: Any) -> None:
     """Drop the queue with every job in it, as the owner."""
-    await _queries(AsyncpgDriver(connection)).uninstall()
+    await _queries(AsyncpgDriver(connection), statements()).uninstall()
 
 
 class _Driver(AsyncpgDriver):
@@ -102,13 +128,18 @@ class _Driver(AsyncpgDriver):
 
 @asynccontextmanager
 async def connected(
-    url: str, *, prepares: bool = True, heard: Callable[[], None], lost: Callable[[], None]
+    url: str,
+    *,
+    prepares: bool = True,
+    tenant_jobs_max: int,
+    heard: Callable[[], None],
+    lost: Callable[[], None],
 ) -> AsyncIterator[Queries]:
     """The queue over a connection of its own, which listens: through a pooler it hears nothing of new jobs, and looks
     for them now and then.
 
-    `prepares` says whether statements are prepared, `heard` is called with every answer, `lost` when the connection
-    ends. UNAVAILABLE when it cannot be made.
+    `prepares` says whether statements are prepared, `tenant_jobs_max` how many jobs of a tenant are taken at once;
+    `heard` is called with every answer, `lost` when the connection ends. UNAVAILABLE when it cannot be made.
     """
     try:
         connection = await asyncpg.connect(
@@ -122,7 +153,7 @@ async def connected(
         raise MemsvcError(Code.UNAVAILABLE, f"cannot connect to the queue: {type(error).__name__}") from error
     connection.add_termination_listener(lambda _: lost())
     try:
-        yield _queries(_Driver(connection, heard))
+        yield _queries(_Driver(connection, heard), _Shared(names(), tenant_jobs_max=tenant_jobs_max))
     finally:
         with suppress(TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.PostgresError):
             await connection.close(timeout=CLOSE_TIMEOUT_S)

@@ -17,6 +17,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock, Embedder, Meter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
+from memsvc.core.underway import step_done
 from memsvc.store import jobs, vectors
 from memsvc.store.database import Database
 from memsvc.store.vectors import Progress
@@ -90,6 +91,7 @@ class Embedding:
             async with self._database.begin(scope) as tx:
                 await vectors.put(tx, book, self.model, dict(zip(texts, made, strict=True)))
             after = max(texts)
+            step_done()
 
     async def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
         """A vector for each text, however long it takes; errors of the embedder go through."""

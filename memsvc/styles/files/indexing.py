@@ -9,6 +9,7 @@ from memsvc.core.chunks import chunks
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
+from memsvc.core.underway import step_done
 from memsvc.store import documents, files, jobs, summaries, tree
 from memsvc.store.database import Database, Tx
 from memsvc.store.documents import Piece
@@ -111,7 +112,7 @@ class Indexing:
     async def index(self, scope: Scope, incarnation: str) -> None:
         """Job: take out what no longer stands for the file, then index what is not indexed yet, a part at a time."""
         while await self._index_part(scope, uuid.UUID(incarnation)):
-            pass
+            step_done()
 
     async def _index_part(self, scope: Scope, incarnation: uuid.UUID) -> bool:
         async with self._database.begin(scope) as tx:

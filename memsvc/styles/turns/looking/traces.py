@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
+from memsvc.core.underway import step_done
 from memsvc.store import recalls
 from memsvc.store.behind import Behind
 from memsvc.store.database import Database, Tx
@@ -87,6 +88,7 @@ class Traces:
             async with self._database.begin(scope) as tx:
                 if await recalls.forget_before(tx, oldest, most=STEP) < STEP:
                     return
+            step_done()
 
 
 async def _write(tx: Tx, notes: Sequence[Note]) -> None:

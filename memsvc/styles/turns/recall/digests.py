@@ -9,6 +9,7 @@ from memsvc.core.analysis import is_stop_word
 from memsvc.core.paths import encode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
+from memsvc.core.underway import step_done
 from memsvc.store import digests, index
 from memsvc.store.database import Database
 from memsvc.store.index import NewEntry
@@ -46,7 +47,7 @@ class Digests:
     async def follow_up(self, scope: Scope, session: str) -> None:
         """Step: write what is missing, some spans in a transaction; run again, it writes the last span anew."""
         while await self._write(scope, session):
-            pass
+            step_done()
 
     async def _write(self, scope: Scope, session: str) -> bool:
         """The next spans; whether there are more."""

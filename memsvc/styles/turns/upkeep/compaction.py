@@ -9,6 +9,7 @@ import orjson
 
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import Scope
+from memsvc.core.underway import step_done
 from memsvc.store import context, jobs, sessions
 from memsvc.store.context import SaidItem, StoredItem, SummaryPlace, Weight
 from memsvc.store.database import Database, Tx
@@ -71,6 +72,7 @@ class Compaction:
             if not done:
                 return
             self.counted()
+            step_done()
 
     def counted(self) -> None:
         """Count a step that was committed."""

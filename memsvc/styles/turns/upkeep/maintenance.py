@@ -15,6 +15,7 @@ from memsvc.core.ports import Clock
 from memsvc.core.progress import SILENT, Progress
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
+from memsvc.core.underway import step_done
 from memsvc.store import facts, guard, jobs, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import Lock, book_lock, session_lock
@@ -145,6 +146,7 @@ class Maintenance:
     @asynccontextmanager
     async def _step(self, run: _Run, *more: Lock) -> AsyncIterator[Tx]:
         """A transaction under the session's lock and others, which proves that the run's claim still holds."""
+        step_done()  # the one before
         async with self._database.begin(
             run.scope,
             locks=[session_lock(run.found.session), *more],
