@@ -5,12 +5,17 @@ from typing import Any
 import asyncpg
 import pytest
 
+from memsvc.adapters.clock import SystemClock
 from memsvc.core.scope import Scope
 from memsvc.core.underway import UNTRACED, begun
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.recall.digests import FRESH_MAX, SPAN_ITEMS, WORDS_MAX, digest_of, span_ref
+from memsvc.worker import Worker, WorkerOptions
 from tests.door import Door
+from tests.fakes import RecordingMeter
+from tests.servers import DatabaseUrls
 from tests.styles.turns.talk import user
+from tests.waiting import until
 
 
 async def digests(admin: asyncpg.Connection) -> dict[str, str]:
@@ -146,3 +151,29 @@ async def test_a_turn_that_a_session_has_no_number_left_for_is_refused(door: Doo
     error = await door.refuses("QUOTA_EXCEEDED", "memory_after_turn", session_id="s 1", turn_id="b", input_items=items)
     assert "another session" in str(error)
     assert await admin.fetchval("SELECT count(*) FROM guards WHERE turn = 'b'") == 0
+
+
+async def test_books_whose_numbers_lie_far_apart_keep_nobody_elses_follow_up_waiting(
+    door: Door, other_call: Door, admin: asyncpg.Connection, database_urls: DatabaseUrls, meter: RecordingMeter
+) -> None:
+    items = [user(f"Item {number} of marzipan.") for number in range(17)]
+    mine = {"session_id": "s", "turn_id": "t", "user_id": "ada", "input_items": items}
+    for number in range(5):
+        await door("memory_after_turn", project=f"big{number}", **mine)
+    await admin.execute("UPDATE books SET next_entry = 2147478648 WHERE name = 'turns/s'")
+    for number in range(5):
+        await door("memory_after_turn", project=f"big{number}", **(mine | {"turn_id": "far"}))
+    await other_call("memory_after_turn", **mine)
+    await admin.execute("UPDATE memsvc_queue SET execute_after = now() - interval '1 s'")
+    assert door.database is not None
+    worker = Worker(
+        database_urls.app, door.database, list(door.jobs.values()), SystemClock(), meter, WorkerOptions(poll_s=0.2)
+    )
+
+    async def all_done() -> bool:
+        return not await admin.fetchval("SELECT count(*) FROM job_refs WHERE name = $1", FOLLOW_UP_JOB)
+
+    async with worker.running():
+        await until(all_done)
+    written = await admin.fetch("SELECT count(*) AS spans FROM entries WHERE role = 'digest' GROUP BY project")
+    assert sorted(row["spans"] for row in written) == [1, 2, 2, 2, 2, 2]
