@@ -1,5 +1,6 @@
 """Digests: what spans of a session are about, each an entry of a book of its user, so that other sessions find it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,18 +71,18 @@ async def texts(tx: Tx, book: int, first: int, *, most: int, chars_max: int) -> 
     return {row["entry"]: row["text"] for row in rows}
 
 
-async def written(tx: Tx, book: int, beginning: str, first: int, stop: int) -> dict[int, tuple[str, str]]:
-    """Return the entries of a book whose references are `beginning` and a number `first <= number < stop`: by their
-    own number, the reference and the words that find it."""
+async def written(tx: Tx, book: int, prefix: str, first: int, stop: int) -> dict[int, tuple[str, str]]:
+    """Return the entries of a book whose references are `prefix` and a number `first <= number < stop`: by their own
+    number, the reference and the words that find it."""
     rows = await tx.fetch(
         """
         SELECT entry, ref, cues FROM entries
-        WHERE tenant = $1 AND project = $2 AND book = $3 AND length >= 0 AND CASE
-            WHEN starts_with(ref, $4) AND substr(ref, length($4) + 1) ~ '^[0-9]{1,10}$'
-            THEN substr(ref, length($4) + 1)::int8 >= $5 AND substr(ref, length($4) + 1)::int8 < $6 END
+        WHERE tenant = $1 AND project = $2 AND role = 'digest' AND ref ~>=~ $3 AND ref ~<~ $4 AND book = $5
+            AND length >= 0 AND CASE WHEN substr(ref, length($3) + 1) ~ '^[0-9]{1,10}$'
+                THEN substr(ref, length($3) + 1)::int8 >= $6 AND substr(ref, length($3) + 1)::int8 < $7 END
         """,
+        *span(prefix),
         book,
-        beginning,
         first,
         stop,
     )
