@@ -99,6 +99,7 @@ async def _serving(
         "MEMSVC_DATA_DIR": str(place.data_dir),
         "MEMSVC_PORT": str(port),
         "MEMSVC_LOG_LEVEL": "warning",
+        "MEMSVC_AUTH__MODE": "open",
         "MEMSVC_LIMITS__RATES__ENABLED": "false",  # one client that never waits is what is measured
     }
     command = [sys.executable, "-m", "memsvc", "serve"]

@@ -36,9 +36,9 @@ def console(
     if not options.enabled:
         return None
 
-    async def sign_in(scope: Scope, text: str) -> SignedIn | None:
+    async def sign_in(scope: Scope, text: str) -> SignedIn:
         caller = await authenticator.let_in(scope, Credentials(text, as_bearer=False))
-        return SignedIn(caller, keys.hash_key(text)) if caller is not None else None
+        return SignedIn(caller, keys.hash_key(text))
 
     def receiving(caller: Caller) -> AbstractAsyncContextManager[None]:
         return nullcontext() if dispatch.admission is None else dispatch.admission.body(caller)

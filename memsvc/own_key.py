@@ -7,12 +7,20 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
+import structlog
+
 from memsvc.adapters.clock import SystemClock
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store import keys
+from memsvc.core.urls import is_loopback
+from memsvc.gateway.auth import AuthOptions
+from memsvc.settings import Settings
+from memsvc.store import keys, open_tenants
 from memsvc.store.database import Database
 
+log = structlog.get_logger("memsvc.keys")
+
 KEY_FILE: Final = "api-key"
+ADOPTED_LABEL: Final = "adopted"
 WRITTEN_S_MAX: Final = 2.0
 """How long another process, started at the same moment, may take from making the first key to writing it."""
 
@@ -44,7 +52,7 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
         if found is not None and found.opens(now):
             return f"<the key in {file}>", f"The API key is in {file}."
         return "<API key>", f"The API key in {file} is not valid here (any more): make one with `memsvc key create`."
-    if any(key.opens(now) for key in await keys.list_keys(database)):
+    if any(key.opens(now) and key.label != ADOPTED_LABEL for key in await keys.list_keys(database)):
         return "<API key>", "Keys were made before: use one of them, or make another with `memsvc key create`."
     made = await keys.create_key(database, "first", now)
     try:
@@ -57,6 +65,27 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
             Code.UNAVAILABLE, f"cannot write {file}: {error.strerror}", recovery="set data_dir to a folder to write to"
         ) from error
     return made.text, f"The API key was made just now and is shown this once; it is kept in {file}."
+
+
+def told_file(settings: Settings) -> Path | None:
+    """Return where users of this machine find the key of an embedded data folder; None with a database elsewhere."""
+    return None if settings.database.url else settings.data_dir.absolute() / KEY_FILE
+
+
+async def adopt(database: Database, options: AuthOptions, host: str, now: datetime) -> None:
+    """List the keys by which tenants were opened while any key was a tenant, where these hold anything, so that nobody
+    is locked out of what was stored. That was so on a `host` of this machine unless `auth.mode` said otherwise. Keys
+    that are listed, be they revoked, stay as they are."""
+    if options.mode or not is_loopback(host):
+        return
+    adopted = 0
+    for tenant in await open_tenants.list_unlisted(database):
+        if await open_tenants.holds_anything(database, tenant):
+            adopted += await open_tenants.list_key(database, tenant, ADOPTED_LABEL, now)
+    if adopted:
+        log.warning(
+            "keys that had opened a tenant without being listed are listed now", label=ADOPTED_LABEL, keys=adopted
+        )
 
 
 def _read_secret(file: Path) -> str | None:

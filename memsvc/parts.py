@@ -15,18 +15,20 @@ from memsvc.core.errors import SettingsError
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.tools import Job, Published
 from memsvc.core.underway import Tracer
+from memsvc.core.urls import is_loopback
 from memsvc.core.version import version
 from memsvc.databases import is_migrated, opened_database
 from memsvc.gateway import rest
 from memsvc.gateway.admission import Admission
 from memsvc.gateway.audit import CallLog, call_log
-from memsvc.gateway.auth import Authenticator, effective_mode
+from memsvc.gateway.auth import Authenticator
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.metrics import Metrics
 from memsvc.gateway.oauth import Tokens
 from memsvc.gateway.rates import Rates
 from memsvc.gateway.schemas import input_schema, output_schema
+from memsvc.own_key import adopt, told_file
 from memsvc.publishing import Models, opened_models, published
 from memsvc.settings import Settings
 from memsvc.store.changes import Changes
@@ -105,7 +107,8 @@ async def grounded(settings: Settings, app_url: str) -> AsyncIterator[Ground]:
 async def put_together(
     settings: Settings, app_url: str, host: str, publish: Publish = published
 ) -> AsyncIterator[Parts]:
-    """All parts over an open database, none of them running yet. `host` decides who is let in without being listed."""
+    """All parts over an open database, none of them running yet. On a `host` of this machine alone keys that opened a
+    tenant before they had to be listed are listed now, and whoever has a wrong one is told where the right one is."""
     async with grounded(settings, app_url) as ground:
         metrics, clock, database = ground.metrics, ground.clock, ground.database
         tracer, models = ground.tracer, ground.models
@@ -132,8 +135,9 @@ async def put_together(
         )
         changes = Changes(settings.database.direct_url or app_url)
         issued = Tokens(settings.auth.oauth, clock) if settings.auth.oauth.issuer else None
-        mode = effective_mode(settings.auth, host)
-        authenticator = Authenticator(database, settings.auth, mode, clock, changes, issued)
+        await adopt(database, settings.auth, host, clock.now())
+        key_file = told_file(settings) if is_loopback(host) else None
+        authenticator = Authenticator(database, settings.auth, clock, changes, issued, key_file)
         yield Parts(
             database,
             metrics,

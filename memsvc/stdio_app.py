@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memsvc.adapters.standard_streams import StandardStreams
-from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller
 from memsvc.core.version import version
+from memsvc.gateway.challenges import UnknownKeyError
 from memsvc.gateway.limits import LOOPBACK_HOSTS
 from memsvc.gateway.mcp.server import SERVER_NAME, Offer
 from memsvc.gateway.mcp.stdio import StdioEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
-from memsvc.own_key import KEY_FILE, own_key
+from memsvc.own_key import KEY_FILE, own_key, told_file
 from memsvc.parts import Parts, Publish, instructions, put_together
 from memsvc.publishing import published
 from memsvc.settings import Settings
@@ -59,11 +59,8 @@ async def opened(
         text = key if key is not None else await own_key(parts.database, settings.data_dir.absolute() / KEY_FILE)
         caller = await parts.authenticator.resolve(text)
         if caller is None:
-            raise MemsvcError(
-                Code.PERMISSION_DENIED,
-                "this API key is unknown, was revoked, or has expired",
-                recovery="set MEMSVC_API_KEY to a key that `memsvc key create` made for this database",
-            )
+            recovery = "set MEMSVC_API_KEY to a key that `memsvc key create` made for this database, or to none"
+            raise UnknownKeyError(text, told_file(settings), recovery=recovery)
         if face.prepare is not None:
             await face.prepare(parts, caller)
         subscriptions = Subscriptions(parts.changes, settings.limits)

@@ -1,15 +1,20 @@
 """The key of a data folder, which whoever serves from it shares."""
 
 import asyncio
+import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.own_key import own_key
+from memsvc.gateway.auth import AuthOptions
+from memsvc.own_key import ADOPTED_LABEL, adopt, first_key, own_key
 from memsvc.store import keys
 from memsvc.store.database import Database
+from tests.gateway.served import served
+from tests.servers import DatabaseUrls
 
 pytestmark = pytest.mark.anyio
 
@@ -32,3 +37,46 @@ async def test_a_folder_that_has_no_key_while_others_were_made_says_so(
     with pytest.raises(MemsvcError) as refused:
         await own_key(database, tmp_path / "api-key")
     assert refused.value.code is Code.PERMISSION_DENIED
+
+
+TURN = {"session_id": "s", "turn_id": "t", "input_items": [{"role": "user", "content": "I live in Kobe."}]}
+ASKED = {"session_id": "s", "current_input": "Where do I live?"}
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+async def test_keys_that_opened_a_memory_without_being_listed_are_listed_where_it_holds_anything(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, database: Database
+) -> None:
+    async with served(database_urls, admin, auth=AuthOptions(mode="open")) as service:
+        made = await keys.create_key(service.database, "made", NOW)
+        async with service.http("wrote") as wrote, service.http("looked") as looked, service.http("wrote-too") as more:
+            for http in (wrote, more):
+                assert (await http.post("/api/tools/memory_after_turn", json=TURN | {"output_items": []})).is_success
+            assert (await looked.post("/api/tools/memory_before_turn", json=ASKED)).is_success
+    for _ in range(2):
+        async with served(database_urls, admin, auth=AuthOptions()) as service:
+            async with service.http("wrote") as wrote:
+                assert "Kobe" in (await wrote.post("/api/tools/memory_before_turn", json=ASKED)).text
+            for key, status in (("looked", 401), ("tpyo", 401), (made.text, 200)):
+                async with service.http(key) as http:
+                    assert (await http.get("/api/tools")).status_code == status
+            listed = await keys.list_keys(service.database)
+            assert sorted(key.label for key in listed) == [ADOPTED_LABEL, ADOPTED_LABEL, "made"]
+    [one] = await keys.list_keys(database, hashlib.sha256(b"wrote").digest())
+    await keys.revoke_key(database, one.key_id, NOW)
+    async with served(database_urls, admin, auth=AuthOptions()) as service, service.http("wrote") as wrote:
+        assert (await wrote.get("/api/tools")).status_code == 401
+
+
+async def test_processes_that_start_at_once_adopt_a_key_once_and_only_where_any_key_was_a_tenant(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, database: Database, tmp_path: Path
+) -> None:
+    async with served(database_urls, admin, auth=AuthOptions(mode="open")) as service, service.http("wrote") as wrote:
+        assert (await wrote.post("/api/tools/memory_after_turn", json=TURN | {"output_items": []})).is_success
+    await adopt(database, AuthOptions(), "0.0.0.0", NOW)
+    await adopt(database, AuthOptions(mode="listed"), "127.0.0.1", NOW)
+    assert await keys.list_keys(database) == []
+    await asyncio.gather(*(adopt(database, AuthOptions(), "127.0.0.1", NOW) for _ in range(4)))
+    assert [key.label for key in await keys.list_keys(database)] == [ADOPTED_LABEL]
+    text, _ = await first_key(database, tmp_path / "api-key", NOW)
+    assert (tmp_path / "api-key").read_text().strip() == text

@@ -15,15 +15,18 @@ from memsvc.adapters.embedder import embedder
 from memsvc.cli.calls import Config, DataDir, Json, Url, client, failure, given_key, server_of
 from memsvc.cli.options import settings_of
 from memsvc.core.errors import MemsvcError
+from memsvc.core.urls import is_loopback
 from memsvc.databases import bring_up_to_date, database_urls, is_migrated
-from memsvc.gateway.auth import effective_mode
+from memsvc.gateway.challenges import UnknownKeyError
 from memsvc.gateway.metrics import Metrics
+from memsvc.own_key import told_file
 from memsvc.settings import Settings
 from memsvc.store import keys, vectors
 from memsvc.store.backlog import read_backlog
 from memsvc.store.database import Database
 from memsvc.store.poolers import CANNOT_CONNECT, Pooler, hands_out
 from memsvc.store.revisions import Revisions
+from memsvc.variables import KEY_VARIABLE
 
 ROOM_BYTES_MIN: Final = 2**30
 WAITING_S_MAX: Final = 3600.0
@@ -94,6 +97,8 @@ async def _database(settings: Settings, url: str, migrated: Awaitable[object]) -
         yield Finding("migrations", await is_migrated(database, revisions), told, "run `memsvc migrate`")
         yield await _vectors(settings, database)
         yield await _keys(settings, database)
+        if text := given_key():
+            yield await _key(settings, database, text)
         yield await _queue(database)
         yield await _log(database)
     finally:
@@ -141,8 +146,18 @@ async def _vectors(settings: Settings, database: Database) -> Finding:
 async def _keys(settings: Settings, database: Database) -> Finding:
     now = SystemClock().now()
     usable = sum(key.opens(now) for key in await keys.list_keys(database))
-    mode = effective_mode(settings.auth, settings.host)
-    return Finding("keys", bool(usable) or mode == "open", f"{usable} usable, mode {mode}", "run `memsvc key create`")
+    mode = settings.auth.mode or "listed"
+    ok = bool(usable) or mode == "open" or is_loopback(settings.host)  # a first start makes the first key
+    return Finding("keys", ok, f"{usable} usable, mode {mode}", "run `memsvc key create`")
+
+
+async def _key(settings: Settings, database: Database, text: str) -> Finding:
+    """Whether the key of the environment opens anything."""
+    key = await keys.find_key(database, keys.hash_key(text))
+    if settings.auth.mode == "open" or (key is not None and key.opens(SystemClock().now())):
+        return Finding("key", True, f"that of {KEY_VARIABLE} is known")
+    told = UnknownKeyError(text, told_file(settings)).message
+    return Finding("key", False, told, f"set {KEY_VARIABLE} to a key of this memory")
 
 
 async def _queue(database: Database) -> Finding:

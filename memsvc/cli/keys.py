@@ -1,7 +1,8 @@
-"""`memsvc key`: API keys, made, listed, rotated and revoked: in the database, as its operator, or with --url by a
-server, as the key of MEMSVC_API_KEY may."""
+"""`memsvc key`: API keys, made, listed, rotated and revoked: by the server of --url or MEMSVC_URL, as the key of
+MEMSVC_API_KEY may, else in the data folder or the configured database, as its operator."""
 
 import asyncio
+import os
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any
@@ -10,17 +11,17 @@ from uuid import UUID
 import typer
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.cli.calls import Calls, Config, DataDir, Place, reached
+from memsvc.cli.calls import Calls, Config, DataDir, Place, Url, reached, server_of
 from memsvc.cli.options import settings_of, tenant_of, with_database
 from memsvc.core.errors import invalid
 from memsvc.core.paths import check_project
 from memsvc.core.scope import ALL_PERMISSIONS, ALL_PROJECTS, Permission
+from memsvc.settings import Settings
 from memsvc.store import keys
+from memsvc.variables import URL_VARIABLE
 
 commands = typer.Typer(help="API keys: who may call, and whose data they open.", no_args_is_help=True)
 
-
-Server = Annotated[str | None, typer.Option("--url", help="A running server, asked with the key of MEMSVC_API_KEY.")]
 COLUMNS = ("key id", "label", "state", "permissions", "projects", "last used")
 
 
@@ -32,22 +33,25 @@ def create_key(
     project: Annotated[list[str] | None, typer.Option(help="Confine to projects; repeatable.")] = None,
     hide_tool: Annotated[list[str] | None, typer.Option(help="Hide a tool from this key; repeatable.")] = None,
     expires_days: Annotated[int | None, typer.Option(min=1, max=36500, help="Valid for so many days.")] = None,
-    url: Server = None,
+    url: Url = None,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Make a key and print it, this once."""
+    """Make a key and print it, this once, and where it was made."""
     now = SystemClock().now()
-    if url is not None:
+    server = server_of(url, data_dir)
+    if server:
         if tenant is not None:
-            raise invalid("a server makes keys of its caller's tenant alone: leave --tenant out")
+            recovery = "leave --tenant out, or name the data folder with --data-dir"
+            raise invalid("a server makes keys of its caller's tenant alone", recovery=recovery)
         expires_at = None if expires_days is None else (now + timedelta(days=expires_days)).isoformat()
         wanted = {"permissions": permission, "projects": project, "hidden_tools": hide_tool}
         given = {name: value for name, value in wanted.items() if value}
-        _print_new(_asked(url, "keys_create", label=label, expires_at=expires_at, **given))
+        _print_new(_asked(server, "keys_create", label=label, expires_at=expires_at, **given), server)
         return
+    settings = settings_of(config, data_dir=data_dir)
     made = with_database(
-        settings_of(config, data_dir=data_dir),
+        settings,
         lambda database: keys.create_key(
             database,
             label,
@@ -59,15 +63,15 @@ def create_key(
             expires_at=None if expires_days is None else now + timedelta(days=expires_days),
         ),
     )
-    print(f"key     {made.text}\nkey id  {made.key.key_id}\ntenant  {made.key.tenant.hex()}")
+    print(f"key     {made.text}\nkey id  {made.key.key_id}\ntenant  {made.key.tenant.hex()}\n{_made_in(settings)}")
 
 
 @commands.command("list")
-def list_keys(url: Server = None, config: Config = None, data_dir: DataDir = None) -> None:
+def list_keys(url: Url = None, config: Config = None, data_dir: DataDir = None) -> None:
     """List the keys, one a line, columns separated by tabs. Their texts are stored nowhere."""
-    if url is not None:
+    if server := server_of(url, data_dir):
         print(*COLUMNS, sep="\t")
-        for one in _asked(url, "keys_list")["keys"]:
+        for one in _asked(server, "keys_list")["keys"]:
             may = ",".join(one["permissions"])
             where = "all" if one["projects"] is None else ",".join(one["projects"])
             print(one["key_id"], one["label"], one["state"], may, where, one["last_used_at"] or "never", sep="\t")
@@ -94,16 +98,16 @@ def list_keys(url: Server = None, config: Config = None, data_dir: DataDir = Non
 @commands.command("revoke")
 def revoke_key(
     key_id: UUID,
-    url: Server = None,
+    url: Url = None,
     even_last: Annotated[
-        bool, typer.Option(help="With --url: also the last key that could manage the tenant's keys for good.")
+        bool, typer.Option(help="With a server: also the last key that could manage the tenant's keys for good.")
     ] = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
     """Revoke a key. Servers that are running are told, and notice within auth.cache_s seconds at the latest."""
-    if url is not None:
-        revoked = _asked(url, "keys_revoke", key_id=str(key_id), even_last=even_last)["key"]
+    if server := server_of(url, data_dir):
+        revoked = _asked(server, "keys_revoke", key_id=str(key_id), even_last=even_last)["key"]
         print(f"revoked {revoked['key_id']} ({revoked['label']})")
         return
     now = SystemClock().now()
@@ -115,23 +119,22 @@ def revoke_key(
 def rotate_key(
     key_id: UUID,
     overlap_hours: Annotated[float, typer.Option(min=0, max=8760, help="How long the old key goes on opening.")] = 24.0,
-    url: Server = None,
+    url: Url = None,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
     """Make a key that opens and may what another does, and let that one expire. The new one does not expire."""
-    if url is not None:
-        rotated = _asked(url, "keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours)
-        _print_new(rotated)
+    if server := server_of(url, data_dir):
+        rotated = _asked(server, "keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours)
+        _print_new(rotated, server)
         print(f"the old key expires {rotated['old']['expires_at']}")
         return
     now = SystemClock().now()
     old_until = now + timedelta(hours=overlap_hours)
-    made = with_database(
-        settings_of(config, data_dir=data_dir),
-        lambda database: keys.rotate_key(database, key_id, now, old_until=old_until),
-    )
-    print(f"key     {made.text}\nkey id  {made.key.key_id}\nthe old key expires {_moment(old_until)} UTC at the latest")
+    settings = settings_of(config, data_dir=data_dir)
+    made = with_database(settings, lambda database: keys.rotate_key(database, key_id, now, old_until=old_until))
+    print(f"key     {made.text}\nkey id  {made.key.key_id}\n{_made_in(settings)}")
+    print(f"the old key expires {_moment(old_until)} UTC at the latest")
 
 
 @commands.command("adopt")
@@ -141,7 +144,12 @@ def adopt_key(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Bind a key to an existing tenant's data. Without --tenant, asks for the key whose tenant it was in open mode."""
+    """Bind a key to an existing tenant's data. Without --tenant, asks for the key whose tenant it was in open mode.
+
+    It works on the data folder or the configured database, and not by a server."""
+    if server_of(os.environ.get(URL_VARIABLE), data_dir) and config is None:
+        recovery = "name the data folder with --data-dir, or the database with --config"
+        raise invalid(f"a server binds no key to another tenant, and {URL_VARIABLE} names one", recovery=recovery)
     if tenant:
         owner = tenant_of(tenant)
     else:
@@ -164,5 +172,10 @@ def _asked(url: str, tool: str, **arguments: Any) -> dict[str, Any]:
     return asyncio.run(ask())
 
 
-def _print_new(made: Mapping[str, Any]) -> None:
-    print(f"key     {made['text']}\nkey id  {made['key']['key_id']}")
+def _print_new(made: Mapping[str, Any], server: str) -> None:
+    print(f"key     {made['text']}\nkey id  {made['key']['key_id']}\nmade    at {server}")
+
+
+def _made_in(settings: Settings) -> str:
+    where = "the configured database" if settings.database.url else f"data folder {settings.data_dir.absolute()}"
+    return f"made    in {where}"

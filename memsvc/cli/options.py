@@ -12,9 +12,10 @@ from memsvc import databases
 from memsvc.adapters.clock import SystemClock
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import TENANT_BYTES, Permission
-from memsvc.gateway.auth import effective_mode
+from memsvc.gateway.challenges import UnknownKeyError
 from memsvc.gateway.metrics import Metrics
 from memsvc.loading import load
+from memsvc.own_key import adopt, told_file
 from memsvc.resources import default_config
 from memsvc.settings import Settings
 from memsvc.store import keys
@@ -55,13 +56,15 @@ async def owner_of(database: Database, settings: Settings, tenant: str | None, p
         return tenant_of(tenant)
     text = os.environ.get(KEY_VARIABLE) or typer.prompt("The key whose memory this is", hide_input=True, err=True)
     key_hash = keys.hash_key(text.strip())
-    key = await keys.find_key(database, key_hash)
     now = SystemClock().now()
-    if key is None and effective_mode(settings.auth, settings.host) == "open":
+    await adopt(database, settings.auth, settings.host, now)
+    key = await keys.find_key(database, key_hash)
+    if key is None and settings.auth.mode == "open":
         await keys.remember_tenant(database, key_hash, now)
         return key_hash
     if key is None or not key.opens(now):
-        raise MemsvcError(Code.PERMISSION_DENIED, "this key opens nothing here")
+        recovery = f"set {KEY_VARIABLE} to a key of this memory; `memsvc key create` makes one"
+        raise UnknownKeyError(text, told_file(settings), recovery=recovery)
     confined = key.projects is not None and project not in key.projects
     if Permission.WRITE not in key.permissions or confined:
         raise MemsvcError(Code.PERMISSION_DENIED, "this key may not do that", recovery="name the tenant by --tenant")

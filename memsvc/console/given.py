@@ -24,14 +24,14 @@ class SignedIn:
 class Given:
     """The rest of the service, as the console needs it.
 
-    `sign_in` takes the request and the key that somebody typed, None when it opens nothing; RATE_LIMITED for an address
-    that tried too often. `recognise` says who the key of a hash stands for now. Both raise UNAVAILABLE when nobody can
-    say. `receiving` holds one of the places of bodies that are on their way; RESOURCE_BUSY where none is free. `calls`
-    are the tools as that caller may use them, for one request. `schema` is the JSON schema of a tool's arguments.
-    `health` says which checks hold. `secret` is shared by all replicas.
+    `sign_in` takes the request and the key that somebody typed; PERMISSION_DENIED when it opens nothing,
+    RATE_LIMITED for an address that tried too often. `recognise` says who the key of a hash stands for now. Both
+    raise UNAVAILABLE when nobody can say. `receiving` holds one of the places of bodies that are on their way;
+    RESOURCE_BUSY where none is free. `calls` are the tools as that caller may use them, for one request. `schema`
+    is the JSON schema of a tool's arguments. `health` says which checks hold. `secret` is shared by all replicas.
     """
 
-    sign_in: Callable[[Request, str], Awaitable[SignedIn | None]]
+    sign_in: Callable[[Request, str], Awaitable[SignedIn]]
     recognise: Callable[[bytes], Awaitable[Caller | None]]
     receiving: Callable[[Caller], AbstractAsyncContextManager[None]]
     calls: Callable[[Caller, str], Calls]

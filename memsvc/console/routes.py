@@ -111,13 +111,11 @@ class Console:
             return _signing_in("Type your API key.", status=400)
         try:
             found = await self._given.sign_in(request.scope, text)
-            if found is None:
-                return _signing_in("This key is unknown, was revoked, or has expired.", status=403)
             slot = secrets.token_urlsafe(SLOT_BYTES)
             answer = RedirectResponse(f"{CONSOLE_PATH}/{slot}/{_first_project(found.caller)}/", SEE_OTHER)
             await self._give(answer, request, slot, found.key_hash)
         except MemsvcError as error:
-            return _signing_in(error.message, status=error.http_status)
+            return _signing_in(f"{error.message[:1].upper()}{error.message[1:]}.", status=error.http_status)
         return answer
 
     async def _sign_out(self, request: Request) -> Response:

@@ -5,21 +5,22 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Literal
 from uuid import UUID
 
 import structlog
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memsvc.core.background import in_background
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller
-from memsvc.core.urls import is_loopback
-from memsvc.gateway.challenges import Challenge, is_discovery
+from memsvc.gateway.addresses import counted_address, is_local
+from memsvc.gateway.challenges import Challenge, UnknownKeyError, is_discovery
 from memsvc.gateway.credentials import Credentials, credentials
-from memsvc.gateway.guesses import Guesses, address_of
+from memsvc.gateway.guesses import Guesses
 from memsvc.gateway.known_keys import KnownKeys
 from memsvc.gateway.oauth import OAuthOptions, Tokens, is_token
 from memsvc.gateway.open_streams import OpenStreams, Stream
@@ -30,7 +31,6 @@ from memsvc.store.database import Database
 
 log = structlog.get_logger("memsvc.auth")
 
-Mode = Literal["listed", "open"]
 OPEN_LABEL = "open"
 CALLER = "memsvc.caller"
 STANDING_S_MIN = 1.0
@@ -43,42 +43,42 @@ class AuthOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: Literal["", "listed", "open"] = Field(
-        "", description="listed: keys that were made; open: any key is a tenant; empty: open on loopback, else listed"
+        "", description="listed, or empty: keys that were made; open: any key is a tenant of its own"
+    )
+    trusted_proxies: tuple[IPvAnyNetwork, ...] = Field(
+        (), description="networks of proxies (CIDR) whose X-Forwarded-For, else Forwarded, tells who calls"
     )
     key_in_query: bool = Field(False, description="also take the key from the query, as APIKEY, apikey or api_key")
     key_chars_max: int = Field(512, ge=16, le=8192, description="longest key that is looked at")
     cache_s: float = Field(5.0, ge=0, le=300, description="how long a key is remembered, and so outlives being revoked")
     cache_keys_max: int = Field(4096, ge=1, description="how many looked-up keys are remembered")
     failures_a_minute: int = Field(
-        60, ge=0, description="keys that open nothing that one address may try; known keys are let in; 0: any number"
+        60, ge=0, description="keys that open nothing that one address may try; good keys are let in; 0: any number"
     )
     last_used_every_s: float = Field(30.0, gt=0, description="how often the last use of keys is written")
     oauth: OAuthOptions = Field(OAuthOptions(), description="OAuth 2.1: access tokens of an issuer, beside keys")
 
 
-def effective_mode(options: AuthOptions, host: str) -> Mode:
-    """The configured mode, or the one that the bind address calls for."""
-    return options.mode or ("open" if is_loopback(host) else "listed")
-
-
 class Authenticator:
     """Resolves keys to callers. Keys are looked up by their SHA-256, so no comparison sees a byte of a key. Where
-    tokens are taken, whatever looks like one is never taken for a key."""
+    tokens are taken, whatever looks like one is never taken for a key. `key_file` is where this machine's users find
+    the key of an embedded data folder."""
 
     def __init__(
         self,
         database: Database,
         options: AuthOptions,
-        mode: Mode,
         clock: Clock,
         changes: Changes | None = None,
         tokens: Tokens | None = None,
+        key_file: Path | None = None,
     ) -> None:
         self._database = database
         self.options = options
-        self.mode = mode
+        self._is_open = options.mode == "open"
         self._clock = clock
         self._tokens = tokens
+        self._key_file = key_file
         self._streams = OpenStreams(self._all_again, max(options.cache_s, STANDING_S_MIN))
         self._known = KnownKeys(
             database,
@@ -99,7 +99,7 @@ class Authenticator:
         key_hash = keys.hash_key(text)
         is_new = not self._known.is_absent(key_hash)
         key = await self._known.find(key_hash)
-        if key is None and is_new and self.mode == "open" and key_hash not in self._remembering:
+        if key is None and is_new and self._is_open and key_hash not in self._remembering:
             self._remembering.add(key_hash)
             try:
                 await self._remember_tenant(key_hash)
@@ -132,21 +132,23 @@ class Authenticator:
                 self._tenants.popitem(last=False)
         return caller
 
-    async def let_in(self, scope: Scope, shown: Credentials) -> Caller | None:
-        """As `caller_of`, of a request that comes with it. RATE_LIMITED to an address that has come with too many keys
-        that open nothing, whichever door it came to."""
-        is_guess, address = self._is_guess(shown.text), address_of(scope)
-        if is_guess and (wait_s := self._guesses.wait_s(address)) > 0:
-            raise MemsvcError(Code.RATE_LIMITED, "too many wrong keys came from this address", retry_after_s=wait_s)
+    async def let_in(self, scope: Scope, shown: Credentials) -> Caller:
+        """As `caller_of`, of a request that comes with it, whichever door it came to. PERMISSION_DENIED where it opens
+        nothing, RATE_LIMITED instead to an address that has come with too many such keys. No key that is good is
+        refused for what else came from its address: that is known once it was looked up, and not before."""
         caller = await self.caller_of(shown)
-        if caller is None and is_guess:
-            self._guesses.note(address)
-        return caller
+        if caller is not None:
+            return caller
+        address = counted_address(scope, self.options.trusted_proxies)
+        if self._is_guess(shown.text) and (wait_s := self._guesses.wait_s(address)) > 0:
+            raise MemsvcError(Code.RATE_LIMITED, "too many wrong keys came from this address", retry_after_s=wait_s)
+        file = self._key_file if is_local(scope) else None
+        raise UnknownKeyError(shown.text, file, tokens=self._tokens is not None)
 
     def _is_guess(self, text: str) -> bool:
-        """Whether this may be an attempt to find a key: what is not known to be listed. Nobody finds a token by trying,
-        and where every key opens a tenant there is nothing to find."""
-        if self.mode == "open" or (self._tokens is not None and is_token(text)):
+        """Whether this may have been an attempt to find a key: what is not listed, be it good or not. Nobody finds a
+        token by trying, and where every key opens a tenant there is nothing to find."""
+        if self._is_open or (self._tokens is not None and is_token(text)):
             return False
         return not (self._can_be_key(text) and self._known.was_listed(keys.hash_key(text)))
 
@@ -177,7 +179,7 @@ class Authenticator:
 
     def _caller(self, key_hash: bytes, key: keys.ApiKey | None) -> Caller | None:
         if key is None:
-            return Caller(tenant=key_hash, key_label=OPEN_LABEL) if self.mode == "open" else None
+            return Caller(tenant=key_hash, key_label=OPEN_LABEL) if self._is_open else None
         if not key.opens(self._clock.now()):
             return None
         return Caller(
@@ -192,7 +194,7 @@ class Authenticator:
 
     async def _remember_tenant(self, tenant: bytes) -> None:
         if await keys.remember_tenant(self._database, tenant, self._clock.now()):
-            log.warning("somebody was seen for the first time and became a tenant", mode=self.mode)
+            log.warning("somebody was seen for the first time and became a tenant")
 
     async def write_last_used(self) -> None:
         """Write the last uses seen since the last time; on an outage they wait for the next time."""
@@ -256,12 +258,11 @@ class RequireCaller:
         options = self._authenticator.options
         shown = credentials(scope["headers"], scope["query_string"], key_in_query=options.key_in_query)
         try:
-            caller = None if shown is None else await self._authenticator.let_in(scope, shown)
+            if shown is None:
+                raise UnknownKeyError(None, tokens=self._challenge.scopes is not None)
+            caller = await self._authenticator.let_in(scope, shown)
         except MemsvcError as error:
             await self._challenge.error(error, scope)(scope, receive, send)
-            return
-        if caller is None:
-            await self._challenge.refusal(scope, given=shown is not None)(scope, receive, send)
             return
         scope[CALLER] = caller
         await self.app(scope, receive, self._challenge.stepping_up(scope, send, caller))

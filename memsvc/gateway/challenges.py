@@ -5,6 +5,7 @@ to ask for a token, and the scopes that it needs.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from starlette.responses import Response
@@ -17,6 +18,8 @@ from memsvc.gateway.rest import LACKING, error_response
 
 UNAUTHENTICATED_STATUS: Final = 401
 FORBIDDEN_STATUS: Final = 403
+_PLACEHOLDERS: Final = ("YOUR_", "<", "$")
+"""How what the snippets of our pages, and of others, have in the place of a key begins."""
 ASK_WITH_KEY: Final = "send the header Authorization: Bearer KEY"
 DISCOVERY_PREFIXES: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
 DISCOVERY_PATHS: Final = frozenset({"/authorize", "/register", "/token", "/favicon.ico"})
@@ -27,22 +30,31 @@ def is_discovery(path: str) -> bool:
     return path in DISCOVERY_PATHS or path.startswith(DISCOVERY_PREFIXES)
 
 
+class UnknownKeyError(MemsvcError):
+    """A key that opens nothing, or none. `file` is told where the right one is; the key itself is not told again."""
+
+    def __init__(
+        self, key: str | None, file: Path | None = None, *, tokens: bool = False, recovery: str = ASK_WITH_KEY
+    ) -> None:
+        self.given = key is not None
+        message = (
+            "this API key is unknown, was revoked, or has expired" if key is not None else "an API key is required"
+        )
+        if key is not None and key.startswith(_PLACEHOLDERS):
+            message = "a placeholder stands where the API key belongs"
+        if tokens:
+            message = message.replace("API key", "API key or access token")
+        if file is not None and file.exists():
+            message += f"; the key of this data folder is in {file}"
+        super().__init__(Code.PERMISSION_DENIED, message, recovery=recovery)
+
+
 @dataclass(frozen=True, slots=True)
 class Challenge:
     """What is asked of callers: a key, or, with the URL of metadata, a token with scopes as well."""
 
     metadata_url: str = ""
     scopes: Scopes | None = None
-
-    def refusal(self, scope: Scope, *, given: bool) -> Response:
-        """401, for whoever showed nothing, or nothing that opens anything."""
-        message = "this API key is unknown, was revoked, or has expired" if given else "an API key is required"
-        if self.scopes is not None:
-            message = message.replace("API key", "API key or access token")
-        error = MemsvcError(Code.PERMISSION_DENIED, message, recovery=ASK_WITH_KEY)
-        wanted = "" if self.scopes is None else self.scopes.usual
-        told = self._header("invalid_token" if given and self.scopes is not None else "", wanted)
-        return error_response(error, scope, status=UNAUTHENTICATED_STATUS, headers={"WWW-Authenticate": told})
 
     def nothing(self, scope: Scope) -> Response:
         """404, where a client looks for an authorization server. `error` and `error_description` are what clients of
@@ -54,7 +66,12 @@ class Challenge:
         return error_response(MemsvcError(Code.NOT_FOUND, message, recovery=ASK_WITH_KEY, details=details), scope)
 
     def error(self, error: MemsvcError, scope: Scope) -> Response:
-        """An error that came up while somebody was to be let in."""
+        """An error that came up while somebody was to be let in: 401 for whoever showed nothing, or nothing that opens
+        anything."""
+        if isinstance(error, UnknownKeyError):
+            wanted = "" if self.scopes is None else self.scopes.usual
+            told = self._header("invalid_token" if error.given and self.scopes is not None else "", wanted)
+            return error_response(error, scope, status=UNAUTHENTICATED_STATUS, headers={"WWW-Authenticate": told})
         if not isinstance(error, InsufficientScopeError):
             return error_response(error, scope)
         told = self._header("insufficient_scope", error.scopes)

@@ -6,10 +6,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
+from typing import Final
 
 from memsvc.store import keys
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
+
+LOOK_UPS_AT_ONCE: Final = 4
+"""How many keys are looked up at once: the rest of the pool is for those who are in, whatever comes to the door."""
 
 
 @dataclass(slots=True)
@@ -36,6 +40,7 @@ class KnownKeys:
         self._changed = changed
         self._listed: OrderedDict[bytes, _Known] = OrderedDict()
         self._absent: OrderedDict[bytes, float] = OrderedDict()
+        self._looking_up = asyncio.Semaphore(LOOK_UPS_AT_ONCE)
         self._asking: dict[tuple[bytes, int], asyncio.Task[keys.ApiKey | None]] = {}
 
     async def find(self, key_hash: bytes) -> keys.ApiKey | None:
@@ -57,7 +62,8 @@ class KnownKeys:
         known = known or self._watched(key_hash)
         told = known.told
         try:
-            found = await keys.find_key(self._database, key_hash)
+            async with self._looking_up:
+                found = await keys.find_key(self._database, key_hash)
             if known.told == told:  # else it may have been read before it was changed: whoever asked since knows better
                 known.key = found
         finally:

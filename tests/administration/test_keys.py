@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def doorman(database: Database, clock: FakeClock) -> Authenticator:
     """Lets in whoever has a key, and remembers none."""
-    return Authenticator(database, AuthOptions(cache_s=0), "listed", clock)
+    return Authenticator(database, AuthOptions(cache_s=0), clock)
 
 
 @pytest.fixture

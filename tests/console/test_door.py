@@ -47,7 +47,9 @@ async def test_a_cookie_is_good_for_a_time(database_urls: DatabaseUrls, admin: a
 
 
 async def test_a_revoked_key_ends_its_pages(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
-    async with served(database_urls, admin, auth=AuthOptions(cache_s=0)) as service:  # whether or not it was told
+    async with served(
+        database_urls, admin, auth=AuthOptions(mode="open", cache_s=0)
+    ) as service:  # whether or not it was told
         key = await service.key(permissions=frozenset({Permission.READ}))
         async with visiting(service, key) as visit, visiting(service) as owner:
             assert (await visit.get("settings")).status_code == 200

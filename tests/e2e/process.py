@@ -15,11 +15,12 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """This process's environment without settings of memsvc but these."""
+    """This process's environment without settings of memsvc but these. Any key is a tenant of its own, as most tests
+    want it, unless they say otherwise: MEMSVC_AUTH__MODE="" is how it is shipped."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
     if kept.pop("PYTHONDONTWRITEBYTECODE", None):  # to compile everything at each start would take most of the time
         kept["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "memsvc-test-pycache")
-    return kept | {"PYTHONPATH": str(CHECKOUT)} | variables
+    return kept | {"PYTHONPATH": str(CHECKOUT), "MEMSVC_AUTH__MODE": "open"} | variables
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -96,7 +96,7 @@ def test_a_key_that_opens_nothing_imports_nothing_and_is_never_shown(tmp_path: P
     listed = {"MEMSVC_AUTH__MODE": "listed", "MEMSVC_API_KEY": KEY}
     refused = run("import", str(folder), "--data-dir", str(data), **listed)
     assert refused.returncode == 1
-    assert "opens nothing" in refused.stderr
+    assert "this API key is unknown" in refused.stderr
     assert KEY not in refused.stdout + refused.stderr
     missing = command(data, "import", str(tmp_path / "nowhere"))
     assert (missing.returncode, missing.stdout) == (1, "")

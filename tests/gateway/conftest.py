@@ -15,7 +15,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.gateway import jobs
 from memsvc.gateway.admission import Admission
 from memsvc.gateway.audit import AuditOptions, CallLog, call_log
-from memsvc.gateway.auth import Authenticator, AuthOptions, effective_mode
+from memsvc.gateway.auth import Authenticator, AuthOptions
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.metrics import Metrics
@@ -70,9 +70,9 @@ class Gateway:
     dispatch: Dispatch
     draining: Draining
 
-    def http(self, key: str | None = "key-one") -> httpx2.AsyncClient:
+    def http(self, key: str | None = "key-one", client: tuple[str, int] = ("127.0.0.1", 1)) -> httpx2.AsyncClient:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        transport = httpx2.ASGITransport(self.app, raise_app_exceptions=False)
+        transport = httpx2.ASGITransport(self.app, raise_app_exceptions=False, client=client)
         return httpx2.AsyncClient(transport=transport, base_url=ORIGIN, headers=headers)
 
     @asynccontextmanager
@@ -95,7 +95,7 @@ def running(database: Database, clock: FakeClock) -> Running:
     async def run(
         auth: AuthOptions | None = None, limits: LimitsOptions | None = None, host: str = "127.0.0.1", **changes: Any
     ) -> AsyncIterator[Gateway]:
-        auth = auth or AuthOptions()
+        auth = auth or AuthOptions(mode="open")
         where = changes.get("database", database)
         metrics = Metrics()
         calls = call_log(where, metrics, clock, AuditOptions())
@@ -109,7 +109,7 @@ def running(database: Database, clock: FakeClock) -> Running:
             dispatch=dispatch,
             call_log=calls,
             metrics=metrics,
-            authenticator=Authenticator(where, auth, effective_mode(auth, host), clock, changes.get("heard")),
+            authenticator=Authenticator(where, auth, clock, changes.get("heard"), key_file=changes.get("key_file")),
             limits=limits,
             host=host,
             instructions="remember",

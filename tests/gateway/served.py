@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 
 from memsvc.app import opened
 from memsvc.gateway.audit import AuditOptions
+from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.rest import Draining
 from memsvc.settings import Settings
 from memsvc.store import keys
@@ -56,7 +57,11 @@ class Service:
 @asynccontextmanager
 async def served(urls: DatabaseUrls, admin: asyncpg.Connection, **settings: Any) -> AsyncIterator[Service]:
     """The service on loopback; its call log is written at once."""
-    quick = {"worker": WorkerOptions(enabled=False), "audit": AuditOptions(flush_every_s=0.02, batch_records=1)}
+    quick = {
+        "auth": AuthOptions(mode="open"),
+        "worker": WorkerOptions(enabled=False),
+        "audit": AuditOptions(flush_every_s=0.02, batch_records=1),
+    }
     async with (
         opened(Settings(**(quick | settings)), urls.app, Draining()) as app,
         app.asgi.router.lifespan_context(app.asgi),

@@ -1,8 +1,10 @@
 """How keys are read off a request, and what a request without a good one gets."""
 
+from pathlib import Path
+
 import pytest
 
-from memsvc.gateway.auth import AuthOptions, effective_mode
+from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.credentials import credentials, key_of
 from tests.gateway.conftest import OutOfReach, Running
 
@@ -61,14 +63,40 @@ def test_other_queries_give_none(query: bytes) -> None:
     assert presented_key([], query, key_in_query=True) is None
 
 
-@pytest.mark.parametrize(
-    ("host", "mode"),
-    [("127.0.0.1", "open"), ("localhost", "open"), ("::1", "open"), ("0.0.0.0", "listed"), ("example.com", "listed")],
-)
-def test_any_key_opens_a_tenant_on_loopback_only(host: str, mode: str) -> None:
-    assert effective_mode(AuthOptions(), host) == mode
-    assert effective_mode(AuthOptions(mode="listed"), host) == "listed"
-    assert effective_mode(AuthOptions(mode="open"), host) == "open"
+@pytest.mark.anyio
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "0.0.0.0"])
+async def test_a_key_that_nobody_made_opens_nothing_unless_any_key_is_to(running: Running, host: str) -> None:
+    async with running(AuthOptions(), host=host) as gateway, gateway.http("tpyo") as http:
+        answer = await http.post("/mcp", json={})
+        assert (answer.status_code, answer.json()["code"]) == (401, "PERMISSION_DENIED")
+        assert answer.json()["message"] == "this API key is unknown, was revoked, or has expired"
+    async with running(AuthOptions(mode="open"), host=host) as gateway, gateway.http("tpyo") as http:
+        assert (await http.post("/nowhere", json={})).status_code == 404
+
+
+@pytest.mark.anyio
+async def test_who_calls_from_this_machine_with_a_wrong_key_is_told_where_the_right_one_is_and_nobody_else(
+    running: Running, tmp_path: Path
+) -> None:
+    file = tmp_path / "api-key"
+    file.write_text("msk_right\n")
+    async with running(AuthOptions(), key_file=file) as gateway:
+        for key, told in (
+            ("tpyo", "this API key is unknown"),
+            ("YOUR_KEY", "a placeholder"),
+            ("<the", "a placeholder"),
+        ):
+            async with gateway.http(key) as http:
+                message = (await http.get("/nowhere")).json()["message"]
+                assert message.startswith(told)
+                assert message.endswith(f"the key of this data folder is in {file}")
+                for proxied in ({"X-Forwarded-For": "203.0.113.7"}, {"Forwarded": "for=1.2.3.4"}, {"Via": "1.1 p"}):
+                    assert str(file) not in (await http.get("/nowhere", headers=proxied)).text
+        async with gateway.http("tpyo", client=("203.0.113.7", 1)) as http:
+            assert str(file) not in (await http.get("/nowhere")).text
+        file.unlink()
+        async with gateway.http("tpyo") as http:
+            assert str(file) not in (await http.get("/nowhere")).text
 
 
 @pytest.mark.anyio

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from typing import Literal
 from uuid import uuid4
 
 import asyncpg
@@ -63,8 +64,10 @@ async def test_the_last_use_never_moves_back(database: Database, clock: FakeCloc
     assert key.last_used_at == later
 
 
-def authenticator(database: Database, clock: FakeClock, mode: str = "listed", cache_s: float = 0) -> Authenticator:
-    return Authenticator(database, AuthOptions(cache_s=cache_s), mode, clock)
+def authenticator(
+    database: Database, clock: FakeClock, mode: Literal["listed", "open"] = "listed", cache_s: float = 0
+) -> Authenticator:
+    return Authenticator(database, AuthOptions(mode=mode, cache_s=cache_s), clock)
 
 
 async def test_a_listed_key_becomes_its_caller(database: Database, clock: FakeClock) -> None:

@@ -20,6 +20,7 @@ from mcp_types import (
 
 from memsvc.app import opened
 from memsvc.gateway.audit import AuditOptions
+from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.rest import Draining
 from memsvc.settings import Settings
 from memsvc.worker import WorkerOptions
@@ -41,7 +42,12 @@ async def conforming(urls: DatabaseUrls, admin: asyncpg.Connection) -> AsyncIter
     quick = AuditOptions(flush_every_s=0.02, batch_records=1)
     draining = Draining()
     async with (
-        opened(Settings(worker=WorkerOptions(enabled=False), audit=quick), urls.app, draining, conformance=True) as app,
+        opened(
+            Settings(auth=AuthOptions(mode="open"), worker=WorkerOptions(enabled=False), audit=quick),
+            urls.app,
+            draining,
+            conformance=True,
+        ) as app,
         app.asgi.router.lifespan_context(app.asgi),
         wired(app.asgi) as url,
     ):

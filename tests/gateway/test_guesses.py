@@ -1,10 +1,15 @@
-"""How many keys that open nothing an address may try, and who is let in whatever it tried."""
+"""How many keys that open nothing an address may try, and that whoever has a good one is let in whatever it tried."""
+
+import asyncio
+from ipaddress import ip_network
+from typing import Any, cast
 
 import pytest
 
-from memsvc.core.scope import Permission
+from memsvc.gateway.addresses import client_address, counted_address, is_local
 from memsvc.gateway.auth import AuthOptions
-from memsvc.gateway.guesses import Guesses, address_of
+from memsvc.gateway.guesses import Guesses
+from memsvc.gateway.known_keys import LOOK_UPS_AT_ONCE, KnownKeys
 from memsvc.store import keys
 from memsvc.store.database import Database
 from tests.fakes import FakeClock
@@ -18,20 +23,60 @@ async def status(gateway: Gateway, key: str) -> int:
         return (await http.post("/nowhere", json={})).status_code
 
 
-async def test_an_address_that_tries_too_many_keys_is_told_to_wait_and_a_known_key_is_let_in(
+async def test_an_address_that_tries_too_many_keys_is_told_to_wait_and_a_good_key_is_let_in(
     running: Running, database: Database, clock: FakeClock
 ) -> None:
-    known = await keys.create_key(database, "known", clock.now())
-    unknown = await keys.create_key(database, "not seen yet", clock.now(), permissions=[Permission.READ])
+    unseen = [await keys.create_key(database, "not seen yet", clock.now()) for _ in range(2)]
     async with running(auth=AuthOptions(mode="listed", failures_a_minute=3, cache_s=0)) as gateway:
-        assert await status(gateway, known.text) == 404
         assert [await status(gateway, f"guess-{number}") for number in range(5)] == [401, 401, 401, 429, 429]
         async with gateway.http("guess-6") as http:
             answer = await http.post("/nowhere", json={})
             assert (answer.json()["code"], answer.json()["retryable"]) == ("RATE_LIMITED", True)
             assert 1 <= int(answer.headers["retry-after"]) <= 60
-        assert await status(gateway, known.text) == 404
-        assert await status(gateway, unknown.text) == 429
+        assert [await status(gateway, one.text) for one in unseen] == [404, 404]
+
+
+async def test_after_a_thousand_wrong_keys_an_unseen_good_one_of_the_same_address_is_let_in(
+    running: Running, database: Database, clock: FakeClock
+) -> None:
+    unseen = await keys.create_key(database, "not seen yet", clock.now())
+    async with running(auth=AuthOptions(mode="listed")) as gateway, gateway.http(None) as http:
+        answers = [
+            (await http.get("/nowhere", headers={"X-API-Key": f"guess-{number}"})).status_code for number in range(1000)
+        ]
+        assert (answers[:60], answers[-1]) == ([401] * 60, 429)
+        assert (await http.get("/nowhere", headers={"X-API-Key": unseen.text})).status_code == 404
+
+
+async def test_keys_are_looked_up_a_few_at_once_however_many_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    under_way, most, full = 0, 0, asyncio.Event()
+
+    async def find_key(*_: Any) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        if under_way == LOOK_UPS_AT_ONCE:
+            full.set()
+        await full.wait()
+        under_way -= 1
+
+    monkeypatch.setattr(keys, "find_key", find_key)
+    known = KnownKeys(cast(Database, None), keep_s=0, keys_max=10, changes=None, changed=lambda: None)
+    await asyncio.gather(*(known.find(keys.hash_key(f"guess-{number}")) for number in range(50)))
+    assert most == LOOK_UPS_AT_ONCE
+
+
+async def test_behind_a_trusted_proxy_each_client_counts_by_itself(running: Running) -> None:
+    trusting = AuthOptions(mode="listed", failures_a_minute=1, trusted_proxies=("10.0.0.0/8",))
+    async with running(auth=trusting) as gateway, gateway.http(None, client=("10.0.0.1", 1)) as http:
+
+        async def tried(key: str, forwarded: str) -> int:
+            headers = {"X-API-Key": key, "X-Forwarded-For": forwarded}
+            return (await http.get("/nowhere", headers=headers)).status_code
+
+        assert [await tried("a", "198.51.100.1"), await tried("b", "198.51.100.1")] == [401, 429]
+        assert await tried("c", "198.51.100.2") == 401
+        assert await tried("d", "203.0.113.9, 198.51.100.1, 10.0.0.2") == 429  # what a client wrote itself says nothing
 
 
 async def test_no_key_at_all_is_no_guess_and_a_key_that_was_revoked_neither(
@@ -64,18 +109,56 @@ async def test_in_open_mode_there_is_nothing_to_guess(running: Running) -> None:
         assert {await status(gateway, f"key-{number}") for number in range(5)} == {404}
 
 
-def test_one_address_has_no_say_in_another_and_a_network_of_ipv6_is_one() -> None:
+def test_one_address_has_no_say_in_another() -> None:
     guesses = Guesses(1)
-    guesses.note("10.0.0.1")
+    assert [guesses.wait_s("10.0.0.1"), guesses.wait_s("10.0.0.2")] == [0, 0]
     assert guesses.wait_s("10.0.0.1") > 0
-    assert guesses.wait_s("10.0.0.2") == 0
-    hosts = ("2001:db8::1", "2001:db8::ffff", "2001:db8:0:1::1", "10.0.0.1", "", "unix")
-    assert [address_of({"client": (host, 1)}) for host in hosts] == [
+    assert Guesses(0).wait_s("10.0.0.1") == 0
+
+
+def request(peer: str | None, *headers: tuple[str, str]) -> dict[str, Any]:
+    named = [(name.encode(), value.encode()) for name, value in headers]
+    return {"client": None if peer is None else (peer, 1), "headers": named}
+
+
+def test_a_network_of_ipv6_counts_as_one_address() -> None:
+    hosts = ("2001:db8::1", "2001:db8::ffff", "2001:db8:0:1::1", "10.0.0.1", "", "unix", "::ffff:10.0.0.1")
+    assert [counted_address(request(host), ()) for host in hosts] == [
         "2001:db8::",
         "2001:db8::",
         "2001:db8:0:1::",
         "10.0.0.1",
         "",
         "unix",
+        "10.0.0.1",
     ]
-    assert address_of({"client": None}) == ""
+    assert counted_address(request(None), ()) == ""
+
+
+@pytest.mark.parametrize(
+    ("peer", "header", "value", "address"),
+    [
+        ("10.0.0.1", "x-forwarded-for", "198.51.100.1", "198.51.100.1"),
+        ("10.0.0.1", "x-forwarded-for", "1.1.1.1, 198.51.100.1:4711, 10.0.0.2", "198.51.100.1"),
+        ("10.0.0.1", "x-forwarded-for", "10.0.0.3, 10.0.0.2", "10.0.0.3"),
+        ("10.0.0.1", "x-forwarded-for", "198.51.100.1, unknown", "10.0.0.1"),
+        ("10.0.0.1", "x-forwarded-for", "", "10.0.0.1"),
+        ("10.0.0.1", "forwarded", 'for=1.1.1.1, For="[2001:db8::7]:80";proto=https', "2001:db8::7"),
+        ("10.0.0.1", "forwarded", "proto=https;for=198.51.100.1;by=10.0.0.9", "198.51.100.1"),
+        ("10.0.0.1", "forwarded", "for=_hidden", "10.0.0.1"),
+        ("198.51.100.9", "x-forwarded-for", "1.1.1.1", "198.51.100.9"),
+        ("198.51.100.9", "forwarded", "for=1.1.1.1", "198.51.100.9"),
+    ],
+)
+def test_who_calls_is_what_a_trusted_proxy_says_and_nobody_else(
+    peer: str, header: str, value: str, address: str
+) -> None:
+    trusted = [ip_network("10.0.0.0/8")]
+    assert client_address(request(peer, (header, value)), trusted) == address
+    assert client_address(request(peer, (header, value)), ()) == peer
+
+
+def test_a_call_through_a_proxy_of_this_machine_does_not_come_from_it() -> None:
+    assert [is_local(request(peer)) for peer in ("127.0.0.1", "::1", "10.0.0.1", None)] == [True, True, False, False]
+    for header in ("x-forwarded-for", "forwarded", "via", "x-real-ip"):
+        assert not is_local(request("127.0.0.1", (header, "127.0.0.1")))

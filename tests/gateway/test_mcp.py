@@ -13,6 +13,7 @@ import structlog
 from mcp import MCPError
 from pydantic import BaseModel
 
+from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.logs import configure_logging
 from memsvc.gateway.schemas import input_schema, output_schema, plain
@@ -182,7 +183,7 @@ async def test_a_key_hides_tools_from_itself(running: Running, wire: str, databa
 
 
 async def test_an_unknown_key_cannot_connect_where_keys_are_listed(running: Running, wire: str) -> None:
-    async with running(host="0.0.0.0") as gateway:
+    async with running(AuthOptions(), host="0.0.0.0") as gateway:
         with pytest.raises((MCPError, ExceptionGroup)) as raised:
             async with gateway.client(wire) as client:
                 await client.list_tools()

@@ -184,7 +184,7 @@ async def test_a_stream_ends_when_its_time_is_over(database_urls: DatabaseUrls, 
 
 
 async def test_a_key_that_was_revoked_hears_no_more(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:
-    async with served(database_urls, admin, auth=AuthOptions(cache_s=0)) as service:
+    async with served(database_urls, admin, auth=AuthOptions(mode="open", cache_s=0)) as service:
         await heard(service)
         key = await service.key()
         async with listening(service, key=key) as listener:

@@ -78,7 +78,7 @@ async def test_a_session_of_a_revoked_key_is_told_no_more(
 ) -> None:
     made = await create_key(database, "narrow", clock.now(), tenant=hash_key("key-one"))
     async with (
-        replica(sse=SseOptions(), auth=AuthOptions(cache_s=0)) as server,
+        replica(sse=SseOptions(), auth=AuthOptions(mode="open", cache_s=0)) as server,
         session(server, made.text) as (client, updates),
     ):
         await client.subscribe_resource("memory://alice/1")

@@ -25,7 +25,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
-NO_CACHE = AuthOptions(cache_s=0)
+NO_CACHE = AuthOptions(mode="open", cache_s=0)
 
 
 async def ended(subscription: Subscription) -> None:

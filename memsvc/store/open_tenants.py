@@ -1,0 +1,49 @@
+"""Tenants of open mode, where any key opens a tenant: the SHA-256 of the key is the tenant, and no key is listed."""
+
+from datetime import datetime
+from typing import Final
+from uuid import uuid4
+
+from memsvc.core.scope import ALL_PERMISSIONS, ALL_PROJECTS, Scope
+from memsvc.store.database import Database
+from memsvc.store.tables import KEYS
+
+_ABOUT_CALLS: Final = frozenset({"allowances", "calls", "job_refs", "purges", "rates", "recalls", "restores", "usage"})
+"""Tables about what a tenant asked for: where there is nothing in others, it holds nothing."""
+_HELD: Final = " UNION ALL ".join(f"SELECT 1 FROM {one} WHERE tenant = $1" for one in KEYS if one not in _ABOUT_CALLS)
+
+
+async def list_unlisted(database: Database) -> list[bytes]:
+    """Return the tenants whose own key is not listed and that were made with no listed key: those of open mode, and of
+    tokens, whose hash is no key's."""
+    rows = await database.registry(
+        """
+        SELECT tenant FROM tenants AS t
+        WHERE NOT EXISTS (SELECT 1 FROM api_keys WHERE key_hash = t.tenant)
+          AND NOT EXISTS (SELECT 1 FROM api_keys AS k WHERE k.tenant = t.tenant AND k.created_at = t.created_at)
+        ORDER BY tenant
+        """
+    )
+    return [row["tenant"] for row in rows]
+
+
+async def holds_anything(database: Database, tenant: bytes) -> bool:
+    """Return whether anything of a tenant is stored that is not about its calls."""
+    async with database.begin_tenant(Scope(tenant, ALL_PROJECTS), read_only=True) as tx:
+        return await tx.fetchval(f"{_HELD} LIMIT 1") is not None
+
+
+async def list_key(database: Database, tenant: bytes, label: str, now: datetime) -> int:
+    """List the key whose hash a tenant is, with all that it might do in open mode; 0 where another process has."""
+    made = await database.registry(
+        """
+        INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, hidden_tools, created_at)
+        VALUES ($1, $2, $1, $3, $4, '{}', $5) ON CONFLICT (key_hash) DO NOTHING RETURNING key_id
+        """,
+        tenant,
+        uuid4(),
+        label,
+        sorted(ALL_PERMISSIONS),
+        now,
+    )
+    return len(made)

@@ -1,0 +1,62 @@
+"""A wrong key is refused by every way in, and never opens an empty memory; a key is made where the others are used."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.process import Served, run
+
+SHIPPED = {"MEMSVC_AUTH__MODE": ""}
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("keys") / "data"
+
+
+@pytest.fixture(scope="module")
+def served(data_dir: Path) -> Iterator[Served]:
+    with Served(data_dir, **SHIPPED) as served:
+        yield served
+
+
+def test_each_way_in_refuses_a_wrong_key_and_names_the_file_of_the_right_one(served: Served, data_dir: Path) -> None:
+    file = str(data_dir / "api-key")
+    at_server = {"MEMSVC_URL": served.url} | SHIPPED
+    in_folder = {"MEMSVC_DATA_DIR": str(data_dir)} | SHIPPED
+    for place in (at_server, in_folder):
+        for key, command in (("tpyo", ["remember", "Tests come first"]), ("YOUR_KEY", ["turns", "ls"])):
+            refused = run(*command, MEMSVC_API_KEY=key, **place)
+            assert (refused.returncode, refused.stdout) == (1, "")
+            assert file in refused.stderr
+            assert ("placeholder" in refused.stderr) is (key == "YOUR_KEY")
+        examined = run("doctor", MEMSVC_API_KEY="tpyo", **place)
+        assert examined.returncode == 1
+        assert (
+            f"FAIL  key: this API key is unknown, was revoked, or has expired; the key of this data folder is in {file}"
+            in (examined.stdout)
+        )
+    answer = httpx.post(f"{served.url}/console/sign-in", data={"key": "msk_wrong"})
+    assert answer.status_code == 403
+    assert file in answer.text
+    stdio = run("stdio", "--data-dir", str(data_dir), MEMSVC_API_KEY="bad", **SHIPPED)
+    assert stdio.returncode == 2
+    assert file in stdio.stderr
+
+
+def test_a_key_is_made_at_the_server_that_the_environment_names(served: Served, data_dir: Path, tmp_path: Path) -> None:
+    first = (data_dir / "api-key").read_text().strip()
+    fresh = tmp_path / "fresh"
+    place = {"MEMSVC_URL": served.url, "MEMSVC_DATA_DIR": str(fresh)} | SHIPPED
+    made = run("key", "create", "--label", "where", MEMSVC_API_KEY=first, **place)
+    assert made.returncode == 0, made.stderr
+    key, _, where = (line.split(None, 1) for line in made.stdout.splitlines())
+    assert where == ["made", f"at {served.url}"]
+    assert run("turns", "ls", MEMSVC_API_KEY=key[1], **place).returncode == 0
+    assert "\twhere\t" in run("key", "list", MEMSVC_API_KEY=key[1], **place).stdout
+    assert run("key", "adopt", "00000000-0000-0000-0000-000000000000", **place).returncode == 1
+    assert not fresh.exists()
+    here = run("key", "create", "--data-dir", str(data_dir), **place).stdout.splitlines()
+    assert here[-1] == f"made    in data folder {data_dir}"
