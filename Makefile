@@ -17,16 +17,19 @@ AUDIT := $(UV) tool run pip-audit --require-hashes --disable-pip --progress-spin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test lint format lock audit sbom bench clean
+.PHONY: help serve test test-citus lint format lock audit sbom bench clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 serve: $(VENV)/.runtime  ## set up and serve on embedded PostgreSQL (ARGS='--help' for options)
 	@exec $(BIN)/memsvc serve $(ARGS)
 
 test: lint  ## set up, check style, types and imports, run the tests (ARGS='-k name' to choose)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+
+test-citus: $(VENV)/.dev  ## run what holds on a Citus cluster (DSN: a superuser's at its coordinator)
+	MEMSVC_TEST_DSN='$(or $(DSN),$(error DSN is missing))' $(BIN)/python -m pytest -n 0 tests/contract/test_cluster.py $(ARGS)
 
 lint: $(VENV)/.dev  ## ruff, format, mypy and import contracts
 	$(BIN)/ruff check $(SOURCES)

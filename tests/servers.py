@@ -15,10 +15,13 @@ import asyncpg
 from anyio.from_thread import start_blocking_portal
 
 from memsvc.adapters.postgres import EmbeddedPostgres
+from memsvc.store.distribute import distribute
 from memsvc.store.migrate import migrate
 
 IMAGE = "pgvector/pgvector:pg18"
 MEMORY_BYTES_MIN = 2**30
+SHARDS = 2
+"""Parts of each table where databases are distributed: few, as each database has them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +103,19 @@ async def _lock() -> asyncio.Lock:
 
 
 class TestServer:
-    """Makes databases with roles of its own, so that several test runs may share one server."""
+    """Makes databases with roles of its own, so that several test runs may share one server.
+
+    Where the superuser's database is the coordinator of a Citus cluster, every database is one on each node, migrated
+    ones are distributed, and `nodes` are the others' addresses.
+    """
 
     __test__ = False
 
     def __init__(self, superuser_dsn: str) -> None:
         self._superuser_dsn = superuser_dsn
         self._superuser = Superuser(superuser_dsn)
+        self._everywhere = [self._superuser]
+        self.nodes: list[str] = []
         self._prefix = f"memsvc_test_{os.getpid()}_{secrets.token_hex(3)}"
         self.password = secrets.token_hex(16)
         self._made = 0
@@ -127,11 +136,44 @@ class TestServer:
             await run(f"CREATE ROLE {role} LOGIN PASSWORD '{self.password}'")
         for timeout in ("statement_timeout", "idle_in_transaction_session_timeout"):  # the owner may not set them
             await run(f"ALTER ROLE {self.app} SET {timeout} = '30s'")
-        await run(f"CREATE DATABASE {self.template} OWNER {self.owner}")
-        async with _connected(self.urls(self.template).superuser) as connection:
+        async with _connected(self._superuser_dsn) as connection:
+            if await connection.fetchval("SELECT count(*) FROM pg_extension WHERE extname = 'citus'"):
+                nodes = await connection.fetch("SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0")
+                self.nodes = [f"{node['nodename']}:{node['nodeport']}" for node in nodes]
+                self._strategy = "FILE_COPY"
+        self._everywhere += [Superuser(self._at(node, self._superuser_dsn)) for node in self.nodes]
+        await self._on_all(f"CREATE DATABASE {self.template} OWNER {self.owner}")
+        urls = self.urls(self.template)
+        if self.nodes:
+            await self._join(urls.superuser)
+        async with _connected(urls.superuser) as connection:
             if await connection.fetchval("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'"):
                 await connection.execute("CREATE EXTENSION vector")
-        await migrate(self.urls(self.template).admin, self.app)
+        await migrate(urls.admin, self.app)
+        if self.nodes:
+            await distribute(urls.superuser, self.app, shards=SHARDS, tell=lambda _: None)
+
+    async def _on_all(self, sql: str) -> None:
+        for superuser in self._everywhere:
+            await superuser.execute(sql)
+
+    async def _join(self, dsn: str) -> None:
+        """Make a database one of the cluster."""
+        host, _, port = urlsplit(dsn).netloc.rpartition("@")[2].partition(":")
+        for each in (dsn, *(self._at(node, dsn) for node in self.nodes)):
+            async with _connected(each) as connection:
+                await connection.execute("CREATE EXTENSION citus")
+        async with _connected(dsn) as connection:
+            await connection.execute("SELECT citus_set_coordinator_host($1, $2)", host, int(port or 5432))
+            for node in self.nodes:
+                name, _, at = node.rpartition(":")
+                await connection.execute("SELECT citus_add_node($1, $2)", name, int(at))
+
+    @staticmethod
+    def _at(node: str, dsn: str) -> str:
+        """The same database on another node."""
+        parts = urlsplit(dsn)
+        return parts._replace(netloc=f"{parts.netloc.rpartition('@')[0]}@{node}").geturl()
 
     async def close(self) -> None:
         """Drop the template and the roles."""
@@ -144,21 +186,22 @@ class TestServer:
 
     def leave(self) -> None:
         """Hang up, and leave the template and the roles to whoever ends the server."""
-        self._superuser.close()
+        for superuser in self._everywhere:
+            superuser.close()
 
     async def create(self, *, migrated: bool = True, origin: str = "") -> str:
         """The name of a new database: a clone of `origin`, by default the template, or one in which nothing is yet."""
         self._made += 1
         name = f"{self._prefix}_{self._made}"
         origin = origin or (self.template if migrated else "template0")
-        await self._superuser.execute(
-            f"CREATE DATABASE {name} TEMPLATE {origin} OWNER {self.owner} STRATEGY {self._strategy}"
-        )
+        if self.nodes:  # what Citus runs in each database would keep it from being cloned
+            await self._on_all(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{origin}'")
+        await self._on_all(f"CREATE DATABASE {name} TEMPLATE {origin} OWNER {self.owner} STRATEGY {self._strategy}")
         return name
 
     async def drop(self, name: str) -> None:
         """Remove a database, whoever is still connected."""
-        await self._superuser.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        await self._on_all(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def urls(self, name: str) -> DatabaseUrls:
         """How to connect to a database of this server."""
