@@ -126,8 +126,14 @@ def published(
             owners=owners(database, clock),
             calls_a_day=settings.limits.model_calls_a_day,
             in_force=in_force(settings),
+            settle_s=settle_s(settings),
         )
     return _together(styles, settings, clock, embedding)
+
+
+def settle_s(settings: Settings) -> float:
+    """How long a row of the call log or a recall trace may wait to be written while the database takes them."""
+    return 2 * max(settings.audit.flush_every_s, settings.settings.mcp.memory.trace.flush_every_s)
 
 
 def owners(database: Database, clock: Clock) -> Owners:

@@ -26,6 +26,9 @@ from memsvc.styles.turns.options import ShadowOptions, TurnOptions
 from memsvc.styles.whiteboard.options import WhiteboardOptions
 from tests.fakes import FakeClock, RecordingMeter
 
+FLUSH_EVERY_S = 0.01
+"""How long a row of the call log or a recall trace waits: a purge waits for them."""
+
 
 class Refused(AssertionError):
     """A call that came back as an error, with its body."""
@@ -129,9 +132,11 @@ def catalogue(
     }
     switches = whole.settings.mcp.tools.model_copy(update={"mcp_pipe": pipe or PipeOptions()})
     memory = turns or TurnOptions(shadow=ShadowOptions(enabled=True))
+    memory = memory.model_copy(update={"trace": memory.trace.model_copy(update={"flush_every_s": FLUSH_EVERY_S})})
     mcp = whole.settings.mcp.model_copy(update={"tools": switches, "memory": memory})
     given = {name: options for name, options in kept.items() if options is not None}
-    settings = whole.model_copy(update=given | {"settings": ToolSettings(mcp=mcp)})
+    audit = whole.audit.model_copy(update={"flush_every_s": FLUSH_EVERY_S})
+    settings = whole.model_copy(update=given | {"settings": ToolSettings(mcp=mcp), "audit": audit})
     embedding = Embedding(database, embedder, clock, meter) if embedder else None
     models = Models(embedding, reranker, llm, turn_llm=llm, memories_llm=llm)
     return published(database, settings, clock, tokens, meter, models)

@@ -1,5 +1,6 @@
 """Purging: what a tenant, a project, a user or a session has, or what is at a path, goes for good, counted by table."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID, uuid4
 
+from memsvc.administration.naming import Names, names_of_path, names_of_session, names_of_user
 from memsvc.administration.removing import Erasing, Removing
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Scope
@@ -52,10 +54,12 @@ class Purging:
     """Purges in short transactions, closed to writers of the same meanwhile, each of which may be the last: asked once
     more, it goes on from there. `owners` tell what belongs to a user, to a session, and to a path."""
 
-    def __init__(self, database: Database, clock: Clock, owners: Owners) -> None:
+    def __init__(self, database: Database, clock: Clock, owners: Owners, *, settle_s: float) -> None:
+        """`settle_s` is how long what is written behind the answers waits in other processes."""
         self._database = database
         self._clock = clock
         self._owners = owners
+        self._settle_s = settle_s
 
     async def run(self, scope: Scope, asked: Asked, *, dry_run: bool = False) -> Receipt:
         """Purge, to the end. What is written to it meanwhile is refused (RESOURCE_BUSY) or, at a path, goes too; what
@@ -69,11 +73,7 @@ class Purging:
             case Level.PROJECT:
                 await self._whole(scope, erasing_)
             case _:
-                async for place in self._places(scope):
-                    removing = Removing(self._database, self._clock, place, erasing_)
-                    async for belongings in self._belongings(place, asked):
-                        await removing.run(belongings)
-                    await removing.call_log(asked.level, asked.name)
+                await self._named(scope, asked, erasing_)
         counts = dict(sorted((+erasing_.counts).items()))
         return Receipt(
             purge=purge,
@@ -83,6 +83,36 @@ class Purging:
             ended_at=self._clock.now(),
             counts=counts,
         )
+
+    async def _named(self, scope: Scope, asked: Asked, erasing_: Erasing) -> None:
+        """What belongs to a user, a session or a path. Their names go from the call log before anything else, while it
+        is known which they are, and once more when whatever named them until now has been written."""
+        gone: list[tuple[Removing, Names]] = []
+        async for place in self._places(scope):
+            removing, names = Removing(self._database, self._clock, place, erasing_), await self._names(place, asked)
+            await removing.names(names)
+            async for belongings in self._belongings(place, asked):
+                await removing.run(belongings)
+            gone.append((removing, names))
+        if not erasing_.dry_run:
+            await self._settled()
+            for removing, names in gone:
+                await removing.names(names)
+
+    async def _settled(self) -> None:
+        """Wait until what was to be written behind the answers so far is written."""
+        await asyncio.sleep(self._settle_s)
+        for flush in [*self._database.writing_behind]:
+            await flush()
+
+    async def _names(self, scope: Scope, asked: Asked) -> Names:
+        match asked.level:
+            case Level.USER:
+                return await names_of_user(self._database, scope, asked.name)
+            case Level.SESSION:
+                return names_of_session(asked.name)
+            case _:
+                return names_of_path(asked.name)
 
     async def _places(self, scope: Scope) -> AsyncIterator[Scope]:
         """The project, or every project of the tenant."""
@@ -126,6 +156,8 @@ class Purging:
             async with self._begin(scope, erasing_, of_project=of_project) as tx:
                 await closures.hold(tx, erasing_.purge)
                 await closures.reopen_all(tx)
+            await self._settled()
+            await erasing_.rows(scope, [Rows("calls")], closed=False, whole_tenant=not of_project)
 
     def _begin(self, scope: Scope, erasing_: Erasing, *, of_project: bool) -> AbstractAsyncContextManager[Tx]:
         return self._database.begin(

@@ -6,9 +6,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final
 from uuid import UUID
 
+from memsvc.administration.naming import Names
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.store import backlog, belongings, changes, closures, documents, erasing, index, quotas, vectors
+from memsvc.store import backlog, belongings, changes, closures, documents, erasing, index, quotas, recalls, vectors
 from memsvc.store.belongings import Belongings, Rows
 from memsvc.store.database import Database, Tx
 from memsvc.store.erasing import Doomed
@@ -20,8 +21,6 @@ ROWS_A_STEP: Final = 2000
 FILES_A_STEP: Final = 100
 BLOCKS_A_STEP: Final = 500
 PIECES_A_STEP: Final = 128
-_NAMED_IN_CALLS: Final = {"session": "arguments ->> 'session_id'", "user": "arguments ->> 'user_id'"}
-"""How the call log names a session and a user, whom its rows are about."""
 
 
 class Erasing:
@@ -80,10 +79,16 @@ class Removing:
             await self._files(of, directory)
         await self._open(of)
 
-    async def call_log(self, level: str, name: str) -> None:
-        """The rows of the call log that name the session or the user."""
-        if level in _NAMED_IN_CALLS:
-            await self._erasing.rows(self._scope, [Rows("calls", _NAMED_IN_CALLS[level], name)], closed=False)
+    async def names(self, names: Names) -> None:
+        """The rows of the call log that name what goes, and what traces of recalls of others tell of it."""
+        await self._erasing.rows(self._scope, [names.calls], closed=False)
+        sessions, path = frozenset(names.sessions), names.path
+        if self._erasing.dry_run:
+            return
+        while True:
+            async with self._database.begin(self._scope) as tx:
+                if await recalls.withdraw(tx, sessions, path, limit=ROWS_A_STEP) < ROWS_A_STEP:
+                    return
 
     async def _close(self, of: Belongings) -> None:
         now = self._clock.now()

@@ -32,11 +32,12 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     owners: Owners,
     calls_a_day: int,
     in_force: InForce,
+    settle_s: float,
 ) -> Published:
     """The administrative tools. `known_jobs` are the jobs of everybody else, `sweeps` those of them that a restore
     queues. The call log shows `calls_kept_days` back, 0 for all of it.
     `owners` tell what belongs to whom, `calls_a_day` is how often models may be asked for a tenant,
-    `in_force` tells what else holds for it."""
+    `in_force` tells what else holds for it. `settle_s` is how long what is written behind the answers may wait."""
     kept = Archives(database, clock, archives, allowed, known_jobs=known_jobs, sweeps=sweeps)
     affairs = [
         *key_tools(Keys(database, clock), clock),
@@ -44,7 +45,7 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
         call_hours_tool(database, clock),
         *job_tools(database, clock),
         limits_tool(in_force),
-        *purge_tools(Purging(database, clock, owners)),
+        *purge_tools(Purging(database, clock, owners, settle_s=settle_s)),
         *usage_tools(Usage(database, clock, calls_a_day)),
     ]
     return Published(tools=[*archive_tools(kept), *affairs], jobs=[], archives=kept)

@@ -12,7 +12,7 @@ from memsvc.cli.options import settings_of, tenant_of, with_database
 from memsvc.core.errors import invalid
 from memsvc.core.problems import plain
 from memsvc.core.scope import Scope
-from memsvc.publishing import owners
+from memsvc.publishing import owners, settle_s
 from memsvc.store import keys as registry
 from memsvc.store.database import Database
 
@@ -28,9 +28,11 @@ def purged(
         first = error.errors()[0]
         raise invalid(f"{'.'.join(map(str, first['loc']))} {plain(first)}") from error
 
+    settings = settings_of(config, data_dir=data_dir)
+
     async def work(database: Database) -> dict[str, Any]:
         clock = SystemClock()
-        tools = PurgeTools(Purging(database, clock, owners(database, clock)))
+        tools = PurgeTools(Purging(database, clock, owners(database, clock), settle_s=settle_s(settings)))
         result = await tools.purge(Scope(owner, arguments.project), arguments)
         body = result.model_dump(mode="json")
         if keys:
@@ -38,4 +40,4 @@ def purged(
             body["counts"] |= await forget(database, owner)
         return body
 
-    return with_database(settings_of(config, data_dir=data_dir), work)
+    return with_database(settings, work)

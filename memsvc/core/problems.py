@@ -66,3 +66,17 @@ def plain(problem: ErrorDetails) -> str:
     count = allowed.get("min_length", allowed.get("max_length"))
     one = count == 1
     return text.format(**allowed, characters="character" if one else "characters", members="item" if one else "items")
+
+
+LOGGED_CHARS_MAX: Final = 128
+"""Characters of a name that the call log keeps."""
+
+
+def printable(text: str, chars_max: int) -> str:
+    """The text cut to a length, with whatever a log or a database might choke on replaced."""
+    text = text[:chars_max]
+    return (
+        text
+        if text.isprintable()
+        else "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    )

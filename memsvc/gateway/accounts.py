@@ -10,10 +10,11 @@ import structlog
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock, Meter
+from memsvc.core.problems import printable
 from memsvc.core.scope import DEFAULT_PROJECT, Caller
 from memsvc.core.tools import Tool
 from memsvc.core.underway import Noted, Underway
-from memsvc.gateway.audit import CallLog, printable, shape
+from memsvc.gateway.audit import CallLog, shape
 from memsvc.gateway.metrics import NO_CODE, UNKNOWN_TOOL
 from memsvc.gateway.slow import SlowCalls
 from memsvc.store.calls import CallRecord

@@ -10,6 +10,7 @@ import structlog
 from pydantic import Field
 
 from memsvc.core.ports import Clock, Meter
+from memsvc.core.problems import LOGGED_CHARS_MAX, printable
 from memsvc.core.tools import Arguments, Tool
 from memsvc.store.behind import Behind, BehindOptions
 from memsvc.store.calls import CallRecord, insert_calls
@@ -17,19 +18,8 @@ from memsvc.store.database import Database
 
 log = structlog.get_logger("memsvc.audit")
 
-LOGGED_CHARS_MAX = 128
 INTEGER_MAX = 2**53
 UNKNOWN_NAMES = "unknown_names"
-
-
-def printable(text: str, chars_max: int) -> str:
-    """The text cut to a length, with whatever a log or a database might choke on replaced."""
-    text = text[:chars_max]
-    return (
-        text
-        if text.isprintable()
-        else "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    )
 
 
 def shape(arguments: Any, tool: Tool) -> dict[str, Any]:

@@ -9,14 +9,14 @@ import structlog
 
 from memsvc.core.errors import Code, LacksPermissionError, MemsvcError
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.problems import did_you_mean
+from memsvc.core.problems import did_you_mean, printable
 from memsvc.core.progress import SILENT, Progress
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
 from memsvc.core.tools import Arguments, ByCaller, Calls, Composed, Outcome, Reporting, Tool
 from memsvc.core.underway import UNTRACED, Tracer, begun
 from memsvc.gateway.accounts import Accounts, Call, Raw
 from memsvc.gateway.admission import Admission
-from memsvc.gateway.audit import CallLog, printable
+from memsvc.gateway.audit import CallLog
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.metrics import UNKNOWN_TOOL
 from memsvc.gateway.validation import NAME_CHARS_MAX, named_project, validated

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.ports import Clock
+from memsvc.core.problems import printable
 from memsvc.core.tools import Calls, Outcome, Result
-from memsvc.gateway.audit import printable
 from memsvc.gateway.limits import LimitsOptions, deeper_than
 from memsvc.gateway.pipelines import (
     NAME_CHARS_TOLD,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from memsvc.core.errors import Code, MemsvcError, invalid
-from memsvc.gateway.audit import printable
+from memsvc.core.problems import printable
 
 PIPE_TOOL: Final = "mcp_pipe"
 ID_CHARS_MAX: Final = 128

@@ -9,10 +9,9 @@ from pydantic_core import ErrorDetails
 
 from memsvc.core.errors import MemsvcError, invalid
 from memsvc.core.paths import check_project
-from memsvc.core.problems import did_you_mean, plain
+from memsvc.core.problems import did_you_mean, plain, printable
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT
 from memsvc.core.tools import Arguments, Tool
-from memsvc.gateway.audit import printable
 from memsvc.gateway.schemas import input_schema
 
 NAME_CHARS_MAX = 64

@@ -75,6 +75,7 @@ class Behind(Generic[_Record]):
         self._outliving = outliving
         self._waiting: deque[_Record] = deque()
         self._enough = asyncio.Event()
+        self._flushing = asyncio.Lock()
         self._stopping = False
 
     def record(self, record: _Record) -> None:
@@ -93,6 +94,10 @@ class Behind(Generic[_Record]):
     async def flush(self) -> None:
         """Write what waits, a batch at a time, until the database will not take one for now. Records of a scope with
         which somebody is alone hold up none of other scopes."""
+        async with self._flushing:
+            await self._flush()
+
+    async def _flush(self) -> None:
         shut_out: list[_Record] = []
         while batch := list(islice(self._waiting, self._options.batch_records)):
             self._waiting = deque(islice(self._waiting, len(batch), None))
@@ -145,9 +150,11 @@ class Behind(Generic[_Record]):
         """Write in the background, and once more at the end."""
         self._stopping = False
         task = asyncio.create_task(self._keep_writing())
+        self._database.writing_behind.append(self.flush)
         try:
             yield
         finally:
+            self._database.writing_behind.remove(self.flush)
             self._stopping = True
             self._enough.set()
             await task

@@ -12,12 +12,13 @@ from memsvc.store.locks import Lock
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows of a table of one project: all, or those that have `value` in a column. `column` may be any
-    expression of the table's columns; it is never made of what a caller says."""
+    """Some rows of a table of one project: all, or those that have `value` in a column; where that is an array, those
+    that have any of the values in it. `column` may be any expression of the table's columns; it is never made of what a
+    caller says."""
 
     table: str
     column: str = ""
-    value: str | int = ""
+    value: str | int | tuple[str, ...] = ""
 
 
 Step = Callable[[Tx], Awaitable[Counter[str]]]

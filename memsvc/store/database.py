@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -134,13 +134,15 @@ class Tx:
 class Database:
     """The pool of one server process. Every use of it is a transaction of a scope, or the registry of keys.
 
-    `pooler` is what it goes through, and `prepares` says whether statements are prepared.
+    `pooler` is what it goes through, and `prepares` says whether statements are prepared. `writing_behind` write what
+    waits in this process to be written behind the answers.
     """
 
     def __init__(self, pool: Pool, options: DatabaseOptions, meter: Meter) -> None:
         self._pool = pool.connections
         self._options = options
         self._meter = meter
+        self.writing_behind: list[Callable[[], Awaitable[None]]] = []
         self.pooler = pool.pooler
         self.prepares = pool.prepares
 

@@ -65,7 +65,8 @@ def _where(tx: Tx, rows: Rows) -> _Where:
     condition = " AND ".join(f"{name} = ${number}" for number, name in enumerate(scoped, 1))
     arguments: tuple[Any, ...] = ()
     if rows.column:
-        condition += f" AND {rows.column} = ${bound + 1}"
+        compared = "&&" if isinstance(rows.value, tuple) else "="
+        condition += f" AND {rows.column} {compared} ${bound + 1}"
         arguments = (rows.value,)
     # a column that is the same in all rows must not be compared as part of their key, or no range of the index is read
     fixed = (*scoped, rows.column)

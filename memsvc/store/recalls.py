@@ -1,14 +1,17 @@
 """The recall trace: what each before_turn recalled and why, as references and scores, written behind the answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from memsvc.core.scope import Scope
 from memsvc.store.database import Tx
 from memsvc.store.recalled import Place
+
+PURGED: Final = {"ref": "", "session": "", "reason": "purged"}
+"""What a trace tells of a candidate that was purged since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +126,42 @@ async def quoted(tx: Tx, places: Sequence[Place], *, chars_max: int) -> Mapping[
         )
         for row in rows
     }
+
+
+async def withdraw(tx: Tx, sessions: Collection[str], path: str, *, limit: int) -> int:
+    """Take out of traces, of at most so many, which candidates were of these sessions, or of files at a path or below
+    it: their places, references and sessions; how many traces told of one."""
+    below = (f"{path}:", f"{path}/") if path else ()
+    rows = await tx.fetch(
+        """
+        SELECT session, recalled_at, recall, told FROM recalls AS r WHERE tenant = $1 AND project = $2
+            AND EXISTS (SELECT FROM jsonb_array_elements(r.told -> 'candidates') AS one (told)
+                        WHERE one.told ->> 'session' = ANY($3::text[])
+                            OR EXISTS (SELECT FROM unnest($4::text[]) AS path (start)
+                                       WHERE starts_with(one.told ->> 'ref', path.start)))
+        ORDER BY session, recalled_at, recall LIMIT $5 FOR UPDATE
+        """,
+        list(sessions),
+        list(below),
+        limit,
+    )
+
+    def without(told: dict[str, Any]) -> dict[str, Any]:
+        if told.get("session") not in sessions and not told["ref"].startswith(below or "\0"):
+            return told
+        return {name: told[name] for name in told if name != "place"} | PURGED
+
+    await tx.execute(
+        """
+        UPDATE recalls AS r SET told = c.told
+        FROM unnest($3::text[], $4::timestamptz[], $5::uuid[], $6::jsonb[]) AS c (session, recalled_at, recall, told)
+        WHERE r.tenant = $1 AND r.project = $2 AND r.session = c.session AND r.recalled_at = c.recalled_at
+            AND r.recall = c.recall
+        """,
+        *([row[name] for row in rows] for name in ("session", "recalled_at", "recall")),
+        [row["told"] | {"candidates": [without(one) for one in row["told"]["candidates"]]} for row in rows],
+    )
+    return len(rows)
 
 
 async def forget_before(tx: Tx, moment: datetime, *, most: int) -> int:

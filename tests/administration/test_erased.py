@@ -67,15 +67,15 @@ async def alone(one: Garden) -> None:
 
 
 PURGES = {
-    "session": Way(Garden.turns, purged("session", lambda one: one.session), ("content",)),
-    "user": Way(alone, purged("user", lambda one: one.user), ("content",)),
-    "path": Way(Garden.file, purged("path", lambda one: f"/{one.path}"), ("content",)),
-    "project": Way(Garden.everything, purged("project", lambda _: ""), ("content",)),
-    "tenant": Way(Garden.everything, tenant_purged, ("content",)),
+    "session": Way(Garden.turns, purged("session", lambda one: one.session), ("content", "session")),
+    "user": Way(alone, purged("user", lambda one: one.user), ("content", "session", "user")),
+    "path": Way(Garden.file, purged("path", lambda one: f"/{one.path}"), ("content", "path")),
+    "project": Way(Garden.everything, purged("project", lambda _: ""), ("content", "session", "user", "path")),
+    "tenant": Way(Garden.everything, tenant_purged, ("content", "session", "user", "friend", "path")),
 }
 
 
-async def test_a_purge_leaves_no_word_of_what_it_took(call: Door, admin: asyncpg.Connection) -> None:
+async def test_a_purge_leaves_no_word_of_what_it_took_and_no_name(call: Door, admin: asyncpg.Connection) -> None:
     gardens = {}
     for name, way in PURGES.items():
         door = call.as_caller(Caller(b"\x07" * 32, "test")) if name == "tenant" else call
@@ -89,8 +89,12 @@ async def test_a_purge_leaves_no_word_of_what_it_took(call: Door, admin: asyncpg
         *("blocks.content", "entries.text", "entries.cues", "facts.value", "insights.summary", "postings.term"),
         *("fresh_terms.terms", "notion_tags.tag", "memory_settings.prompt"),
     } <= set().union(*planted.values())
-    for way, one in gardens.values():
-        await way.delete(one)
+    async with call.dispatch.call_log.running():
+        for way, one in gardens.values():
+            # logged behind the answer, when the purge may have begun
+            await one("memory_before_turn", session_id=one.session, user_id=one.user, current_input="Hello?")
+            await one("file_stat", path=f"/{one.path}/f.md")
+            await way.delete(one)
     await all_gone(call, admin, gardens)
 
 

@@ -7,9 +7,9 @@ from mcp_types import CompleteRequestParams, CompleteResult, PromptReference
 from mcp_types import Completion as Found
 
 from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.problems import printable
 from memsvc.core.resources import Completion
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
-from memsvc.gateway.audit import printable
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.mcp.asking import Context, Who
 from memsvc.gateway.mcp.errors import protocol_error, unknown_resource

@@ -16,10 +16,10 @@ from mcp_types import (
 from mcp_types import Prompt as Listed
 
 from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.problems import printable
 from memsvc.core.resources import Guide, Prompt
 from memsvc.core.scope import Caller
 from memsvc.core.tools import Tool
-from memsvc.gateway.audit import printable
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.mcp.asking import Context, Who
 from memsvc.gateway.mcp.errors import protocol_error

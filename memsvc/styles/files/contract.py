@@ -21,7 +21,6 @@ LOGGED: Final = frozenset(
         "path_prefix",
         "mode",
         "content_encoding",
-        "cursor",
         "expected_version",
         "expected_destination_version",
         "content_sha256",

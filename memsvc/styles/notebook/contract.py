@@ -9,7 +9,7 @@ from memsvc.core.tools import Arguments, Result, Version
 from memsvc.styles.notebook.links import ROOT
 from memsvc.styles.notebook.reading import HISTORY_LIMIT, HISTORY_LIMIT_MAX
 
-LOGGED: Final = frozenset({"project", "id", "parent", "version", "expected_version", "cursor"})
+LOGGED: Final = frozenset({"project", "id", "parent", "version", "expected_version"})
 
 
 class DocumentArguments(Arguments):

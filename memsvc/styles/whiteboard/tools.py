@@ -144,7 +144,7 @@ def _of_versions(functions: BoardTools) -> list[Tool]:
             permission=Permission.READ,
             read_only=True,
             idempotent=True,
-            logged=_LOGGED | {"cursor"},
+            logged=_LOGGED,
         ),
         Tool(
             name="whiteboard_restore",
@@ -173,7 +173,7 @@ def _listing(functions: BoardTools) -> Tool:
         permission=Permission.READ,
         read_only=True,
         idempotent=True,
-        logged=frozenset({"project", "user_id", "cursor"}),
+        logged=frozenset({"project", "user_id"}),
     )
 
 

@@ -1,0 +1,69 @@
+"""By which names the call log and recall traces tell of what is purged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from memsvc.core.paths import encode_segment
+from memsvc.core.problems import LOGGED_CHARS_MAX, printable
+from memsvc.core.scope import Scope
+from memsvc.store import partings
+from memsvc.store.belongings import Rows
+from memsvc.store.database import Database
+
+SESSIONS_A_PAGE: Final = 1000
+_PATHS: Final = ("path", "path_prefix", "from_path", "to_path", "old_path", "new_path")
+"""The arguments that are logged and name a path."""
+_ROOT: Final = "substring(arguments ->> '{0}' FROM '^/[^/]+/[^/]+')"
+"""The directory of a session or a user that a path is at or in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What is purged: `sessions` as they are called, rows of the call log, and the `path` of files, if there is one."""
+
+    sessions: Sequence[str]
+    calls: Rows
+    path: str
+
+
+async def names_of_user(database: Database, scope: Scope, user: str) -> Names:
+    """A user, the sessions in which nobody else spoke, the files of these and the boards."""
+    found: list[str] = []
+    while True:
+        after = found[-1] if found else ""
+        async with database.begin(scope, read_only=True) as tx:
+            page = await partings.sessions_of(tx, user, shared=False, after=after, most=SESSIONS_A_PAGE)
+        found += page
+        if len(page) < SESSIONS_A_PAGE:
+            boards = f"/whiteboard/{encode_segment(user)}"
+            return Names(found, _calls([f"user:{_logged(user)}", f"path:{_logged(boards)}", *_of(found)]), boards)
+
+
+def names_of_session(session: str) -> Names:
+    """A session and its files."""
+    return Names([session], _calls(_of([session])), "")
+
+
+def names_of_path(path: str) -> Names:
+    """A path, and all paths below it. The log cuts what is long: of a path that it cuts, whatever begins alike goes."""
+    end = len(path) + 1
+    array = ", ".join(f"arguments ->> '{name}', left(arguments ->> '{name}', {end})" for name in _PATHS)
+    names = [_logged(path)] if end > LOGGED_CHARS_MAX else [path, f"{path}/"]
+    return Names([], Rows("calls", f"ARRAY[{array}]", tuple(names)), path)
+
+
+def _calls(names: Sequence[str]) -> Rows:
+    paths = ", ".join(f"'path:' || {_ROOT.format(name)}" for name in _PATHS)
+    array = f"ARRAY['session:' || (arguments ->> 'session_id'), 'user:' || (arguments ->> 'user_id'), {paths}]"
+    return Rows("calls", array, tuple(names))
+
+
+def _of(sessions: Sequence[str]) -> list[str]:
+    names = [f"session:{_logged(session)}" for session in sessions]
+    return names + [f"path:{_logged(f'/memory/{encode_segment(session)}')}" for session in sessions]
+
+
+def _logged(name: str) -> str:
+    """A name as the call log has it."""
+    return printable(name, LOGGED_CHARS_MAX)
