@@ -15,7 +15,7 @@ from memsvc.gateway.credentials import Credentials
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.rest import Check, holds
 from memsvc.gateway.schemas import input_schema
-from memsvc.store import keys, server_secrets
+from memsvc.store import ended_sessions, keys, server_secrets
 from memsvc.store.database import Database
 
 SURFACE = "console"
@@ -55,6 +55,8 @@ def console(
             schema=input_schema,
             health=health,
             secret=lambda: server_secrets.obtain(database, SECRET, clock.now()),
+            end_session=lambda session, until: ended_sessions.end(database, session, until, clock.now()),
+            has_ended=lambda session: ended_sessions.has_ended(database, session),
             clock=clock,
             version=version,
         ),

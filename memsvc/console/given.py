@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from starlette.types import Scope as Request
@@ -28,7 +29,8 @@ class Given:
     RATE_LIMITED for an address that tried too often. `recognise` says who the key of a hash stands for now. Both
     raise UNAVAILABLE when nobody can say. `receiving` holds one of the places of bodies that are on their way;
     RESOURCE_BUSY where none is free. `calls` are the tools as that caller may use them, for one request. `schema`
-    is the JSON schema of a tool's arguments. `health` says which checks hold. `secret` is shared by all replicas.
+    is the JSON schema of a tool's arguments. `health` says which checks hold. `secret` is shared by all replicas,
+    and so is what `end_session` ends, until its cookies expire, and `has_ended`.
     """
 
     sign_in: Callable[[Request, str], Awaitable[SignedIn]]
@@ -38,5 +40,7 @@ class Given:
     schema: Callable[[Tool], Mapping[str, Any]]
     health: Callable[[], Awaitable[Mapping[str, bool]]]
     secret: Callable[[], Awaitable[bytes]]
+    end_session: Callable[[bytes, datetime], Awaitable[None]]
+    has_ended: Callable[[bytes], Awaitable[bool]]
     clock: Clock
     version: str

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from importlib.resources import files as resources
 from typing import Final
@@ -120,16 +120,24 @@ class Console:
 
     async def _sign_out(self, request: Request) -> Response:
         slot = request.path_params["slot"]
+        try:
+            seal = await self._seals.opened(slot, request.cookies.get(COOKIE, ""), self._given.clock.now())
+            if seal is not None:
+                await self._given.end_session(seal.session, seal.ends)
+        except MemsvcError as error:
+            return _told(error, sent=True)
         answer = RedirectResponse(f"{CONSOLE_PATH}/", SEE_OTHER)
         answer.delete_cookie(COOKIE, path=f"{CONSOLE_PATH}/{quote(slot, safe='')}/", httponly=True, samesite="strict")
         answer.headers["Clear-Site-Data"] = '"cache", "storage"'
         return answer
 
-    async def _give(self, answer: Response, request: Request, slot: str, key_hash: bytes) -> None:
+    async def _give(
+        self, answer: Response, request: Request, slot: str, key_hash: bytes, began: datetime | None = None
+    ) -> None:
         """Let the tab of a slot be known from now on."""
         answer.set_cookie(
             COOKIE,
-            await self._seals.made(slot, key_hash, self._given.clock.now()),
+            await self._seals.made(slot, key_hash, self._given.clock.now(), began),
             path=f"{CONSOLE_PATH}/{slot}/",
             httponly=True,
             samesite="strict",
@@ -142,12 +150,11 @@ class Console:
             now = self._given.clock.now()
             try:
                 seal = await self._seals.opened(slot, request.cookies.get(COOKIE, ""), now)
-                if seal is None:
+                if seal is None or await self._given.has_ended(seal.session):
                     return _away(request)
                 caller = await self._given.recognise(seal.key_hash)
             except MemsvcError as error:
-                told = environment.get_template("away.html").render(error=error.body(), sent=request.method == "POST")
-                return HTMLResponse(told, error.http_status)
+                return _told(error, sent=request.method == "POST")
             if caller is None:
                 return _away(request)
             calls = self._given.calls(caller, request.scope[REQUEST_ID])
@@ -159,7 +166,7 @@ class Console:
             except MemsvcError as error:
                 answered = page.refused(error)
             if self._seals.is_old(seal, now):
-                await self._give(answered, request, slot, seal.key_hash)
+                await self._give(answered, request, slot, seal.key_hash, seal.began)
             return answered
 
         return answer
@@ -179,6 +186,11 @@ def _away(request: Request) -> Response:
     if request.headers.get("hx-request") == "true":
         return Response(status_code=401, headers={"HX-Redirect": f"{CONSOLE_PATH}/"})
     return RedirectResponse(f"{CONSOLE_PATH}/", SEE_OTHER)
+
+
+def _told(error: MemsvcError, *, sent: bool) -> Response:
+    """Why somebody cannot be recognised just now."""
+    return HTMLResponse(environment.get_template("away.html").render(error=error.body(), sent=sent), error.http_status)
 
 
 def _is_https(request: Request) -> bool:

@@ -1,8 +1,8 @@
 """The cookie of somebody who signed in: sealed, so that the server keeps nothing of it, and without the key.
 
-It holds the hash of the key, which opens nothing by itself, and until when it is good. Each tab has a slot of its
-own, in the path of its pages and of its cookie, so that two tabs can be two tenants. A key that is revoked ends its
-sessions: it is looked up again with each request.
+It holds the hash of the key, which opens nothing by itself, when its session began and until when it is good. Each
+tab has a slot of its own, in the path of its pages and of its cookie, so that two tabs can be two tenants. A key that
+is revoked ends its sessions: it is looked up again with each request, and so is whether the session was ended.
 """
 
 import hmac
@@ -19,16 +19,27 @@ _PURPOSE: Final = b"memsvc console session\0"
 _FORMS: Final = b"memsvc console form\0"
 _HASH_BYTES: Final = 32
 _TIME_BYTES: Final = 8
+_BODY_BYTES: Final = _HASH_BYTES + 2 * _TIME_BYTES
 _MAC_BYTES: Final = 32
+SESSION_MAX: Final = timedelta(days=7)
+"""How long a session lasts, however much is done in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """An opened cookie: whose key it is of, until when it is good, and what its forms have to bring."""
+    """An opened cookie: whose key and which session it is of, when that began, until when it is good, and what its
+    forms have to bring."""
 
     key_hash: bytes
+    session: bytes
+    began: datetime
     good_until: datetime
     form_token: str
+
+    @property
+    def ends(self) -> datetime:
+        """When no cookie of this session is good any more."""
+        return self.began + SESSION_MAX
 
 
 class Seals:
@@ -39,10 +50,11 @@ class Seals:
         self._lasting = lasting
         self._secret: bytes | None = None
 
-    async def made(self, slot: str, key_hash: bytes, now: datetime) -> str:
-        """The cookie of a slot for whoever has the key of this hash."""
-        until = int((now + self._lasting).timestamp())
-        body = key_hash + until.to_bytes(_TIME_BYTES, "big")
+    async def made(self, slot: str, key_hash: bytes, now: datetime, began: datetime | None = None) -> str:
+        """The cookie of a slot for whoever has the key of this hash, in a session that began now or before."""
+        began = began or now
+        until = min(now + self._lasting, began + SESSION_MAX)
+        body = key_hash + b"".join(int(at.timestamp()).to_bytes(_TIME_BYTES, "big") for at in (began, until))
         return urlsafe_b64encode(body + self._mac(await self._shared(), _PURPOSE, slot, body)).decode()
 
     async def opened(self, slot: str, cookie: str, now: datetime) -> Seal | None:
@@ -51,20 +63,22 @@ class Seals:
             whole = urlsafe_b64decode(cookie.encode("ascii"))
         except (NotBase64, ValueError):
             return None
-        if len(whole) != _HASH_BYTES + _TIME_BYTES + _MAC_BYTES:
+        if len(whole) != _BODY_BYTES + _MAC_BYTES:
             return None
         body, mac = whole[:-_MAC_BYTES], whole[-_MAC_BYTES:]
         secret = await self._shared()
         if not hmac.compare_digest(mac, self._mac(secret, _PURPOSE, slot, body)):
             return None
-        good_until = datetime.fromtimestamp(int.from_bytes(body[_HASH_BYTES:], "big"), tz=now.tzinfo)
+        times = (body[_HASH_BYTES:-_TIME_BYTES], body[-_TIME_BYTES:])
+        began, good_until = (datetime.fromtimestamp(int.from_bytes(one, "big"), tz=now.tzinfo) for one in times)
         if good_until <= now:
             return None
-        return Seal(body[:_HASH_BYTES], good_until, self._mac(secret, _FORMS, slot, body).hex())
+        session = sha256(slot.encode()).digest()
+        return Seal(body[:_HASH_BYTES], session, began, good_until, self._mac(secret, _FORMS, slot, body).hex())
 
     def is_old(self, seal: Seal, now: datetime) -> bool:
         """Whether a cookie is to be made anew, so that whoever goes on stays signed in."""
-        return seal.good_until - now < self._lasting / 2
+        return seal.good_until - now < self._lasting / 2 and seal.good_until < seal.ends
 
     async def _shared(self) -> bytes:
         if self._secret is None:

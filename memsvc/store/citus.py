@@ -24,6 +24,7 @@ LOCAL: Final[Mapping[str, str]] = {
     "tenants": "is read over all tenants",
     "api_keys": "is read by the key before the tenant is known",
     "server_secrets": "belongs to no tenant",
+    "ended_sessions": "belongs to no tenant",
     "alembic_version": "belongs to no tenant",
     **dict.fromkeys(QUEUE_TABLES, "is PgQueuer's: a sequence, a trigger, and SKIP LOCKED over all tenants"),
 }

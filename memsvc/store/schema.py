@@ -62,6 +62,14 @@ api_keys = Table(
     Index("api_keys_tenant", "tenant"),
 )
 
+# Sessions of the console that were ended, by a hash of what their cookies are bound to: of no tenant, and soon gone.
+ended_sessions = Table(
+    "ended_sessions",
+    metadata,
+    Column("session", LargeBinary, primary_key=True),
+    moment("expires_at"),
+)
+
 # One row a call, from every surface; arguments are shapes, never content. In parts, a week each, which the function
 # memsvc_roll_calls makes and drops (`store/call_parts`); what no part is for goes into `calls_rest`.
 calls = Table(

@@ -1,9 +1,12 @@
 """Who is let into the console, and what every answer of it carries."""
 
+from datetime import UTC, datetime, timedelta
+
 import asyncpg
 import pytest
 
 from memsvc.console.options import ConsoleOptions
+from memsvc.console.seals import Seals
 from memsvc.core.scope import Permission
 from memsvc.gateway.auth import AuthOptions
 from tests.console.conftest import Service, Visit, fill, visiting
@@ -44,6 +47,36 @@ async def test_a_cookie_is_good_for_a_time(database_urls: DatabaseUrls, admin: a
     async with served(database_urls, admin, console=over) as service, visiting(service) as visit:
         answer = await visit.get("settings")
         assert (answer.status_code, answer.headers["location"]) == (303, DOOR)
+
+
+async def test_who_signed_out_is_out_on_every_replica_with_every_cookie_of_the_session(
+    service: Service, visit: Visit, database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    cookie = {"Cookie": f"memsvc_console={visit.http.cookies.get('memsvc_console')}"}
+    page = visit.address("settings")
+    async with served(database_urls, admin) as beside, service.http(None) as one, beside.http(None) as other:
+        for http in (one, other):
+            assert (await http.get(page, headers=cookie)).status_code == 200
+        await other.post(f"/console/{visit.slot}/sign-out")  # without the cookie: this ends nobody's session
+        assert (await one.get(page, headers=cookie)).status_code == 200
+        assert (await visit.http.post(f"/console/{visit.slot}/sign-out")).status_code == 303
+        for http in (one, other):
+            answer = await http.get(page, headers=cookie)
+            assert (answer.status_code, answer.headers["location"]) == (303, DOOR)
+
+
+async def test_a_session_that_is_used_all_the_time_ends_after_a_week() -> None:
+    async def secret() -> bytes:
+        return b"s" * 32
+
+    seals, began = Seals(secret, timedelta(hours=12)), datetime(2026, 1, 5, tzinfo=UTC)
+    now, cookie = began, await seals.made("slot", b"k" * 32, began)
+    while (seal := await seals.opened("slot", cookie, now)) is not None:
+        assert (seal.key_hash, seal.began) == (b"k" * 32, began)
+        if seals.is_old(seal, now):
+            cookie = await seals.made("slot", seal.key_hash, now, seal.began)
+        now += timedelta(hours=1)
+    assert now - began == timedelta(days=7)
 
 
 async def test_a_revoked_key_ends_its_pages(database_urls: DatabaseUrls, admin: asyncpg.Connection) -> None:

@@ -37,7 +37,17 @@ SAYING = (
     *("memory_after_turn", "memory_before_turn", "file_write", "context_update"),
     *("memories_add", "elfmem_remember", "elfmem_dream", "file_search"),
 )
-HOLDS_NO_CONTENT = ("calls", "api_keys", "tenants", "server_secrets", "job_refs", "allowances", "rates", "usage")
+HOLDS_NO_CONTENT = (
+    "calls",
+    "api_keys",
+    "tenants",
+    "server_secrets",
+    "ended_sessions",
+    "job_refs",
+    "allowances",
+    "rates",
+    "usage",
+)
 TAKES_NO_SECRET = ("base_url", "jwks_url", "mcp_url")
 SECRET_NAMES = ("url", "key", "secret", "token", "password", "headers")
 
