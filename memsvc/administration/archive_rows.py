@@ -11,6 +11,7 @@ from uuid import UUID
 
 import orjson
 
+from memsvc.administration.archive_shapes import fits
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.facts import State, Tier
 from memsvc.store.archived import Column, Table
@@ -108,6 +109,8 @@ def _reader(table: str, column: Column) -> Callable[[Any], Any]:
             found = reads(value)
         except UnfitError:
             raise UnfitError(f"{column.type} that can be kept for {column.name}") from None
+        if column.type == "jsonb" and not fits(table, column.name, found):
+            raise UnfitError(f"JSON of the shape that {column.name} has")
         if least is not None and found < least:
             raise UnfitError(f"number of an entry for {column.name}")
         return found

@@ -65,6 +65,9 @@ class RestoredProject(Result):
     project: str = Field(description="its name in the archive")
     into: str = Field(description="the project that it went to")
     rows: dict[str, int] = Field(description="what came, or would come, as for archive_export")
+    occupied: bool = Field(
+        False, description="of a check: something else is there already, so that a restore into it is refused"
+    )
     written: bool = Field(description="false where it came from this very archive before, and nothing was changed")
 
 
@@ -172,7 +175,9 @@ class Archives:
 
 
 def _told(one: Restored) -> RestoredProject:
-    return RestoredProject(project=one.project, into=one.into, rows=dict(one.rows), written=one.written)
+    return RestoredProject(
+        project=one.project, into=one.into, rows=dict(one.rows), written=one.written, occupied=one.occupied
+    )
 
 
 def archive_tools(archives: Archives) -> list[Tool]:

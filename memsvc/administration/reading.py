@@ -25,7 +25,7 @@ from memsvc.administration.archive_format import (
 )
 from memsvc.administration.archive_rows import Rows, wrong
 from memsvc.administration.unpacking import Unpacking, expanded
-from memsvc.core.errors import MemsvcError
+from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import check_path, is_kept
 from memsvc.core.tar import Member
 from memsvc.store.archived import CALLS, JOBS, PLAIN, Column, Table
@@ -93,9 +93,7 @@ class Reading:
         """The archive from its front to its end: the manifest, then what it holds. INVALID_CONTENT where it is none,
         or not whole, PAYLOAD_TOO_LARGE where it is larger than it may be; both at the step where that shows."""
         members = Unpacking(expanded(archive, self._most_bytes))
-        first = members.next()
-        if first is None or first.name != MANIFEST:
-            raise wrong(MANIFEST, "is not the first member")
+        first = _first(members)
         manifest = manifest_of(members.whole(first, HEAD_BYTES_MAX), self._revision)
         yield manifest
         held: Counter[str] = Counter()
@@ -161,6 +159,23 @@ class Reading:
                         gathered, gathered_bytes = [], 0
         if gathered:
             yield SomeBlocks(project, gathered)
+
+
+def _first(members: Unpacking) -> Member:
+    """Return the manifest. INVALID_CONTENT for what is no archive at all."""
+    try:
+        first = members.next()
+    except MemsvcError as error:
+        if error.code is not Code.INVALID_CONTENT:
+            raise
+        first = None
+    if first is None or first.name != MANIFEST:
+        raise MemsvcError(
+            Code.INVALID_CONTENT,
+            "this is no memsvc archive: it does not begin with a manifest",
+            recovery="send what `memsvc export` or GET /api/archive wrote",
+        )
+    return first
 
 
 def _named(member: Member) -> tuple[str, str]:

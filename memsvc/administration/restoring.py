@@ -2,8 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final
+from uuid import uuid4
 
 import anyio.to_thread
 
@@ -44,12 +46,18 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What became of a project of an archive: where it went, and whether it came just now (`written`) or before."""
+    """What became of a project of an archive: where it went, and whether it came just now (`written`) or before. Of a
+    check, `occupied` says that a restore would be refused, as something else is there."""
 
     project: str
     into: str
     rows: Mapping[str, int]
     written: bool
+    occupied: bool = False
+
+
+class _RolledBackError(Exception):
+    """Takes back what a check wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,8 @@ class Restoring:
 
     async def run(self, scope: Scope, archive: BinaryIO, *, check_only: bool) -> Outcome:
         """Write what an archive holds to the projects that it names or, where the scope names one, the only project of
-        it to that; or only see that it could be.
+        it to that. With `check_only` all of it is written where nobody sees it, and taken back: what a restore refuses,
+        a check refuses, but for a project that is occupied.
 
         INVALID_CONTENT, PAYLOAD_TOO_LARGE as `Reading.steps`; CONFLICT where a project holds anything that did not come
         from this archive; QUOTA_EXCEEDED; PERMISSION_DENIED for a project that the scope may not touch; RESOURCE_BUSY.
@@ -99,39 +108,31 @@ class Restoring:
         for project, held in found.items():
             if held.caller_bytes > self._allowed.project_bytes_max:
                 raise _too_much(project, held.caller_bytes, self._allowed.project_bytes_max)
-        async with self._database.begin_tenant(scope, read_only=check_only, lasting=True) as tx:
-            parts = {project: tx.within(into[project]) for project in manifest.projects}
-            if not check_only:
-                await _alone(tx, list(parts.values()))
-            written = {project: await self._is_to_come(part, manifest) for project, part in parts.items()}
-            if not check_only and any(written.values()):
-                load = _Load({name: part for name, part in parts.items() if written[name]}, tables | streamed)
-                steps = reading.steps(archive)
+        with suppress(_RolledBackError):
+            async with self._database.begin_tenant(scope, lasting=True) as tx:
+                parts = {project: tx.within(into[project]) for project in manifest.projects}
+                if not check_only:
+                    await _alone(tx, list(parts.values()))
+                done = [
+                    await _state(part, manifest, name, found.get(name, Found()).rows) for name, part in parts.items()
+                ]
+                occupied = {one.project for one in done if one.occupied}
+                if occupied and not check_only:
+                    raise _conflict(into[min(occupied)])
+                if check_only:
+                    nowhere = f"~{uuid4().hex}~"  # no project is called so, and no other check meets this one
+                    parts = {name: tx.within(f"{nowhere}{number}") for number, name in enumerate(parts)}
+                load = _Load({one.project: parts[one.project] for one in done if one.written}, tables | streamed)
+                steps = reading.steps(archive) if load.parts else iter(())
                 while (step := await anyio.to_thread.run_sync(next, steps, None)) is not None:
                     await load.take(step)
                 for name, part in load.parts.items():
-                    await self._finish(part, manifest, found.get(name, Found()))
-        return Outcome(
-            manifest,
-            [
-                Restored(name, into[name], found[name].rows if name in found else {}, written[name])
-                for name in manifest.projects
-            ],
-        )
+                    await self._finish(part, manifest, found.get(name, Found()), counted=name not in occupied)
+                if check_only:
+                    raise _RolledBackError
+        return Outcome(manifest, done)
 
-    async def _is_to_come(self, tx: Tx, manifest: Manifest) -> bool:
-        """Whether a project is empty, so that it can be filled; False when it came from this archive."""
-        if not await archived.holds_anything(tx):
-            return True
-        if await archived.restored_before(tx, manifest.archive):
-            return False
-        raise MemsvcError(
-            Code.CONFLICT,
-            f"the project {tx.scope.project} holds something already",
-            recovery="restore into another project, or purge this one first",
-        )
-
-    async def _finish(self, tx: Tx, manifest: Manifest, found: Found) -> None:
+    async def _finish(self, tx: Tx, manifest: Manifest, found: Found, *, counted: bool) -> None:
         now = self._clock.now()
         await restored_index.make(tx)
         await archived.note_restored(tx, manifest.archive, now)
@@ -140,7 +141,7 @@ class Restoring:
                 await jobs.enqueue(tx, name, subject, now=now)
         await quotas.spend(
             tx,
-            found.caller_bytes,
+            found.caller_bytes if counted else 0,
             project_bytes_max=self._allowed.project_bytes_max,
             tenant_bytes_max=self._allowed.tenant_bytes_max,
             now=now,
@@ -164,6 +165,21 @@ class _Load:
             await archived_files.put_blocks(tx, self._tables["blocks"], step.blocks)
         elif (rows := step.rows).table.name not in (CALLS, JOBS):
             await archived.put(tx, rows.table, rows.columns, rows.rows)
+
+
+async def _state(tx: Tx, manifest: Manifest, project: str, rows: Mapping[str, int]) -> Restored:
+    """What is to become of a project: nothing is to be written where it came from this archive before."""
+    holds = await archived.holds_anything(tx)
+    before = holds and await archived.restored_before(tx, manifest.archive)
+    return Restored(project, tx.scope.project, rows, not before, holds and not before)
+
+
+def _conflict(project: str) -> MemsvcError:
+    return MemsvcError(
+        Code.CONFLICT,
+        f"the project {project} holds something already",
+        recovery="restore into another project, or purge this one first",
+    )
 
 
 async def _alone(tx: Tx, parts: Sequence[Tx]) -> None:

@@ -96,6 +96,8 @@ def _told(body: dict[str, Any]) -> Iterable[str]:
         rows = ", ".join(f"{name} {count}" for name, count in sorted(one["rows"].items()))
         if not one["written"]:
             what = "came from this archive before"
+        elif one["occupied"]:
+            what = "is whole, but the project holds something already: restore it --into another"
         elif body["checked_only"]:
             what = "can be restored"
         else:

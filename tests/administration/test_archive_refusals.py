@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memsvc.administration.archive_shapes import fits
 from memsvc.administration.reading import Reading
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.store.archived import CALLS, FILES, PLAIN, Column, Table
@@ -117,6 +118,13 @@ HARM: dict[str, Change] = {
     "a book whose next entry is far away": row("books", next_entry=2_147_478_648),
     "a session that begins before its first entry": row("sessions", context_start=-1),
     "a session that was consolidated far away": row("sessions", consolidated_entry=2**30),
+    "a time that no PostgreSQL keeps": row("facts", valid_from="0001-01-01T00:00:00+14:00"),
+    "evidence that is a word": row("facts", evidence="x"),
+    "evidence of more than there is": row("facts", evidence={"session": "s", "more": 1}),
+    "counters that are no numbers": row("sessions", counters={"turns": "many"}),
+    "a policy that is a list": row("sessions", policy=[]),
+    "a summary that stands nowhere": row("sessions", summary={}),
+    "an answer that is a number": row("guards", result=1),
     "a book of one endless segment": row("books", segment_bits=31),
     "no JSON": member(FACTS, lambda _: b"{\n"),
     "no object": member(FACTS, lambda _: b"[1]\n"),
@@ -140,9 +148,10 @@ async def memory(call: Door) -> bytes:
 
 
 async def nothing_of(call: Door, admin: asyncpg.Connection, archive: bytes, *codes: str) -> None:
-    with pytest.raises(MemsvcError) as refusal:
-        await restored(call, archive)
-    assert refusal.value.code in codes
+    for check in (True, False):
+        with pytest.raises(MemsvcError) as refusal:
+            await restored(call, archive, check=check)
+        assert refusal.value.code in codes
     assert not any((await rows(admin, call.caller.tenant)).values())
 
 
@@ -159,6 +168,31 @@ async def test_what_is_no_archive_is_refused_and_nothing_of_it_is_written(
             error.add_note(harm)
             raise
     assert [one.written for one in (await restored(other_call, packed(members))).projects] == [True]
+
+
+def test_json_has_the_shape_that_its_readers_need() -> None:
+    shown = {
+        "kind": "fact",
+        "ref": "f",
+        "shown": True,
+        "score": 1,
+        "position": 1,
+        "place": [7, 0],
+        "parts": {"bm25": 0.5},
+    }
+    told = {"candidates": [shown], "limits": {}}
+    rests = {"facts": ["user_name"], "turns": [{"session": "s", "turn": "t"}], "holds": [[7, 0]]}
+    for table, column, value in (("recalls", "told", told), ("insights", "evidence", rests)):
+        assert fits(table, column, value)
+    for table, column, wrong in (
+        ("recalls", "told", []),
+        ("recalls", "told", told | {"candidates": [shown | {"place": [7]}]}),
+        ("recalls", "told", told | {"candidates": [{"kind": "fact"}]}),
+        ("insights", "evidence", rests | {"turns": ["t"]}),
+        ("insights", "evidence", rests | {"holds": 1}),
+        ("memories", "metadata", "x"),
+    ):
+        assert not fits(table, column, wrong)
 
 
 async def test_an_archive_that_ends_early_or_was_changed_on_its_way_is_refused(

@@ -143,6 +143,23 @@ async def test_a_check_writes_nothing_and_says_the_same(
     assert checked.projects == (await restored(other_call, archive)).projects
 
 
+async def test_a_check_says_of_an_archive_that_it_is_good_where_it_came_from(
+    call: Door, admin: asyncpg.Connection
+) -> None:
+    await fill(call)
+    archive, held = await exported(call), await rows(admin, call.caller.tenant)
+    checked = await restored(call, archive, check=True, allowed=Allowed(100_000_000, 1))
+    assert [one.occupied for one in checked.projects] == [True] * len(checked.projects)
+    assert await rows(admin, call.caller.tenant) == held
+    assert not await admin.fetchval("SELECT count(*) FROM restores")
+
+
+async def test_what_is_no_archive_is_called_that(call: Door) -> None:
+    for nothing in (b"", b"no archive", b"x" * 2000):
+        error = await refused(call, nothing, "INVALID_CONTENT")
+        assert error.message.startswith("this is no memsvc archive")
+
+
 async def test_an_archive_is_one_moment_whatever_is_written_meanwhile(call: Door, other_call: Door) -> None:
     await write(call, "/a.md", "before")
     async with archives(call).opened(scope_of(call, "*"), ExportArguments()) as archive:

@@ -20,6 +20,9 @@ def test_a_data_folder_moves_through_an_archive_to_a_server(tmp_path: Path) -> N
     assert [call["status"] for call in json.loads(told.stdout)["calls"]] == ["success"]
     with tarfile.open(archive, "r:gz") as tar:
         assert "projects/default/files/note.md" in tar.getnames()
+    known = run("restore", "--check", str(archive), "--data-dir", str(here))
+    assert (known.returncode, known.stdout.split("\t")[0]) == (0, "default"), known.stderr
+    assert "the project holds something already" in known.stdout
     key = {"MEMSVC_API_KEY": "key-of-another-tenant"}
     with Served(there) as server:
         checked = run("restore", "--check", str(archive), "--url", server.url, **key)

@@ -1,0 +1,94 @@
+"""The shapes of JSON in columns, as far as readers need them: of what has another shape, each reader would fail."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, NotRequired
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+_CLOSED: Final = ConfigDict(extra="forbid", strict=True)
+_OPEN: Final = ConfigDict(extra="allow", strict=True)
+_Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
+
+
+class _Evidence(TypedDict):
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]
+
+    session: str
+    turn: str
+    item: str
+    user: str
+    origin: NotRequired[str]
+
+
+class _Cited(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+
+    session: str
+    turn: str
+
+
+class _Rests(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+
+    facts: list[str]
+    turns: list[_Cited]
+    holds: NotRequired[list[_Pair]]
+    past: NotRequired[list[_Pair]]
+    sources: NotRequired[list[_Pair]]
+
+
+class _Candidate(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+
+    kind: str
+    ref: str | None
+    shown: bool
+    score: float
+    session: NotRequired[str | None]
+    place: NotRequired[_Pair | None]
+    cut: NotRequired[_Pair | None]
+    reason: NotRequired[str | None]
+    parts: NotRequired[dict[str, float]]
+
+
+class _Told(TypedDict):
+    __pydantic_config__ = _OPEN  # type: ignore[misc]
+
+    candidates: list[_Candidate]
+    confidence: NotRequired[dict[str, Any] | None]
+    limits: dict[str, Any]
+
+
+class _Summary(TypedDict):
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]
+
+    event: str
+    path: str
+    stream: int
+    start: int
+    size_bytes: int
+    first: int
+    next_entry: int
+
+
+_OBJECT: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, Any], config=ConfigDict(strict=True))
+_COUNTS: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, int], config=ConfigDict(strict=True))
+_SHAPES: Final[Mapping[tuple[str, str], TypeAdapter[Any]]] = {
+    ("facts", "evidence"): TypeAdapter(_Evidence),
+    ("insights", "evidence"): TypeAdapter(_Rests),
+    ("recalls", "told"): TypeAdapter(_Told),
+    ("sessions", "summary"): TypeAdapter(_Summary),
+    ("sessions", "counters"): _COUNTS,
+    ("activity", "session_tokens"): _COUNTS,
+    ("activity", "lifetime_tokens"): _COUNTS,
+}
+
+
+def fits(table: str, column: str, value: Any) -> bool:
+    """Whether a value can be read from a column of JSON; an object does from every one."""
+    try:
+        _SHAPES.get((table, column), _OBJECT).validate_python(value)
+    except ValidationError:
+        return False
+    return True
