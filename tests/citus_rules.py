@@ -46,10 +46,41 @@ KEY: Final = "tenant"
 MODIFYING: Final = ("InsertStmt", "UpdateStmt", "DeleteStmt")
 
 
+MADE: Final = frozenset(("archived.put", "derived_index.put_rows"))
+BROADCAST: Final = MADE | frozenset((
+    *("calls.insert_calls", "closures.close", "derived.put_guards", "derived_facts.put_facts", "facts.apply"),
+    *("files.append", "files.create", "files.rewrite", "guard.bury", "index.add", "index.fold", "journals.append"),
+    *("journals.replace", "judged.believe", "kept_files.put", "memory_settings.found", "outlines.change"),
+    *("quotas.spend", "rates.tell", "recalls.insert", "restored_index._insert", "sessions.advance"),
+))  # fmt: skip
+"""The functions whose statements still let every node take part in a write, so that one that is down stops the writes
+of all: none is added, and one that is written anew goes from here. Those of MADE are made of arguments."""
+
+
 @cache
 def faults(sql: str) -> tuple[str, ...]:
     """What is wrong with a statement, if anything is."""
     return tuple(fault for raw in parse_sql(sql) for fault in _faults(raw.stmt(skip_none=True)))
+
+
+@cache
+def broadcasts(sql: str) -> tuple[str, ...]:
+    """Why Citus would let each node take part in a statement that writes the rows of one tenant, if it would."""
+    return tuple(fault for raw in parse_sql(sql) for fault in _broadcasts(raw.stmt(skip_none=True)))
+
+
+def _broadcasts(statement: Node) -> Iterator[str]:
+    inserts = [
+        one for one in below(statement) if one["@"] == "InsertStmt" and one["relation"]["relname"] in DISTRIBUTED
+    ]
+    if len(inserts) > 1:
+        yield "has more than one INSERT"
+    if any(part["ctequery"] in inserts for part in parts_of(statement)):
+        yield "has INSERT within WITH"
+    for one in inserts:
+        rows = one["selectStmt"]
+        if "valuesLists" not in rows and not anchored(rows):
+            yield f"inserts into {one['relation']['relname']} what is not anchored on a row of the tenant"
 
 
 @dataclass(slots=True)
@@ -101,6 +132,7 @@ def _faults(statement: Node) -> Iterator[str]:
         yield f"calls {call}, which is volatile, beside distributed tables"
     yield from _query(statement, frozenset())
     yield from _in_steps(statement)
+    yield from _misspelt(statement)
     if statement["@"] == "SelectStmt" and not columns_of(statement):
         yield "selects no column"
 
@@ -218,6 +250,21 @@ def _change(query: Node) -> Iterator[str]:
 def _returned(query: Node) -> Iterator[str]:
     for call in _calls(query.get("returningClause"), "s"):
         yield f"calls {call}, which is not immutable, in RETURNING"
+
+
+def _misspelt(statement: Node) -> Iterator[str]:
+    """What Citus tells nodes in other words than it was told, or without its types."""
+    changes = [one for one in below(statement) if one["@"] in MODIFYING]
+    if changes and any(one["@"] == "CaseExpr" and "arg" in one for one in below(statement)):
+        yield "has CASE with an operand in a change"
+    for one in changes:
+        for inner in below(one.get("whereClause")):
+            made = [item for item in inner.get("subselect", {}).get("fromClause", ()) if item["@"] == "RangeFunction"]
+            if made and inner.get("testexpr", {}).get("@") == "RowExpr":
+                yield "has a row IN what a function gives in a change"
+    given = any(one["@"] == "ParamRef" for one in below(statement.get("onConflictClause")))
+    if given and "valuesLists" not in statement["selectStmt"]:
+        yield "has a parameter in ON CONFLICT of INSERT ... SELECT"
 
 
 def _in_steps(statement: Node) -> Iterator[str]:

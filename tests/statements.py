@@ -12,7 +12,7 @@ import pytest
 
 import memsvc.store
 from memsvc.store.database import Database, Tx
-from tests.citus_rules import faults
+from tests.citus_rules import BROADCAST, broadcasts, faults
 
 STORE: Final = Path(memsvc.store.__file__).parent
 RUNS: Final = {Tx: ("fetch", "fetchrow", "fetchval", "execute", "unbound"), Database: ("registry",)}
@@ -20,11 +20,11 @@ NAMES: Final = frozenset(name for names in RUNS.values() for name in names)
 
 
 def written() -> Iterator[tuple[str, str]]:
-    """Every statement of the store that stands there whole, or is made of what its module knows, with its place. What
-    is made of arguments is found as it runs."""
+    """Every statement of the store that stands there whole, or is made of what its module knows, with the module and
+    the function that run it. What is made of arguments is found as it runs."""
     for file in sorted(STORE.glob("*.py")):
         module = vars(import_module(f"memsvc.store.{file.stem}"))
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        for name, node in _named(ast.parse(file.read_text("utf-8")), ""):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
                 continue
             if node.func.attr not in NAMES:
@@ -34,7 +34,14 @@ def written() -> Iterator[tuple[str, str]]:
             except NameError:
                 continue
             if isinstance(sql, str):
-                yield f"{file.name}:{node.lineno}", sql
+                yield f"{file.stem}.{name}", sql
+
+
+def _named(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:
+    """A node and all below it, each with the innermost function that it is in."""
+    yield name, node
+    for inner in ast.iter_child_nodes(node):
+        yield from _named(inner, node.name if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else name)
 
 
 class Watch:
@@ -42,7 +49,7 @@ class Watch:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._seen: set[str] = set()
-        self._new: list[str] = []
+        self._new: list[tuple[str, str]] = []
         for kind, names in RUNS.items():
             for name in names:
                 patch.setattr(kind, name, self._watched(getattr(kind, name)))
@@ -57,9 +64,14 @@ class Watch:
     def _note(self, sql: str, caller: FrameType) -> None:
         if sql not in self._seen and str(caller.f_globals.get("__name__", "")).startswith("memsvc."):
             self._seen.add(sql)
-            self._new.append(sql)
+            module = str(caller.f_globals["__name__"]).rpartition(".")[2]
+            self._new.append((f"{module}.{caller.f_code.co_name}", sql))
 
     def faults(self) -> list[str]:
         """What Citus could not run of what ran since this was asked before."""
         new, self._new = self._new, []
-        return [f"{fault}: {sql}" for sql in new for fault in faults(sql)]
+        return [
+            f"{place}: {fault}: {sql}"
+            for place, sql in new
+            for fault in (*faults(sql), *(() if place in BROADCAST else broadcasts(sql)))
+        ]

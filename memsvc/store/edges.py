@@ -187,8 +187,9 @@ async def contradict(tx: Tx, book: int, conflicts: Sequence[Conflict], now: date
     await tx.execute(
         """
         INSERT INTO contradictions (tenant, project, book, low, high, kind, score, found_at)
-        SELECT $1, $2, $3, c.low, c.high, c.kind, c.score, $8
-        FROM unnest($4::text[], $5::text[], $6::text[], $7::float8[]) AS c (low, high, kind, score)
+        SELECT b.tenant, b.project, b.book, c.low, c.high, c.kind, c.score, $8
+        FROM books AS b, unnest($4::text[], $5::text[], $6::text[], $7::float8[]) AS c (low, high, kind, score)
+        WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
         ON CONFLICT DO NOTHING
         """,
         book,

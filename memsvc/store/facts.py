@@ -151,8 +151,7 @@ async def apply(tx: Tx, book: int, first: int, merge: Merge, dated: Sequence[Dat
         FROM (SELECT count(*) FROM closed) AS first_of_all CROSS JOIN unnest(
             $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $17::text[], $11::text[], $12::float4[],
             $13::timestamptz[], $14::jsonb[]) WITH ORDINALITY
-            AS f (record, fact_id, key, slot, value, cues, tier, confidence, expires_at, evidence, number)
-        RETURNING 1
+            AS f (record, fact_id, key, slot, value, cues, tier, confidence, expires_at, evidence, number) RETURNING 1
         """,
         book,
         first,

@@ -27,8 +27,12 @@ FAULTS: Final = (OSError, TimeoutError, pg.PostgresError, pg.InterfaceError, pg.
 ENDED: Final = {"25P03", "25P04"}
 """States with which PostgreSQL ends a transaction that was idle, or open, for too long."""
 
-NODE_LOST: Final = "failure on connection marked as essential"
-"""What Citus says, as a fault of its own, when a node goes away in the midst of a transaction that wrote there."""
+NODE_LOST: Final = (
+    "failure on connection marked as essential",
+    "failed to COPY to shard",
+    "server closed the connection unexpectedly",
+)
+"""What Citus says, as a fault of its own, when a node goes away in the midst of a transaction."""
 
 CLOSED: Final = "MS001"
 """The state that `admit_writer` refuses with."""

@@ -34,7 +34,8 @@ async def append(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: date
                                     created_at, updated_at)
             SELECT $1, $2, incarnation, path, 1, stream, length(content), true, $7, $8, $8 FROM asked ORDER BY path
             ON CONFLICT (tenant, project, path) WHERE deleted_at IS NULL DO UPDATE SET
-                revision = f.revision + 1, size_bytes = f.size_bytes + EXCLUDED.size_bytes, updated_at = $8
+                revision = f.revision + 1, size_bytes = f.size_bytes + EXCLUDED.size_bytes,
+                updated_at = EXCLUDED.updated_at
             RETURNING f.path, f.incarnation, f.stream, f.revision, f.size_bytes
         ), begun AS (
             INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)

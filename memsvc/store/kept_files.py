@@ -47,7 +47,7 @@ async def put(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: datetim
             FROM asked ORDER BY path
             ON CONFLICT (tenant, project, path) WHERE deleted_at IS NULL DO UPDATE SET
                 revision = f.revision + 1, stream = EXCLUDED.stream, size_bytes = EXCLUDED.size_bytes, is_text = true,
-                updated_at = $9, sha256 = EXCLUDED.sha256
+                updated_at = EXCLUDED.updated_at, sha256 = EXCLUDED.sha256
             RETURNING {", ".join(f"f.{name}" for name in _COLUMNS.split(", "))}
         ), begun AS (
             INSERT INTO streams (tenant, project, incarnation, first_revision, stream, created_at)

@@ -156,7 +156,8 @@ async def tag(tx: Tx, book: int, notion: str, tags: Sequence[str]) -> None:
         await tx.execute(
             """
             INSERT INTO notion_tags (tenant, project, book, tag, notion)
-            SELECT DISTINCT $1::bytea, $2::text, $3::int8, tag, $4::text FROM unnest($5::text[]) AS tag
+            SELECT DISTINCT b.tenant, b.project, b.book, t.tag, $4::text FROM books AS b, unnest($5::text[]) AS t (tag)
+            WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
             ON CONFLICT DO NOTHING
             """,
             book,

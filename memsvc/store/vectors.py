@@ -91,7 +91,7 @@ async def put(tx: Tx, book: int, model: str, vectors: Mapping[int, Sequence[floa
     return await tx.execute(
         """
         INSERT INTO embeddings (tenant, project, book, model, entry, signs, vector)
-        SELECT $1, $2, $3, $4, e.entry, binary_quantize(cut.vector), cut.vector
+        SELECT e.tenant, e.project, e.book, $4, e.entry, binary_quantize(cut.vector), cut.vector
         FROM unnest($5::int4[]) WITH ORDINALITY AS n (entry, at)
         JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = n.entry AND e.length > 0
         CROSS JOIN LATERAL (SELECT ($6::float4[])[(n.at - 1) * $7 + 1 : n.at * $7]::halfvec AS vector) AS cut

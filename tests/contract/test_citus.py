@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 from pglast import parse_plpgsql
 
-from tests.citus_rules import IMMUTABLE, STABLE, faults
+from tests.citus_rules import BROADCAST, IMMUTABLE, MADE, STABLE, broadcasts, faults
 from tests.statements import written
 
 IMMUTABLE_SINCE_PGVECTOR = {"binary_quantize"}
@@ -37,7 +37,18 @@ WRONG = {
     "SELECT FROM files WHERE tenant = $1 FOR UPDATE": "selects no column",
     "WITH was AS (SELECT unit FROM purges WHERE tenant = $1), now AS (INSERT INTO purges (tenant) VALUES ($1))"
     " SELECT unit FROM was": "that comes last reads ['purges'], which an earlier part changed",
+    "UPDATE files SET size_bytes = CASE owner WHEN '' THEN 1 ELSE 0 END WHERE tenant = $1": "CASE with an operand",
+    "UPDATE facts SET forgotten = true WHERE tenant = $1 AND (book, entry) IN (SELECT * FROM unnest($2::int8[],"
+    " $3::int4[]))": "a row IN what a function gives",
+    "INSERT INTO usage (tenant, size_bytes) SELECT b.tenant, 1 FROM books AS b WHERE b.tenant = $1"
+    " ON CONFLICT (tenant) DO UPDATE SET size_bytes = $2": "a parameter in ON CONFLICT",
     "WITH RECURSIVE w AS (SELECT 1) INSERT INTO usage (tenant) SELECT $1 FROM w": "WITH RECURSIVE and INSERT",
+}
+BROADCASTS = {
+    "WITH a AS (INSERT INTO usage (tenant, size_bytes) VALUES ($1, 1) RETURNING 1) SELECT * FROM a": "within WITH",
+    "INSERT INTO usage (tenant, size_bytes) SELECT $1, n FROM unnest($2::int8[]) AS n RETURNING 1": "not anchored",
+    "WITH b AS (INSERT INTO books (tenant, book) VALUES ($1, 1))"
+    " INSERT INTO usage (tenant, size_bytes) VALUES ($1, 1)": "more than one INSERT",
 }
 RIGHT = (
     "SELECT 1 FROM files AS f JOIN streams AS s ON s.tenant = f.tenant WHERE f.tenant = $1",
@@ -68,6 +79,16 @@ def test_every_statement_of_the_store_is_for_one_node_and_nothing_that_citus_ref
     found = list(written())
     assert [f"{place}: {fault}: {sql}" for place, sql in found for fault in faults(sql)] == []
     assert len(found) > 250
+
+
+def test_no_other_write_than_those_of_the_list_lets_every_node_take_part() -> None:
+    """The list only gets shorter: whoever mends one of these takes it out."""
+    assert {place for place, sql in written() if broadcasts(sql)} == BROADCAST - MADE
+
+
+@pytest.mark.parametrize(("sql", "why"), BROADCASTS.items())
+def test_what_lets_every_node_take_part_is_found(sql: str, why: str) -> None:
+    assert any(why in one for one in broadcasts(sql)), broadcasts(sql)
 
 
 async def test_functions_are_as_immutable_as_they_are_taken_for(admin: asyncpg.Connection) -> None:

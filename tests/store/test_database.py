@@ -12,6 +12,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store.beginning import Beginning
 from memsvc.store.database import TRANSACTION_TIMEOUT_SINCE, Database, DatabaseOptions
+from memsvc.store.faults import NODE_LOST
 from memsvc.store.locks import TREE_LOCK, session_lock
 from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls, Relay
@@ -338,10 +339,10 @@ async def test_a_fault_of_ours_is_no_outage(database: Database, scope: Scope) ->
                 await tx.fetch("SELECT $1::bytea, $2::text, $3::bigint", wrong)
 
 
-@pytest.mark.parametrize("lost", [True, False])
-async def test_a_node_that_goes_away_under_a_write_is_unavailable(database: Database, scope: Scope, lost: bool) -> None:
+@pytest.mark.parametrize("told", [*(f"{begins}: 127.0.0.1:5432" for begins in NODE_LOST), "unexpected chunk"])
+async def test_a_node_that_goes_away_under_a_write_is_unavailable(database: Database, scope: Scope, told: str) -> None:
     """Citus says so by the state of a fault of its own, which other faults have as well."""
-    told = "failure on connection marked as essential: 127.0.0.1:5432" if lost else "unexpected chunk"
+    lost = told.startswith(NODE_LOST)
     with pytest.raises(MemsvcError if lost else asyncpg.InternalServerError) as ended:
         async with database.begin(scope) as tx:
             await tx.unbound(f"DO $$ BEGIN RAISE EXCEPTION '{told}' USING ERRCODE = 'XX000'; END $$")
