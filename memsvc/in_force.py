@@ -21,6 +21,7 @@ TOLD: Final[Mapping[Kind, Sequence[str]]] = {
         "audit.retention_days",
     ),
     "quota": (
+        "limits.stored.tenant_bytes_max",
         "files.tenant_bytes_max",
         "files.project_bytes_max",
         "files.file_bytes_max",

@@ -28,6 +28,7 @@ from memsvc.gateway.metrics import Metrics
 from memsvc.gateway.oauth import Tokens
 from memsvc.gateway.rates import Rates
 from memsvc.gateway.schemas import input_schema, output_schema
+from memsvc.gateway.stored import StoredQuota
 from memsvc.own_key import adopt, told_file
 from memsvc.publishing import Models, opened_models, published
 from memsvc.settings import Settings
@@ -132,6 +133,7 @@ async def put_together(
             admission=admission,
             tracer=tracer,
             slow_ms=settings.audit.slow_ms,
+            quota=stored_quota(database, settings, clock),
         )
         changes = Changes(settings.database.direct_url or app_url)
         issued = Tokens(settings.auth.oauth, clock) if settings.auth.oauth.issuer else None
@@ -164,6 +166,12 @@ def checks_of(database: Database, worker: Worker | None) -> dict[str, rest.Check
         "row_security": rest.walls_stand(database),
     }
     return checks | ({"worker": worker.alive} if worker else {})
+
+
+def stored_quota(database: Database, settings: Settings, clock: Clock) -> StoredQuota:
+    """What tenants may store."""
+    stored = settings.limits.stored
+    return StoredQuota(database, clock, bytes_max=stored.tenant_bytes_max, grace_days=stored.grace_days)
 
 
 def _disabled(settings: Settings, catalogue: Catalogue) -> frozenset[str]:

@@ -15,6 +15,7 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.adapters.watched_models import WatchedEmbedder, WatchedLlm, WatchedReranker
 from memsvc.administration import tools as administration
 from memsvc.administration.restoring import Allowed
+from memsvc.administration.usage import Quota
 from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
 from memsvc.core.tools import Published
 from memsvc.gateway.find_tool import find_tool
@@ -127,6 +128,7 @@ def published(
             calls_a_day=settings.limits.model_calls_a_day,
             in_force=in_force(settings),
             settle_s=settle_s(settings),
+            quota=Quota(settings.limits.stored.tenant_bytes_max, settings.limits.stored.grace_days),
         )
     return _together(styles, settings, clock, embedding)
 

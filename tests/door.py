@@ -14,6 +14,7 @@ from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.pipe_run import PipeOptions
+from memsvc.gateway.stored import StoredQuota
 from memsvc.publishing import Models, published
 from memsvc.settings import Settings, ToolSettings
 from memsvc.store.database import Database
@@ -156,5 +157,10 @@ def open_door(
     `embedder`, `reranker` and `llm` ports."""
     offered = catalogue(database, clock, tokens, meter, **options)
     calls = call_log(database, meter, clock, AuditOptions())
-    dispatch = Dispatch(Catalogue(offered.tools), calls, meter, clock, tracer=tracer)
+    quota = None
+    if (limits := options.get("limits")) is not None:
+        quota = StoredQuota(
+            database, clock, bytes_max=limits.stored.tenant_bytes_max, grace_days=limits.stored.grace_days
+        )
+    dispatch = Dispatch(Catalogue(offered.tools), calls, meter, clock, tracer=tracer, quota=quota)
     return Door(dispatch, Caller(scope.tenant, "test"), database, offered.jobs, offered.background)

@@ -12,7 +12,7 @@ from memsvc.administration.limit_tools import InForce, limits_tool
 from memsvc.administration.purge_tools import purge_tools
 from memsvc.administration.purging import Purging
 from memsvc.administration.restoring import Allowed
-from memsvc.administration.usage import Usage
+from memsvc.administration.usage import Quota, Usage
 from memsvc.administration.usage_tools import usage_tools
 from memsvc.core.ports import Clock
 from memsvc.core.tools import Published
@@ -33,11 +33,13 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     calls_a_day: int,
     in_force: InForce,
     settle_s: float,
+    quota: Quota,
 ) -> Published:
     """The administrative tools. `known_jobs` are the jobs of everybody else, `sweeps` those of them that a restore
     queues. The call log shows `calls_kept_days` back, 0 for all of it.
     `owners` tell what belongs to whom, `calls_a_day` is how often models may be asked for a tenant,
-    `in_force` tells what else holds for it. `settle_s` is how long what is written behind the answers may wait."""
+    `in_force` tells what else holds for it. `settle_s` is how long what is written behind the answers may wait,
+    `quota` what a tenant may hold."""
     kept = Archives(database, clock, archives, allowed, known_jobs=known_jobs, sweeps=sweeps)
     affairs = [
         *key_tools(Keys(database, clock), clock),
@@ -46,6 +48,6 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
         *job_tools(database, clock),
         limits_tool(in_force),
         *purge_tools(Purging(database, clock, owners, settle_s=settle_s)),
-        *usage_tools(Usage(database, clock, calls_a_day)),
+        *usage_tools(Usage(database, clock, calls_a_day, quota)),
     ]
     return Published(tools=[*archive_tools(kept), *affairs], jobs=[], archives=kept)

@@ -45,14 +45,24 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """What a tenant may hold, and for how long those who were there before the quota may hold more."""
+
+    bytes_max: int = 0
+    grace_days: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What the projects hold, by name, and when that was counted; what models were asked today, by purpose, and how
-    often they may be."""
+    often they may be; what the tenant may hold, and until when that does not hold yet."""
 
     projects: dict[str, Held]
     counted_at: datetime
     taken: dict[str, int]
     calls_a_day: int
+    quota: Quota
+    unbounded_until: datetime | None
 
     @property
     def total(self) -> Held:
@@ -66,10 +76,11 @@ class Report:
 class Usage:
     """Counts what a tenant holds, in one snapshot for each transaction; what took long to count is told for a while."""
 
-    def __init__(self, database: Database, clock: Clock, calls_a_day: int) -> None:
+    def __init__(self, database: Database, clock: Clock, calls_a_day: int, quota: Quota) -> None:
         self._database = database
         self._clock = clock
         self._calls_a_day = calls_a_day
+        self._quota = quota
         self._remembered: OrderedDict[tuple[bytes, str], Counted] = OrderedDict()
 
     async def report(self, scope: Scope) -> Report:
@@ -80,7 +91,11 @@ class Usage:
         counted_at = min((one.at for one in counted), default=self._clock.now())
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             taken = await usage.taken_on(tx, self._clock.now().date())
-        return Report(dict(sorted(projects.items())), counted_at, taken, self._calls_a_day)
+            since = await usage.bounded_since(tx)
+        until = since + timedelta(days=self._quota.grace_days) if since and self._quota.bytes_max else None
+        if until is not None and until <= self._clock.now():
+            until = None
+        return Report(dict(sorted(projects.items())), counted_at, taken, self._calls_a_day, self._quota, until)
 
     async def _lately(self, scope: Scope) -> Counted:
         key, now = (scope.tenant, scope.project), self._clock.now()

@@ -18,6 +18,13 @@ class Counts(Result):
     file_bytes: int = Field(0, description="what these hold: what counts against the quota")
     contents: int = Field(0, description="contents of files, past ones included, without what was only appended")
     stored_bytes: int = Field(0, description="what all files hold, those of the memory itself and past ones included")
+    turn_bytes: int = Field(0, description="what the files of turn memory hold, deleted ones until they are purged")
+    board_bytes: int = Field(0, description="what whiteboards hold, likewise")
+    document_bytes: int = Field(0, description="what documents of the notebook hold, likewise")
+    past_bytes: int = Field(0, description="what files held before, and can be restored")
+    knowledge_bytes: int = Field(0, description="what blocks of knowledge say")
+    memories_bytes: int = Field(0, description="what memories say, past ones included")
+    held_bytes: int = Field(0, description="all of that and files: what counts against the tenant's quota")
     memory_file_bytes: int = Field(0, description="what the files of the memory itself hold now")
     sessions: int = Field(0, description="sessions of turn memory")
     turns: int = Field(0, description="turns in these")
@@ -42,6 +49,10 @@ class UsageResult(Result):
     counted_at: datetime = Field(
         description="when that was counted; what took long to count is told again for 20 times as long, or a minute"
     )
+    tenant_bytes_max: int = Field(description="what the tenant may hold in all of its projects; 0: without a limit")
+    unbounded_until: datetime | None = Field(
+        description="until when the tenant may hold more, as one who was there before there was the quota"
+    )
     model_calls: dict[str, int] = Field(description="how often models were asked today (UTC), by purpose")
     model_calls_a_day: int = Field(description="how often they may be; 0: without a limit")
 
@@ -61,6 +72,8 @@ class UsageTools:
                 ProjectCounts.model_validate({"project": name} | _shown(one)) for name, one in report.projects.items()
             ],
             counted_at=report.counted_at,
+            tenant_bytes_max=report.quota.bytes_max,
+            unbounded_until=report.unbounded_until,
             model_calls=dict(sorted(report.taken.items())),
             model_calls_a_day=report.calls_a_day,
         )

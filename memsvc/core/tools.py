@@ -147,6 +147,7 @@ class Tool:
     server of these tools expect, with its details as data. `resource` is the URI under which the answer can be read.
     What is `administrative` is for people and programs that look after a tenant: agents get to see it over MCP only
     where the settings say so. What `waits_for_model` may take as long as one thinks: it takes no room from other calls.
+    What may be called `over_quota` takes away or maintains, and stores next to nothing.
     """
 
     name: str
@@ -169,6 +170,7 @@ class Tool:
     resource: Resource | None = None
     administrative: bool = False
     waits_for_model: bool = False
+    over_quota: bool = False
 
     def told(self, outcome: Outcome) -> str:
         """The text that a client gets of a call of this tool, beside the object."""

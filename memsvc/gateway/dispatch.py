@@ -19,6 +19,7 @@ from memsvc.gateway.admission import Admission
 from memsvc.gateway.audit import CallLog
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.metrics import UNKNOWN_TOOL
+from memsvc.gateway.stored import StoredQuota
 from memsvc.gateway.validation import NAME_CHARS_MAX, named_project, validated
 
 log = structlog.get_logger("memsvc.calls")
@@ -32,7 +33,7 @@ _Done = TypeVar("_Done")
 class Dispatch:
     """Runs calls. Nothing that a tool raises gets past it but cancellation."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one name a part, most of them by keyword
         self,
         catalogue: Catalogue,
         call_log: CallLog,
@@ -43,12 +44,14 @@ class Dispatch:
         admission: Admission | None = None,
         tracer: Tracer = UNTRACED,
         slow_ms: int = 0,
+        quota: StoredQuota | None = None,
     ) -> None:
-        """Without `admission` as many calls run as there are. Calls that take longer than `slow_ms` are told of, unless
-        that is 0."""
+        """Without `admission` as many calls run as there are, and without `quota` as much is stored. Calls that take
+        longer than `slow_ms` are told of, unless that is 0."""
         self.catalogue = catalogue
         self.disabled = disabled
         self.admission = admission
+        self.quota = quota
         self._tracer = tracer
         self._accounts = Accounts(call_log, meter, clock, slow_ms)
         self.call_log = call_log
@@ -173,6 +176,8 @@ class Dispatch:
         spans = tool.spans_projects and arguments.project == ALL_PROJECTS
         if not spans and not call.caller.may_touch(arguments.project):
             raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch this project")
+        if self.quota is not None:
+            self.quota.check(call.caller.tenant, tool)
         return tool, Scope(call.caller.tenant, arguments.project, call.caller.projects), arguments
 
     def _unknown(self, caller: Caller, name: str) -> MemsvcError:

@@ -20,6 +20,7 @@ from memsvc.gateway.admission import Admission, SlotOptions
 from memsvc.gateway.auth import CALLER, caller_of
 from memsvc.gateway.rates import RateOptions
 from memsvc.gateway.rest import HEALTH_PATHS, REQUEST_ID, error_response
+from memsvc.gateway.stored import StoredOptions
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 WRONG_HOST_STATUS = 421
@@ -65,6 +66,7 @@ class LimitsOptions(BaseModel):
         description="questions to a model a day for a tenant, whatever asks; what is over is done by rules or on the "
         "next day; 0: no limit",
     )
+    stored: StoredOptions = Field(StoredOptions(), description="how much a tenant may store")
     rates: RateOptions = Field(RateOptions(), description="how often a key and a tenant may call")
     slots: SlotOptions = Field(SlotOptions(), description="how many calls run at once in one process")
 

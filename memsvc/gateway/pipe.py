@@ -56,6 +56,7 @@ def pipe_tool(options: PipeOptions, limits: LimitsOptions, clock: Clock) -> Tool
         run=Composed(run),
         permission=Permission.READ,
         read_only=False,
+        over_quota=True,
         idempotent=False,
         destructive=True,
         logged=frozenset({"project"}),

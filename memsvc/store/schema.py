@@ -37,12 +37,14 @@ __all__ = [
     "schema_turns",
 ]
 
-# The registry of tenants and keys: no content, no tenant policy; only hashes of keys.
+# The registry of tenants and keys: no content, no tenant policy; only hashes of keys. `bounded_since` is when the quota
+# of what is stored came for a tenant who was there before.
 tenants = Table(
     "tenants",
     metadata,
     Column("tenant", LargeBinary, primary_key=True),
     moment("created_at"),
+    moment("bounded_since", nullable=True),
 )
 
 api_keys = Table(

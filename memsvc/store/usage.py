@@ -1,12 +1,45 @@
 """What a tenant's projects hold, counted where no counter is kept: each statement reads one table once, by its key."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any, Final
 
 from memsvc.store.database import Row, Tx
 from memsvc.store.queue import QUEUE
+
+# What counts against a tenant's quota, in bytes: files by whose they are, what they were before, and texts that stand
+# in no file. What is derived from these comes on top.
+HELD: Final[Sequence[str]] = (
+    """
+    SELECT project, coalesce(sum(size_bytes) FILTER (WHERE owner = 'turns'), 0)::int8 AS turn_bytes,
+           coalesce(sum(size_bytes) FILTER (WHERE owner = 'whiteboard'), 0)::int8 AS board_bytes,
+           coalesce(sum(size_bytes) FILTER (WHERE owner = 'notebook'), 0)::int8 AS document_bytes,
+           sum(size_bytes)::int8 AS held_bytes
+    FROM files WHERE {scope} GROUP BY project
+    """,
+    """
+    SELECT f.project, sum(octet_length(b.content))::int8 AS past_bytes, sum(octet_length(b.content))::int8 AS held_bytes
+    FROM (SELECT project, incarnation, stream FROM files WHERE {scope}) AS f
+    CROSS JOIN LATERAL (
+        SELECT stream FROM streams
+        WHERE tenant = $1 AND project = f.project AND incarnation = f.incarnation AND stream <> f.stream OFFSET 0) AS s
+    CROSS JOIN LATERAL (
+        SELECT content FROM blocks WHERE tenant = $1 AND project = f.project AND stream = s.stream OFFSET 0) AS b
+    GROUP BY f.project
+    """,
+    """
+    SELECT b.project, coalesce(sum(e.size_bytes) FILTER (WHERE b.name = 'knowledge'), 0)::int8 AS knowledge_bytes,
+           coalesce(sum(e.size_bytes) FILTER (WHERE b.name <> 'knowledge'), 0)::int8 AS memories_bytes,
+           coalesce(sum(e.size_bytes), 0)::int8 AS held_bytes
+    FROM (SELECT project, book, name FROM books
+          WHERE {scope} AND (name = 'knowledge' OR starts_with(name, 'memories/'))) AS b
+    CROSS JOIN LATERAL (
+        SELECT octet_length(text) + octet_length(cues) AS size_bytes FROM entries
+        WHERE tenant = $1 AND project = b.project AND book = b.book OFFSET 0) AS e
+    GROUP BY b.project
+    """,
+)
 
 # {scope} binds the tenant, and the project where one was asked for. Every statement gives a row a project.
 _COUNTED: Final[Sequence[str]] = (
@@ -18,6 +51,7 @@ _COUNTED: Final[Sequence[str]] = (
            coalesce(sum(size_bytes) FILTER (WHERE owner <> ''), 0)::int8 AS memory_file_bytes
     FROM files WHERE {scope} AND deleted_at IS NULL GROUP BY project
     """,
+    *HELD,
     """
     SELECT project, count(*) AS contents FROM streams WHERE {scope} AND first_revision > 0 GROUP BY project
     """,
@@ -58,14 +92,25 @@ def statements(tx: Tx, *, vectors: bool) -> list[str]:
     return [_scoped(sql, tx) for sql in (*_COUNTED, *([_VECTORS] if vectors else []))]
 
 
-async def counted(tx: Tx, *, vectors: bool) -> dict[str, dict[str, int]]:
+async def counted(tx: Tx, *, vectors: bool) -> dict[str, Counter[str]]:
     """What each project holds, by project: of a transaction's project, or of all of them."""
-    found: dict[str, dict[str, int]] = defaultdict(dict)
+    found: dict[str, Counter[str]] = defaultdict(Counter)
     for sql in statements(tx, vectors=vectors):
         for row in await tx.fetch(sql):
             fields: dict[str, Any] = dict(row)
             found[fields.pop("project")].update(fields)
     return dict(found)
+
+
+async def held_bytes(tx: Tx) -> int:
+    """What counts against the quota of the tenant. For a transaction over the tenant."""
+    return sum([row["held_bytes"] for sql in HELD for row in await tx.fetch(_scoped(sql, tx))])
+
+
+async def bounded_since(tx: Tx) -> datetime | None:
+    """When the quota came for a tenant who was there before; None for all others."""
+    rows = await tx.unbound("SELECT bounded_since FROM tenants WHERE tenant = $1", tx.scope.tenant)
+    return rows[0]["bounded_since"] if rows else None
 
 
 async def calls_since(tx: Tx, since: datetime) -> list[Row]:

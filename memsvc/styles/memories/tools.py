@@ -177,6 +177,7 @@ def _writes(
         run=run,
         permission=Permission.WRITE,
         read_only=False,
+        over_quota=destructive,
         idempotent=idempotent,
         destructive=destructive,
         logged=_LOGGED,

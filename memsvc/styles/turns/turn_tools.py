@@ -164,6 +164,7 @@ def turn_tools(functions: TurnTools, resource: Resource) -> list[Tool]:
             run=Reporting(functions.run_maintenance),
             permission=Permission.WRITE,
             read_only=False,
+            over_quota=True,
             idempotent=True,
             logged=logged,
             counter="mcp_memory_maintenance_total",

@@ -125,6 +125,7 @@ def _of_one_board(functions: BoardTools, resource: Resource, *, waits: bool) -> 
             run=functions.delete,
             permission=Permission.WRITE,
             read_only=False,
+            over_quota=True,
             idempotent=True,
             destructive=True,
             logged=_LOGGED,

@@ -130,6 +130,7 @@ def fact_tools(functions: FactTools) -> list[Tool]:
             run=functions.forget,
             permission=Permission.WRITE,
             read_only=False,
+            over_quota=True,
             idempotent=True,
             destructive=True,
             logged=logged,

@@ -1,0 +1,113 @@
+"""What a tenant stores, by whichever style, stands under one quota, which tells how to come below it."""
+
+from itertools import count
+from typing import Any
+
+import asyncpg
+import pytest
+
+from memsvc.core.errors import Code
+from memsvc.core.scope import Scope
+from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.stored import StoredOptions
+from tests.administration.purged import said
+from tests.door import Door, Refused, open_door
+from tests.fakes import FakeClock
+from tests.waiting import until
+
+pytestmark = pytest.mark.anyio
+BYTES_MAX = 20_000
+
+
+@pytest.fixture
+def door(database: Any, clock: FakeClock, tokens: Any, meter: Any, scope: Scope) -> Door:
+    limits = LimitsOptions(stored=StoredOptions(tenant_bytes_max=BYTES_MAX, grace_days=30))
+    return open_door(database, clock, tokens, meter, scope, limits=limits)
+
+
+async def talk(call: Door, turn: str) -> dict[str, Any]:
+    text = f"Turn {turn} is long. " * 300
+    return await call("memory_after_turn", session_id="s", turn_id=turn, user_id="u", input_items=[said(text)])
+
+
+async def counted(call: Door) -> None:
+    """As soon as the process has looked again at what the tenant holds."""
+    assert call.dispatch.quota is not None
+    await call.dispatch.quota.count(call.caller.tenant)
+
+
+async def filled(call: Door) -> int:
+    for turn in range(4):
+        await talk(call, f"t{turn}")
+    await counted(call)
+    return (await call("tenant_usage"))["total"]["turn_bytes"]
+
+
+async def test_turns_beyond_the_quota_are_refused_and_what_frees_or_reads_goes_on(call: Door) -> None:
+    assert await filled(call) >= BYTES_MAX
+    turn: dict[str, Any] = {"session_id": "s", "turn_id": "t9", "user_id": "u", "input_items": [said("Hello.")]}
+    refused = await call.refuses("QUOTA_EXCEEDED", "memory_after_turn", **turn)
+    assert "tenant_purge" in refused["recovery"]
+    for tool, asked in (
+        ("file_write", {"project": "p", "path": "/a", "content": "x"}),
+        ("elfmem_remember", {"content": "The coast is white."}),
+        ("memories_add", {"user_id": "u", "messages": [{"role": "user", "content": "I live in Rome."}]}),
+        ("update_document", {"id": "root", "content": "# Notes\n"}),
+        ("context_update", {"user_id": "u", "conversation_id": "c", "entries": [{"role": "user", "content": "Hi."}]}),
+    ):
+        await call.refuses("QUOTA_EXCEEDED", tool, **asked)
+    await call("memory_before_turn", session_id="s", user_id="u", current_input="What is long?")
+    await call("memory_run_maintenance", session_id="s")
+    await call("memory_forget", session_id="s", turn_ids=["t0"])
+    await call("tenant_purge", project="default", level="session", name="s", confirm="s")
+    await counted(call)
+    assert (await talk(call, "t10"))["stored_items"] == 1
+
+
+async def test_usage_tells_the_bytes_of_each_style_and_the_quota(call: Door) -> None:
+    await talk(call, "t1")
+    await call("file_write", project="default", path="/a", content="12345", mode="TRUNCATE")
+    await call("file_write", project="default", path="/a", content="1234567", mode="TRUNCATE")
+    await call("elfmem_remember", content="The coast is white.")
+    await call("memories_add", user_id="u", messages=[{"role": "user", "content": "I live in Rome."}])
+    await call("update_document", id="root", content="# Notes\n")
+    entries = [{"role": "user", "content": "We decided to sail."}]
+    await call("context_update", user_id="u", conversation_id="c", entries=entries)
+    told = await call("tenant_usage")
+    total = told["total"]
+    parts = ("turn_bytes", "board_bytes", "document_bytes", "knowledge_bytes", "memories_bytes", "past_bytes")
+    assert all(total[name] for name in parts)
+    assert total["turn_bytes"] > 5000
+    assert total["document_bytes"] == len("# Notes\n")
+    assert total["held_bytes"] == sum(total[name] for name in parts) + total["file_bytes"]
+    assert (told["tenant_bytes_max"], told["unbounded_until"]) == (BYTES_MAX, None)
+
+
+async def test_a_tenant_from_before_the_quota_has_time_to_come_below_it(
+    call: Door, admin: asyncpg.Connection, clock: FakeClock
+) -> None:
+    await admin.execute(
+        "INSERT INTO tenants (tenant, created_at, bounded_since) VALUES ($1, $2, $2)", call.caller.tenant, clock.now()
+    )
+    await filled(call)
+    await talk(call, "t5")
+    assert (await call("tenant_usage"))["unbounded_until"] == "2026-02-04T12:00:00Z"
+    clock.advance(days=30)
+    await counted(call)
+    with pytest.raises(Refused, match="QUOTA_EXCEEDED"):
+        await talk(call, "t6")
+    assert (await call("tenant_usage"))["unbounded_until"] is None
+
+
+async def test_a_process_looks_by_itself_what_a_tenant_holds(call: Door, clock: FakeClock) -> None:
+    numbers = count()
+
+    async def refused() -> bool:
+        clock.advance(seconds=601)
+        try:
+            await talk(call, f"t{next(numbers)}")
+        except Refused as error:
+            return error.code is Code.QUOTA_EXCEEDED
+        return False
+
+    await until(refused)
