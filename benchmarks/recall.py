@@ -99,7 +99,7 @@ async def store(client: Client, conversation: Conversation, *, apart: bool) -> A
 
 async def ask(client: Client, conversation: Conversation, asking: Asking, scores: Scores) -> None:
     """Ask all questions of a conversation."""
-    costs = Costs(O200kCounter(), TurnOptions().media_tok)
+    costs = Costs(O200kCounter(), TurnOptions())
     for question in conversation.questions:
         if question.category not in SCORED:
             continue

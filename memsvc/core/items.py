@@ -124,11 +124,6 @@ def _parts(item: Item) -> list[Item]:
     return [part for parts in lists if isinstance(parts, list) for part in parts if isinstance(part, dict)]
 
 
-def longest_text(item: Item) -> int:
-    """The characters of the longest text that an item holds as a message, as an output or as arguments."""
-    return max(map(len, counted_texts(item)), default=0)
-
-
 def role_of(item: Item) -> str:
     """`user`, `assistant`, `system`, `developer`, `tool` or `other` for a message, `tool` for everything else."""
     if item["type"] != "message":

@@ -2,10 +2,8 @@
 
 import asyncio
 import re
-from array import array
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from itertools import accumulate
 from urllib.parse import unquote_to_bytes
 from uuid import uuid4
 
@@ -14,10 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.urls import CONSOLE_PATH, is_loopback
 from memsvc.gateway.admission import Admission, SlotOptions
 from memsvc.gateway.auth import CALLER, caller_of
+from memsvc.gateway.json_bodies import check_json
 from memsvc.gateway.rates import RateOptions
 from memsvc.gateway.rest import HEALTH_PATHS, REQUEST_ID, error_response
 from memsvc.gateway.stored import StoredOptions
@@ -28,8 +27,6 @@ TOO_SLOW_STATUS = 408
 
 _PORT = re.compile(r":[0-9]+$")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
-_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 class LimitsOptions(BaseModel):
@@ -47,6 +44,7 @@ class LimitsOptions(BaseModel):
     head_s: float = Field(15.0, gt=0, description="how long request line and headers may take to come")
     connections_max: int = Field(2000, ge=1, description="connections of clients at once; further ones are closed")
     json_depth_max: int = Field(64, ge=8, le=128, description="deepest nesting of a JSON body, 400 below it")
+    json_values_max: int = Field(100_000, ge=1000, description="values of a JSON body; 400 above it")
     allowed_hosts: tuple[str, ...] = Field(
         (), description="Host headers that are answered; empty: this machine's names on a loopback bind, else any"
     )
@@ -69,26 +67,6 @@ class LimitsOptions(BaseModel):
     stored: StoredOptions = Field(StoredOptions(), description="how much a tenant may store")
     rates: RateOptions = Field(RateOptions(), description="how often a key and a tenant may call")
     slots: SlotOptions = Field(SlotOptions(), description="how many calls run at once in one process")
-
-
-def deeper_than(body: bytes, depth_max: int) -> bool:
-    """True when JSON nests deeper than this. Linear in the body and without recursion, whatever the body is."""
-    if body.count(b"[") + body.count(b"{") <= depth_max:
-        return False
-    outside_strings = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
-    brackets = b"".join(outside_strings).translate(_STEPS, _NOT_BRACKETS)
-    return max(accumulate(array("b", brackets)), default=0) > depth_max
-
-
-def check_json(body: bytes, options: LimitsOptions) -> None:
-    """INVALID_ARGUMENT for a body that is not UTF-8 text or nests too deep; whether it is JSON is not asked here.
-
-    UTF-16 and UTF-32, which Python's parser would read, are refused: they would hide brackets from the depth check.
-    """
-    if b"\0" in body or body[:1] in (b"\xfe", b"\xff"):
-        raise invalid("the request body must be UTF-8")
-    if deeper_than(body, options.json_depth_max):
-        raise invalid(f"the request body nests deeper than {options.json_depth_max} levels")
 
 
 def _header(scope: Scope, name: bytes) -> bytes | None:
@@ -242,7 +220,7 @@ class LimitBody:
         try:
             body, tail = await self._read(scope, receive)
             if body and b"json" in (_header(scope, b"content-type") or b"").lower():
-                check_json(body, self._options)
+                check_json(body, self._options.json_depth_max, self._options.json_values_max)
         except MemsvcError as error:
             await error_response(error, scope)(scope, receive, send)
             return

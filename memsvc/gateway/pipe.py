@@ -10,7 +10,8 @@ from memsvc.core.ports import Clock
 from memsvc.core.problems import position
 from memsvc.core.scope import Permission
 from memsvc.core.tools import Calls, Composed, ComposedArguments, Tool
-from memsvc.gateway.limits import LimitsOptions, check_json
+from memsvc.gateway.json_bodies import check_json
+from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.pipe_run import PipeOptions, PipeResult, PipeRun, check_size
 from memsvc.gateway.pipelines import PIPE_TOOL, Limits, read_pipeline
 
@@ -81,7 +82,7 @@ def _spec(asked: PipeArguments, limits: LimitsOptions) -> Any:
         if not asked.spec.strip():
             raise invalid("spec cannot be empty")
         text = asked.spec.encode()
-        check_json(text, limits)
+        check_json(text, limits.json_depth_max, limits.json_values_max)
         try:
             spec = from_json(text, allow_inf_nan=False)
         except ValueError as error:

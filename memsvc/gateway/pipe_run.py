@@ -13,7 +13,8 @@ from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.ports import Clock
 from memsvc.core.problems import printable
 from memsvc.core.tools import Calls, Outcome, Result
-from memsvc.gateway.limits import LimitsOptions, deeper_than
+from memsvc.gateway.json_bodies import deeper_than
+from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.pipelines import (
     NAME_CHARS_TOLD,
     ParallelStep,

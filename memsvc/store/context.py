@@ -3,17 +3,22 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Final
 
 from memsvc.store.database import Tx
 from memsvc.store.sessions import COUNTED
 
+LINES_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What is read at once of the lines of a session's latest items."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredItem:
-    """One stored item with its line in the event file."""
+    """One stored item with its line in the event file, which is empty where it was too much to read."""
 
     entry: int
     ref: str
+    role: str
     digest: int
     tokens: int
     line: bytes
@@ -41,9 +46,12 @@ class Context:
     items: list[StoredItem]
 
 
-async def read(tx: Tx, session: str, book: int, *, most: int, until: datetime | None = None) -> Context:
+async def read(
+    tx: Tx, session: str, book: int, *, most: int, until: datetime | None = None, tokens_max: int | None = None
+) -> Context:
     """The running context of a session with its latest items, oldest first, in one round trip. With `until`, the latest
     items that were said by then, whether or not a summary stands for them now. Items that were forgotten are left out.
+    With `tokens_max`, lines are read of items of as many tokens, and from the latest on LINES_BYTES_MAX in all.
     """
     rows = await tx.fetch(
         """
@@ -52,16 +60,20 @@ async def read(tx: Tx, session: str, book: int, *, most: int, until: datetime | 
                    (summary ->> 'size_bytes')::int4 AS size_bytes
             FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3
         ), place AS (
-            SELECT -1 AS entry, '' AS ref, 0::int8 AS digest, 0 AS tokens, stream, start, size_bytes FROM s
+            SELECT -1 AS entry, '' AS ref, '' AS role, 0::int8 AS digest, 0 AS tokens, stream, start, size_bytes FROM s
             WHERE stream IS NOT NULL AND $6::timestamptz IS NULL
             UNION ALL
-            (SELECT entry, ref, digest, tokens, stream, start, size_bytes FROM entries
+            (SELECT entry, ref, role, digest, tokens, stream, start, size_bytes FROM entries
              WHERE tenant = $1 AND project = $2 AND book = $4 AND length >= 0
                 AND ($6 IS NULL AND entry >= coalesce((SELECT context_start FROM s), 0) OR said_at <= $6)
              ORDER BY entry DESC LIMIT $5)
+        ), weighed AS (
+            SELECT *, entry < 0 OR $7::int8 IS NULL OR tokens <= $7 AND $8 >= sum(size_bytes)
+                FILTER (WHERE tokens <= $7) OVER (ORDER BY entry DESC) AS is_read FROM place
         )
-        SELECT e.entry, e.ref, e.digest, e.tokens, block.line FROM place AS e CROSS JOIN LATERAL (
-            SELECT substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) AS line
+        SELECT e.entry, e.ref, e.role, e.digest, e.tokens, block.line FROM weighed AS e CROSS JOIN LATERAL (
+            SELECT CASE WHEN e.is_read
+                THEN substring(b.content FROM (e.start - b.start + 1)::int4 FOR e.size_bytes) ELSE '' END AS line
             FROM blocks AS b WHERE b.tenant = $1 AND b.project = $2 AND b.stream = e.stream AND b.start <= e.start
             ORDER BY b.start DESC LIMIT 1) AS block
         ORDER BY e.entry
@@ -70,6 +82,8 @@ async def read(tx: Tx, session: str, book: int, *, most: int, until: datetime | 
         book,
         most,
         until,
+        tokens_max,
+        LINES_BYTES_MAX,
     )
     summary = rows[0]["line"] if rows and rows[0]["entry"] < 0 else None
     return Context(summary, [StoredItem(**row) for row in rows if row["entry"] >= 0])

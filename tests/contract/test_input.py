@@ -150,7 +150,7 @@ async def test_arguments_that_are_no_object_or_miss_what_is_required_are_refused
     assert await stored() == before
 
 
-LIMITS = TurnOptions(items_max=5, text_chars_max=50, shadow=ShadowOptions(enabled=True))
+LIMITS = TurnOptions(items_max=5, item_bytes_max=126, shadow=ShadowOptions(enabled=True))
 
 
 def at_the_bound() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
@@ -170,12 +170,12 @@ def at_the_bound() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
         for most, more in (
             ([message(f"{number}") for number in range(5)], [message(f"{number}") for number in range(6)]),
             ([message("x" * 50)], [message("x" * 51)]),
-            ([message("x") | {"content": [{"type": "input_text", "text": "é" * 50}]}],
-             [message("x") | {"content": [{"type": "input_text", "text": "é" * 51}]}]),
-            ([{"type": "function_call_output", "call_id": "c", "output": "x" * 50}],
-             [{"type": "function_call_output", "call_id": "c", "output": "x" * 51}]),
-            ([{"type": "function_call", "call_id": "c", "name": "f", "arguments": "x" * 50}],
-             [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "x" * 51}]),
+            ([message("x") | {"content": [{"type": "input_text", "text": "é" * 25}]}],
+             [message("x") | {"content": [{"type": "input_text", "text": "é" * 26}]}]),
+            ([{"type": "function_call_output", "call_id": "c", "output": "x" * 69}],
+             [{"type": "function_call_output", "call_id": "c", "output": "x" * 70}]),
+            ([{"type": "function_call", "call_id": "c", "name": "f", "arguments": "x" * 62}],
+             [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "x" * 63}]),
         ):  # fmt: skip
             short = {"input_items": [message("a")], "output_items": [], "turn_id": f"{name}{len(repr(most))}"}
             base = EXAMPLES["memory_after_turn"] | short
@@ -195,7 +195,7 @@ async def test_every_limit_is_taken_at_its_bound_and_refused_one_over(
         before = await stored()
         outcome = await tried(door, tool, wrong)
         check_shape(outcome)
-        assert outcome.body["code"] in ("INVALID_ARGUMENT", "INVALID_PATH"), outcome.body
+        assert outcome.body["code"] in ("INVALID_ARGUMENT", "INVALID_PATH", "PAYLOAD_TOO_LARGE"), outcome.body
         assert await stored() == before
         if tool != "file_delete":
             outcome = await tried(door, tool, right)

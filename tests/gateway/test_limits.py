@@ -1,13 +1,15 @@
 """What a request must be before anything looks inside it."""
 
 import json
+from contextlib import nullcontext
 from time import process_time
 
 import pytest
 from starlette.types import Message
 
 from memsvc.core.errors import MemsvcError
-from memsvc.gateway.limits import LimitBody, LimitsOptions, check_json, deeper_than
+from memsvc.gateway.json_bodies import check_json, deeper_than
+from memsvc.gateway.limits import LimitBody, LimitsOptions
 from tests.gateway.conftest import Gateway, Running
 
 pytestmark = pytest.mark.anyio
@@ -44,10 +46,27 @@ def test_the_depth_of_a_hostile_body_is_known_soon(body: bytes) -> None:
     assert process_time() - started < 2
 
 
+@pytest.mark.parametrize(
+    ("body", "many"),
+    [
+        (b"[" + b"[]," * 499 + b"]", False),
+        (b"[" + b"[]," * 499 + b"[]]", True),
+        (b'{"a":[' + b"1," * 997 + b"1]}", False),
+        (b'{"a":[' + b"1," * 998 + b"1]}", True),
+        (b'["' + b"[,{" * 5000 + b'"]', False),
+        (b'["\\"' + b"[,{" * 5000 + b'"]', False),
+        (b'["",' + b'"a,b",' * 5000 + b'""]', True),
+    ],
+)
+def test_values_are_counted_outside_strings(body: bytes, many: bool) -> None:
+    with pytest.raises(MemsvcError, match="1000 values") if many else nullcontext():
+        check_json(body, 64, 1000)
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
 def test_only_utf_8_is_looked_into(encoding: str) -> None:
     with pytest.raises(MemsvcError, match="UTF-8"):
-        check_json("[∢]".encode(encoding), LimitsOptions())
+        check_json("[∢]".encode(encoding), 64, 1000)
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28", "2024-11-05", "1999-01-01"])

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from memsvc.adapters.standard_streams import StandardStreams
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller
-from memsvc.gateway.limits import check_json
+from memsvc.gateway.json_bodies import check_json
 from memsvc.gateway.mcp.asking import Asking, Context
 from memsvc.gateway.mcp.connection import Connection
 from memsvc.gateway.mcp.server import McpServer, Offer
@@ -88,7 +88,7 @@ class StdioEndpoint:
             size_max = self._limits.request_bytes_max
             raise _RefusedError(None, INVALID_REQUEST, f"Invalid Request: a message may have {size_max} bytes")
         try:
-            check_json(line, self._limits)
+            check_json(line, self._limits.json_depth_max, self._limits.json_values_max)
             return jsonrpc_message_adapter.validate_json(line, by_name=False)
         except MemsvcError as error:
             raise _RefusedError(None, INVALID_REQUEST, f"Invalid Request: {error.message}") from None

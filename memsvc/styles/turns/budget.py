@@ -1,14 +1,21 @@
 """How many tokens an item costs, and what must go when a prompt would not fit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from memsvc.core.background import LOOP_CHARS_MAX, computed
 from memsvc.core.errors import invalid
 from memsvc.core.items import Item, counted_texts, media_count
 from memsvc.core.ports import TokenCounter
+from memsvc.styles.turns.options import TurnOptions
 
 ITEM_TOKENS = 4
 """What an item costs beside its texts: its role and its bounds."""
+AS_QUICK: Final = 8
+"""How many times as quickly tokens are counted as rules read the same text, about."""
+TOO_MUCH = 2**62
+"""What an item costs that no prompt can hold."""
 BLOCK_TOKENS = 140
 PIECE_TOKENS = 60
 """What a memory block costs beside its pieces, and a piece beside its text, about: the exact cost is counted once the
@@ -17,19 +24,37 @@ block stands."""
 
 class Costs:
     """What items cost: the tokens of their texts, names, arguments and outputs, 4 an item, a flat sum for each picture,
-    file or sound."""
+    file or sound; and the `text_chars_max` characters of a text that are indexed."""
 
-    def __init__(self, counter: TokenCounter, media_tok: int) -> None:
+    def __init__(self, counter: TokenCounter, options: TurnOptions, known: Mapping[int, int] | None = None) -> None:
+        """`known` are the costs of items by their `id`."""
         self._counter = counter
-        self._media_tok = media_tok
+        self._options = options
+        self._known = known or {}
+        self.text_chars_max = options.text_chars_max
+
+    async def counted(self, items: Sequence[Item]) -> "Costs":
+        """Return the same costs, with those of these items counted in a thread if they are long together."""
+        chars = sum(len(text) for item in items for text in counted_texts(item)) // AS_QUICK
+        if chars <= LOOP_CHARS_MAX:
+            return self
+        known = await computed(chars, lambda: {id(item): self.item(item) for item in items})
+        return Costs(self._counter, self._options, known)
 
     def text(self, text: str) -> int:
         """Tokens of a text."""
         return self._counter.count(text) if text else 0
 
+    async def counted_text(self, text: str) -> int:
+        """Return the tokens of a text; a long one is counted in a thread."""
+        return await computed(len(text) // AS_QUICK, self.text, text)
+
     def item(self, item: Item) -> int:
         """Tokens of an item."""
-        return ITEM_TOKENS + sum(map(self.text, counted_texts(item))) + media_count(item) * self._media_tok
+        known = self._known.get(id(item))
+        if known is not None:
+            return known
+        return ITEM_TOKENS + sum(map(self.text, counted_texts(item))) + media_count(item) * self._options.media_tok
 
 
 def check_fits(current_tokens: int, max_input_tok: int) -> None:

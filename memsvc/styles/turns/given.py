@@ -5,22 +5,23 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from memsvc.core.errors import invalid
-from memsvc.core.items import Item, longest_text, normalise_item, says_nothing, user_message
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.items import Item, canonical, normalise_item, says_nothing, user_message
 from memsvc.styles.turns.contract import BeforeTurnArguments
 from memsvc.styles.turns.history import Conversation, cut
 from memsvc.styles.turns.options import TurnOptions
 
 
 def items_of(given: Sequence[Any], name: str, options: TurnOptions) -> list[Item]:
-    """The items of the argument `name`, normalised; INVALID_ARGUMENT naming the first that is none or too large."""
+    """The items of the argument `name`, normalised; INVALID_ARGUMENT naming the first that is none, PAYLOAD_TOO_LARGE
+    naming the first that no file could hold."""
     if len(given) > options.items_max:
         raise invalid(f"{name} may hold {options.items_max} items at the most, not {len(given)}")
     items = [normalise_item(item, f"{name}[{index}]") for index, item in enumerate(given)]
-    most = options.text_chars_max
+    most = options.item_bytes_max
     for index, item in enumerate(items):
-        if longest_text(item) > most:
-            raise invalid(f"{name}[{index}] holds a text of {longest_text(item)} characters; {most} at the most")
+        if (size_bytes := len(canonical(item))) > most:
+            raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"{name}[{index}] has {size_bytes} bytes; {most} at the most")
     return items
 
 

@@ -90,7 +90,10 @@ class TurnOptions(BaseModel):
         "", repr=False, description="what signs operation tokens, 32 characters at least; empty: kept in the database"
     )
     items_max: int = Field(2000, ge=1, description="items in one argument of a call")
-    text_chars_max: int = Field(262_144, ge=1, description="characters of one text of an item")
+    text_chars_max: int = Field(
+        262_144, ge=1, description="characters of an item's text that are indexed; more is kept, and not searched"
+    )
+    item_bytes_max: int = Field(10_000_000, ge=1, le=2**30, description="one item as JSON, as large as a file may be")
     heuristic: HeuristicOptions = Field(HeuristicOptions(), description="a model that finds facts behind the turns")
     shadow: ShadowOptions = ShadowOptions()
     trace: TraceOptions = Field(TraceOptions(), description="the recall trace: references and scores, no content")

@@ -47,7 +47,7 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
 ) -> Published:
     """The memory tools, and the jobs that follow turns. `llm` is the model that reads them, if one shall; `passages`
     find what files, boards and documents say, by the name of the source, for those who ask for it."""
-    costs, embeds = Costs(tokens, options.media_tok), embedding is not None
+    costs, embeds = Costs(tokens, options), embedding is not None
     budget = budget or ModelBudget(database, clock, 0)
     asking = []
     if llm is not None:
@@ -98,7 +98,7 @@ def _asking(
 ) -> list[Job]:
     """The jobs that ask a model, which share what a tenant may ask a day."""
     allowance = Allowance(budget, clock, meter, options.heuristic.calls_a_day)
-    costs = Costs(tokens, options.media_tok)
+    costs = Costs(tokens, options)
     asking = [Rewording(database, llm, clock, costs, options, allowance).job]
     if options.heuristic.enabled:
         enrichment = Enrichment(database, llm, clock, tokens, meter, options, allowance=allowance, embeds=embeds)

@@ -63,7 +63,7 @@ def entry_of(event: str, item: Item, place: tuple[int, int, int], costs: Costs, 
     stream, start, size_bytes = place
     return NewEntry(
         ref=event,
-        text=text[:SAID_BY_TOOLS_CHARS_MAX] if role == "tool" else text,
+        text=text[: SAID_BY_TOOLS_CHARS_MAX if role == "tool" else costs.text_chars_max],
         said_at=said_at(item) or now,
         role=role,
         speaker=speaker_of(item),

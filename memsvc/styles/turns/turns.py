@@ -67,7 +67,7 @@ class TurnMemory:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._costs = budget.Costs(tokens, options.media_tok)
+        self._costs = budget.Costs(tokens, options)
         self._meter = meter
         self._options = options
         self._follow_up = follow_up
@@ -95,10 +95,11 @@ class TurnMemory:
         before, _ = block.strip(conversation.history)
         current, _ = block.strip(conversation.current)
         current = current or conversation.current
-        current_cost = sum(map(self._costs.item, current))
-        room = max_input_tok - current_cost - self._costs.text(instructions)
+        costs = await self._costs.counted([*before, *current])
+        current_cost = sum(map(costs.item, current))
+        room = max_input_tok - current_cost - await costs.counted_text(instructions)
         budget.check_fits(max_input_tok - room, max_input_tok)
-        history_line = budget.Line([self._costs.item(item) for item in before], history.starts(before, cut=False))
+        history_line = budget.Line([costs.item(item) for item in before], history.starts(before, cut=False))
         kept = history_line.kept(room)
         shown = [*before[len(before) - kept :], *current]
         question = question_of(current)
@@ -117,7 +118,8 @@ class TurnMemory:
             )
             matches = await self._recall.search(tx, ask)
             book, most = books.turns(session).number, self._options.recent_context_items
-            async with meanwhile(context.read(tx, session, book, most=most, until=look.as_of)) as reading:
+            read = context.read(tx, session, book, most=most, until=look.as_of, tokens_max=max_input_tok)
+            async with meanwhile(read) as reading:
                 ranked = self._recall.rank(scope, ask, matches)
             running = reading.result()
             recent = _recent(running, turn, Conversation(before, current, conversation.behind), most)
@@ -160,6 +162,7 @@ class TurnMemory:
         said, _ = block.strip(outputs)
         book = books.turns(session)
         found = await findings([*inputs, *said])
+        costs = await self._costs.counted([*inputs, *said])
         locks = [session_lock(session)]
         if found:
             locks += [book_lock(shelf.name) for shelf in books.facts(session, user)]
@@ -182,7 +185,7 @@ class TurnMemory:
                 return {"turn_id": turn, "stored_items": 0, "fact_ids": []}
             becomes_shared = bool(user and standing.only_user and user != standing.only_user)
             stored = Turn(session, turn, user, inputs, said)
-            result, merge = await self._store(tx, stored, found, mark, policy, follow_up=becomes_shared)
+            result, merge = await self._store(tx, stored, found, costs, mark, policy, follow_up=becomes_shared)
         for statement in merge.kept:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
         return result
@@ -199,7 +202,15 @@ class TurnMemory:
         return result
 
     async def _store(
-        self, tx: Tx, turn: Turn, found: Findings, mark: bytes, policy: Policy, *, follow_up: bool
+        self,
+        tx: Tx,
+        turn: Turn,
+        found: Findings,
+        costs: budget.Costs,
+        mark: bytes,
+        policy: Policy,
+        *,
+        follow_up: bool,
     ) -> tuple[dict[str, Any], fact_rules.Merge]:
         now = self._clock.now()
         book = books.facts_learnt(turn.session, turn.user)
@@ -212,7 +223,7 @@ class TurnMemory:
         lines = turn.lines(now, result)
         journals = {events: b"".join(lines)} | layout.fact_lines(merge, dated, now)
         spans = await append(tx, journals, owner=layout.OWNER, now=now)
-        entries = turn.entries(lines, spans[events], self._costs, now)
+        entries = turn.entries(lines, spans[events], costs, now)
         shelf = books.turns(turn.session)
         additions = {shelf.name: entries} | ({book.name: facts.entries(dated, now)} if dated else {})
         firsts = await index.add(tx, additions)
@@ -238,8 +249,17 @@ class TurnMemory:
 def _recent(running: context.Context, turn: str, told: Conversation, most: int) -> _Recent:
     """Of the last items of a session, at most so many, those that are neither of this very turn nor told again."""
     stored = [item for item in running.items if layout.turn_of(item.ref) != turn]
-    said = [orjson.loads(item.line)["item"] for item in stored]
+    said = [_said(item) for item in stored]
     places = history.unseen(said, [item.digest for item in stored], told)
     unseen, items = [stored[at] for at in places], [said[at] for at in places]
     starts = history.starts(items, cut=len(running.items) == most)
-    return _Recent(unseen, items, budget.Line([item.tokens for item in unseen], starts))
+    costs = [item.tokens if item.line else budget.TOO_MUCH for item in unseen]
+    return _Recent(unseen, items, budget.Line(costs, starts))
+
+
+def _said(stored: context.StoredItem) -> Item:
+    """The item as it was said; of one that is too long to be shown what tells whose it is."""
+    if not stored.line:
+        return {"type": "message" if stored.role != "tool" else "function_call_output", "role": stored.role}
+    item: Item = orjson.loads(stored.line)["item"]
+    return item

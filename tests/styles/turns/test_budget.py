@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.styles.turns import budget
+from memsvc.styles.turns.options import TurnOptions
 from tests.styles.turns.talk import counted, user
 
 COSTS = st.lists(st.integers(0, 400), max_size=12)
@@ -58,11 +59,11 @@ def test_an_input_over_the_limit_is_told_by_how_much() -> None:
 
 @given(text=st.text())
 def test_an_item_costs_the_tokens_of_its_text_and_four(tokens: O200kCounter, text: str) -> None:
-    assert budget.Costs(tokens, 1000).item(user(text)) == counted([user(text)])
+    assert budget.Costs(tokens, TurnOptions(media_tok=1000)).item(user(text)) == counted([user(text)])
 
 
 def test_a_call_costs_its_name_and_arguments_and_an_output_its_text(tokens: O200kCounter) -> None:
-    costs = budget.Costs(tokens, 1000)
+    costs = budget.Costs(tokens, TurnOptions(media_tok=1000))
     call = {"type": "function_call", "name": "get_weather", "call_id": "c1", "arguments": '{"city":"Vienna"}'}
     outputs = [
         {"type": "function_call_output", "call_id": "c1", "output": "sunny, 21 degrees"},
@@ -76,9 +77,9 @@ def test_a_call_costs_its_name_and_arguments_and_an_output_its_text(tokens: O200
 def test_a_picture_costs_a_flat_sum_and_not_the_letters_of_its_data(tokens: O200kCounter) -> None:
     url = "data:image/png;base64," + "iVBORw0KGgo" * 3000
     picture = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": url}]}
-    assert budget.Costs(tokens, 700).item(picture) == 704
+    assert budget.Costs(tokens, TurnOptions(media_tok=700)).item(picture) == 704
 
 
 @pytest.mark.parametrize("text", ["data: short", "data:" + "word " * 5000, "data:image/png;base64," + "ab " * 4000])
 def test_a_text_that_begins_like_a_picture_is_counted_as_text(tokens: O200kCounter, text: str) -> None:
-    assert budget.Costs(tokens, 1000).item(user(text)) == counted([user(text)])
+    assert budget.Costs(tokens, TurnOptions(media_tok=1000)).item(user(text)) == counted([user(text)])

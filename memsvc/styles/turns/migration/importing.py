@@ -67,7 +67,7 @@ class Importing:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._costs = budget.Costs(tokens, options.media_tok)
+        self._costs = budget.Costs(tokens, options)
         self._options = options
         self._follow_up = follow_up
         self._rebuilding = rebuilding

@@ -47,7 +47,7 @@ class Rebuilding:
     def __init__(self, database: Database, clock: Clock, tokens: TokenCounter, options: TurnOptions) -> None:
         self._database = database
         self._clock = clock
-        self._costs = budget.Costs(tokens, options.media_tok)
+        self._costs = budget.Costs(tokens, options)
         self._options = options
 
     async def sessions(self, scope: Scope) -> list[str]:
