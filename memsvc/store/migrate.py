@@ -138,6 +138,8 @@ async def _run(
         config = _config()
         config.attributes["connection"] = connection
         config.attributes["applied"] = applied
+        # Citus alters no function after what went to nodes over several connections; elsewhere it is nobody's setting
+        connection.execute(text("SELECT set_config('citus.multi_shard_modify_mode', 'sequential', true)"))
         work(config)
         policies.secure(connection)
 

@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from memsvc.store.citus import DISTRIBUTED
+from memsvc.store.migrate import downgrade, migrate
 from tests.contract.catalogue import EXAMPLES, MARK, as_sent
 from tests.door import Door
 from tests.servers import DatabaseUrls, TestServer
@@ -64,3 +65,8 @@ async def test_every_tool_works_and_every_wall_stands_on_every_node(
         finally:
             await connection.close()
     assert all(seen.values())
+
+
+async def test_revisions_go_down_and_up_on_distributed_tables(database_urls: DatabaseUrls, server: TestServer) -> None:
+    undone = await downgrade(database_urls.admin, "0014")
+    assert await migrate(database_urls.admin, server.app) == tuple(reversed(undone))
