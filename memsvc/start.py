@@ -20,5 +20,6 @@ def main() -> None:
 
 def structured_memory() -> None:
     """The command `structured-memory`, which is `memsvc structured-memory`."""
-    sys.argv[1:1] = ["structured-memory"]
-    main()
+    from memsvc.cli import main as command  # noqa: PLC0415 - not for a bridge
+
+    command.main(command.loaded("structured-memory"))

@@ -22,6 +22,8 @@ from memsvc.core.scope import DEFAULT_PROJECT
 from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 TIMEOUT_S: Final = 120.0
+SCORE_DIGITS: Final = 4
+"""Digits behind the point of what is printed; JSON has all of them."""
 
 Config = Annotated[Path | None, typer.Option(envvar="MEMSVC_CONFIG", help="YAML file of settings.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded PostgreSQL and of the first API key.")]
@@ -208,7 +210,7 @@ def as_command(function: Command, place_of: Callable[..., Place] = placed) -> Ca
     parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*own, *places)]
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    command.__doc__ = function.__doc__
+    command.__doc__ = (function.__doc__ or "").replace("[[", r"[\[")  # a help is Rich markup, where brackets are tags
     return command
 
 
@@ -246,5 +248,5 @@ def columns(rows: Iterable[Mapping[str, Any]], *names: str) -> Iterable[str]:
 
 
 def _shown(value: Any) -> str:
-    text = "" if value is None else str(value)
+    text = "" if value is None else str(round(value, SCORE_DIGITS) if isinstance(value, float) else value)
     return " ".join(text.split())

@@ -1,7 +1,6 @@
 """The commands of the knowledge style: `memsvc remember` and its kin, and the same under the name `elfmem`."""
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -104,7 +103,11 @@ async def inbox(call: Calls, most: Annotated[int | None, typer.Option("--max", m
 
 async def dream(call: Calls) -> Said:
     """Consolidate the blocks that wait."""
-    return _summary(await call("elfmem_dream"))
+    body = await call("elfmem_dream")
+    if "message" in body:
+        idle = "No pending blocks \N{EM DASH} nothing to consolidate."
+        return Said(body | {"message": idle}, [idle])
+    return _summary(body)
 
 
 async def connect(
@@ -132,8 +135,12 @@ def _summary(body: dict[str, Any]) -> Said:
 
 
 def _blocks(body: dict[str, Any], none: str) -> Said:
-    rows: Iterable[dict[str, Any]] = body["result"]
-    return Said(body, columns(rows, "id", "status", "content") if rows else [none])
+    rows = [row | {"text": " ".join([row["content"], _tags(row["tags"])])} for row in body["result"]]
+    return Said(body, columns(rows, "id", "status", "text") if rows else [none])
+
+
+def _tags(tags: list[str]) -> str:
+    return f"[{', '.join(tags)}]" if tags else ""
 
 
 MAIN = (remember, recall, status, outcome, curate)

@@ -1,11 +1,13 @@
 """The command line. Each command is loaded when it is typed: a server takes seconds to load, a call of one does not."""
 
 import gc
+import json
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from inspect import iscoroutinefunction
 from io import TextIOWrapper
-from typing import Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -117,27 +119,40 @@ def loaded(name: str) -> Any:
 commands = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        loaded("version")([])
+
+
 @commands.callback()
-def _memsvc() -> None:
+def _memsvc(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
     """Long-term memory for AI agents: an MCP server over PostgreSQL."""
 
 
-def main() -> None:
-    """Run the command that was typed; a failure is told in a line or two on stderr, without a traceback."""
+def main(typed: Callable[[], Any] = commands) -> None:
+    """Run the command that was typed; a failure is told in a line or two on stderr, without a traceback, and in JSON
+    where the answer would have been."""
     if isinstance(sys.stdout, TextIOWrapper):  # whatever a terminal or a file can hold: what it cannot is told escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        commands()
+        typed()
     except SettingsError as error:
         fail(error.problems, "see docs/configuration.md, or config/memsvc.yaml for every setting", status=2)
     except MemsvcError as error:
+        if "--json" in sys.argv:
+            print(json.dumps(error.body(), ensure_ascii=False), file=sys.stderr)
+            sys.exit(1)
         fail([error.message], error.recovery)
 
 
 def fail(messages: list[str], recovery: str | None, *, status: int = 1) -> NoReturn:
     """Tell what is wrong, and end."""
     for message in messages:
-        print(f"Error: {message}", file=sys.stderr)
+        print(f"Error: {message.removeprefix('Error: ')}", file=sys.stderr)
     if recovery is not None:
         print(f"Recovery: {recovery}", file=sys.stderr)
     sys.exit(status)

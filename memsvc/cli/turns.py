@@ -21,7 +21,7 @@ User = Annotated[str | None, typer.Option("--user", help="The person whose facts
 
 @using_memory(commands)
 async def ls(call: Calls) -> Said:
-    """List the sessions of a project, with the time of the last write."""
+    """List the sessions of a project, the latest first, with the time of the last write."""
     root = await call("file_stat", path="/memory")
     entries = await call.pages("file_list", "entries", path="/memory") if root["exists"] else []
     sessions = [
@@ -29,6 +29,7 @@ async def ls(call: Calls) -> Said:
         for entry in entries
         if entry["type"] == "DIRECTORY"
     ]
+    sessions.sort(key=lambda session: session["updated_at"], reverse=True)
     return Said({"sessions": sessions}, columns(sessions, "updated_at", "session"))
 
 

@@ -1,6 +1,7 @@
 """The commands that use a memory, through the real executable: against a server, and against a data folder."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +12,8 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from memsvc.cli.main import PLACES, commands
+from memsvc.cli.main import PLACES, commands, loaded
+from memsvc.core.version import version
 from tests.e2e.process import Served, environment, run
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -62,6 +64,40 @@ def test_the_help_names_every_command_and_each_has_a_help_of_its_own() -> None:
         assert "Usage" in helped.output, name
 
 
+def test_the_help_of_every_command_shows_the_double_brackets_of_its_text() -> None:
+    written = {}
+    for name in PLACES:
+        group = loaded(name)
+        for one in getattr(group, "commands", {"": group}).values():
+            path = [name, *([one.name] if one is not group else [])]
+            text = (getattr(one.callback, "__doc__", None) or "").replace(r"\[", "[")
+            written[tuple(path)] = re.findall(r"\[\[\w+\]\]", text)
+    assert written["notebook", "write"] == ["[[links]]"]
+    for path, marked in written.items():
+        if marked:
+            for shown in ([*path, "--help"], [path[0], "--help"]):
+                assert all(one in CliRunner().invoke(commands, shown).output for one in marked), shown
+
+
+def test_the_version_is_an_option_too() -> None:
+    assert said(run("--version")) == said(run("version")) == f"memsvc {version()}\n"
+
+
+def test_structured_memory_is_called_by_its_own_name() -> None:
+    start = "import sys; sys.argv[0] = 'structured-memory'; from memsvc.start import structured_memory as s; s()"
+    command = [sys.executable, "-c", start, "--help"]
+    helped = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=True)
+    assert "Usage: structured-memory [OPTIONS]" in helped.stdout
+
+
+def test_an_error_is_json_where_the_answer_would_be() -> None:
+    failed = run("turns", "ls", "--json", "--url", "http://127.0.0.1:9")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    told = json.loads(failed.stderr)
+    assert (told["code"], told["retryable"]) == ("UNAVAILABLE", True)
+    assert "recovery" in told
+
+
 def test_files_are_put_listed_read_found_moved_and_removed(memsvc: Command, tmp_path: Path) -> None:
     source = tmp_path / "note.md"
     source.write_bytes("The ferry to Oshima leaves at noon. メモ\n".encode() * 3)
@@ -72,6 +108,8 @@ def test_files_are_put_listed_read_found_moved_and_removed(memsvc: Command, tmp_
     assert [entry["path"] for entry in listed] == ["/trip", "/trip/note.md"]
     found = answer(memsvc("files", "search", "ferry to Oshima", "--json"))["chunks"]
     assert found[0]["file_path"] == "/trip/note.md"
+    score, path, _ = said(memsvc("files", "search", "ferry to Oshima")).split("\t")
+    assert (score, path) == (str(round(found[0]["score"], 4)), "/trip/note.md")
     assert said(memsvc("files", "mv", "/trip/note.md", "/trip/ferry.md")) == "1 moved\n"
     refused = memsvc("files", "rm", "/trip")
     assert (refused.returncode, refused.stdout) == (1, "")
@@ -97,7 +135,14 @@ def test_knowledge_is_remembered_recalled_rated_and_curated(memsvc: Command) -> 
     assert said(memsvc("outcome", stored["block_id"], "0.9")).startswith("Outcome recorded")
     assert "health" in answer(memsvc("status", "--json"))
     assert "archived" in answer(memsvc("curate", "--json"))
-    assert "dark mode" in said(memsvc("knowledge", "inbox")) + said(memsvc("knowledge", "ls"))
+    waiting = f"{stored['block_id']}\tinbox\tThe user prefers dark mode [taste, ui]\n"
+    assert said(memsvc("knowledge", "inbox")) == waiting
+    assert said(memsvc("knowledge", "ls")) == waiting
+    assert said(memsvc("knowledge", "dream")).startswith("Consolidated 1: ")
+    idle = "No pending blocks — nothing to consolidate."
+    assert said(memsvc("knowledge", "dream")) == f"{idle}\n"
+    told = answer(memsvc("knowledge", "dream", "--json"))
+    assert (told["status"], told["message"]) == ("idle", idle)
     assert said(memsvc("knowledge", "forget", stored["block_id"]))
     assert "dark mode" not in said(memsvc("recall", "which mode does the user prefer"))
 
@@ -171,7 +216,7 @@ def test_the_notebook_is_written_read_and_shown_as_a_tree(memsvc: Command, tmp_p
     assert said(memsvc("notebook", "tree")) == "root:\n- house:\n  - garden\n"
     assert said(memsvc("notebook", "history", "garden"))
     unknown = memsvc("notebook", "read", "nowhere")
-    assert (unknown.returncode, unknown.stderr.splitlines()[0]) == (1, "Error: Error: id: not found")
+    assert (unknown.returncode, unknown.stderr.splitlines()[0]) == (1, "Error: id: not found")
 
 
 def test_a_whiteboard_takes_in_what_was_said(memsvc: Command) -> None:
@@ -193,7 +238,9 @@ def test_a_session_is_shown_with_its_facts_and_what_it_recalls(memsvc: Command, 
     headers = {"Authorization": "Bearer key-of-the-commands"}
     response = httpx.post(f"{served.url}/api/tools/memory_after_turn", json=turn, headers=headers)
     assert response.status_code == 200, response.text
-    assert "trip/1" in said(memsvc("turns", "ls"))
+    later = turn | {"session_id": "a later one"}
+    assert httpx.post(f"{served.url}/api/tools/memory_after_turn", json=later, headers=headers).status_code == 200
+    assert [line.split("\t")[1] for line in said(memsvc("turns", "ls")).splitlines()] == ["a later one", "trip/1"]
     shown = said(memsvc("turns", "show", "trip/1"))
     assert [line.split("\t")[1:] for line in shown.splitlines()] == [
         ["t1", "user", "My dog is called Bruno."],

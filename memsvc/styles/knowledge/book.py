@@ -115,6 +115,5 @@ def not_found(block_id: str) -> MemsvcError:
     return MemsvcError(
         Code.NOT_FOUND,
         f"Block '{block_id[:8]}…' not found.",
-        recovery="Check the block_id is current. Use system.recall() or review_constitutional() to obtain a fresh"
-        " block_id.",
+        recovery="Check the block_id is current. Use elfmem_recall() or elfmem_ls() to obtain a fresh block_id.",
     )

@@ -238,6 +238,7 @@ class DreamHealth(Result):
 
 class DreamResult(Told):
     status: Literal["done", "idle"] = Field(description="idle when nothing waited")
+    message: str | None = Field(None, description="that nothing waited", exclude_if=lambda value: value is None)
     processed: int = Field(description="blocks that were consolidated")
     promoted: int = Field(description="those of them that are active now")
     deduplicated: int = Field(description="those that say what an older one says, and were archived")
@@ -259,7 +260,7 @@ class ConnectArguments(Arguments):
     )
     note: Cue | None = Field(None, description="why they hang together")
     if_exists: Literal["reinforce", "update", "skip", "error"] = Field(
-        "reinforce", description="what to do when they do already"
+        "reinforce", description="what to do when they do already; update gives a relation that is named its weight"
     )
 
 

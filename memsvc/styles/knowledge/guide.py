@@ -166,6 +166,17 @@ ENTRIES: Final[dict[str, Entry]] = {
         "This help",
     ),
 }
+HISTORY: Final = Entry(
+    "List what was done lately. No tool of this memory: the server keeps a log of calls, which holds no content.",
+    "Something is not as you expect it, and you want to know what ran.",
+    "You want to know what is remembered: that is ls().",
+    "Instant. No model.",
+    "Time, tool and outcome of each call, newest first.",
+    "Nothing.",
+    "calls_list(limit=10)  # with a key that may; in a shell: memsvc calls",
+    "",
+)
+"""What elfmem's library can do besides."""
 ALIASES: Final = {"learn": "remember", "frame": "recall", "consolidate": "dream"}
 """Names that the same operations have in elfmem's library."""
 
@@ -188,10 +199,10 @@ def guide(method: str | None) -> str:
     if method is None:
         return _overview()
     name = method.removeprefix("elfmem_")
-    entry = ENTRIES.get(ALIASES.get(name, name))
+    entry = HISTORY if name == "history" else ENTRIES.get(ALIASES.get(name, name))
     if entry is not None:
         return entry.card(name)
-    valid = ", ".join(f"'{one}'" for one in sorted({*ENTRIES, *ALIASES}))
+    valid = ", ".join(f"'{one}'" for one in sorted({*ENTRIES, *ALIASES, "history"}))
     return f"Unknown method '{method}'. Valid methods: {valid}."
 
 

@@ -10,9 +10,9 @@ def health(inbox: int, threshold: int, stored: int) -> tuple[Health, str]:
     """The health, and what is suggested."""
     fill = inbox / max(threshold, 1)
     if fill >= 1.0:
-        return "attention", "Inbox full. Call consolidate() to process pending blocks."
+        return "attention", "Inbox full. Call elfmem_dream() to process pending blocks."
     if fill >= NEARLY_FULL:
         return "good", f"Inbox nearly full ({inbox}/{threshold}). Consolidation approaching."
     if not stored:
-        return "good", "Memory is empty. Call learn() to add knowledge."
+        return "good", "Memory is empty. Call elfmem_remember() to add knowledge."
     return "good", "Memory healthy. No action required."

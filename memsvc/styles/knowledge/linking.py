@@ -56,8 +56,7 @@ class Linking:
     async def _create(self, writing: Writing, source: str, target: str, relation: str, note: str) -> Connected:
         low, high = edges.pair(source, target)
         displaced = await self._make_room(writing, low, high)
-        weight = DEFAULT_WEIGHTS.get(relation, OTHER_WEIGHT)
-        edge = Edge(low, high, weight, relation, "agent", 0, writing.use.active_h, note)
+        edge = Edge(low, high, _weight(relation), relation, "agent", 0, writing.use.active_h, note)
         await edges.put(writing.tx, NUMBER, [edge])
         return Connected(edge, "created", displaced)
 
@@ -73,8 +72,8 @@ class Linking:
                 raise MemsvcError(
                     Code.CONFLICT,
                     f"Block '{end[:8]}…' has {most} protected edges; no auto-edges to displace.",
-                    recovery="Run system.curate() to prune stale edges, or increase edge_degree_cap in config, or"
-                    " call system.disconnect() to manually remove an edge.",
+                    recovery="Run elfmem_curate() to prune stale edges, or increase knowledge.edge_degree_max, or"
+                    " call elfmem_disconnect() to manually remove an edge.",
                 )
             weakest = min(loose, key=lambda edge: (DISPLACED.index(edge.relation), edge.weight))
             await edges.remove(writing.tx, NUMBER, [(weakest.low, weakest.high)])
@@ -99,6 +98,7 @@ class Linking:
                 edge = replace(
                     was,
                     relation=relation or was.relation,
+                    weight=_weight(relation) if relation else was.weight,
                     note=was.note if note is None else note,
                     origin="agent",
                     touched_h=writing.use.active_h,
@@ -127,12 +127,16 @@ class Linking:
         return "removed", edge
 
 
+def _weight(relation: str) -> float:
+    """Return the weight of an edge that an agent states."""
+    return DEFAULT_WEIGHTS.get(relation, OTHER_WEIGHT)
+
+
 def _not_active(block_id: str) -> MemsvcError:
     return MemsvcError(
         Code.NOT_FOUND,
         f"Block '{block_id[:8]}…' not found in active memory.",
-        recovery="Use system.recall() to find active block IDs. If the block was archived, re-learn its content to"
-        " reactivate.",
+        recovery="Use elfmem_recall() to find active block IDs. If the block was archived, remember its content again.",
     )
 
 

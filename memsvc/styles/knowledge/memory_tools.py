@@ -133,6 +133,7 @@ class MemoryTools:
         done = await self._dreaming.dream(scope, by_rules=asked.no_llm, progress=progress)
         return DreamResult(
             status="done" if done.processed else "idle",
+            message=None if done.processed or done.inbox_remaining else texts.IDLE,
             processed=done.processed,
             promoted=done.promoted,
             deduplicated=done.deduplicated,

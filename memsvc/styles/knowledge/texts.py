@@ -12,6 +12,7 @@ from memsvc.styles.knowledge.recall import Recalled
 from memsvc.styles.knowledge.remembering import Remembered
 from memsvc.styles.knowledge.standing import Standing
 
+IDLE = "No pending blocks to consolidate"
 _SKIPPED = {
     "constitutional": "constitutional (identity is not judged by task outcomes)",
     "pending_inbox": "still in the inbox — NOT recorded; run dream(), then send the signal again",

@@ -31,6 +31,9 @@ async def test_nothing_to_consolidate_is_idle(call: Door) -> None:
     done = await call("elfmem_dream")
     assert (done["status"], done["processed"], done["health"]) == ("idle", 0, None)
     assert done["summary"] == "Nothing to consolidate. Inbox was empty."
+    assert done["message"] == "No pending blocks to consolidate"
+    await remember(call, "The office cat is called Miro.")
+    assert "message" not in await call("elfmem_dream")
 
 
 async def test_blocks_are_promoted_and_what_says_the_same_is_superseded(call: Door) -> None:

@@ -213,9 +213,9 @@ def test_a_bridge_has_a_degree_at_the_80th_percentile_of_those_above_zero() -> N
 @pytest.mark.parametrize(
     ("inbox", "stored", "expected"),
     [
-        (10, 10, ("attention", "Inbox full. Call consolidate() to process pending blocks.")),
+        (10, 10, ("attention", "Inbox full. Call elfmem_dream() to process pending blocks.")),
         (8, 8, ("good", "Inbox nearly full (8/10). Consolidation approaching.")),
-        (0, 0, ("good", "Memory is empty. Call learn() to add knowledge.")),
+        (0, 0, ("good", "Memory is empty. Call elfmem_remember() to add knowledge.")),
         (7, 20, ("good", "Memory healthy. No action required.")),
     ],
 )

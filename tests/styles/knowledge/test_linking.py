@@ -1,8 +1,13 @@
 """Edges that agents state and take back, and what is documented for them."""
 
+import re
+from dataclasses import astuple
+
 import asyncpg
 import pytest
 
+from memsvc.styles.knowledge.guide import ENTRIES
+from memsvc.styles.knowledge.health import health
 from tests.door import Door
 from tests.styles.knowledge.blocks import learn, remember
 
@@ -51,6 +56,13 @@ async def test_an_edge_that_is_there_is_reinforced_updated_left_or_an_error(call
         pytest.approx(0.75),
         "seen",
     )
+    await call("elfmem_connect", source=one, target=other)
+    kept = await call("elfmem_connect", source=one, target=other, note="twice", if_exists="update")
+    assert (kept["relation"], kept["weight"]) == ("supports", pytest.approx(0.85))
+    newer = await call("elfmem_connect", source=one, target=other, relation="contradicts", if_exists="update")
+    assert (newer["relation"], newer["weight"], newer["note"]) == ("contradicts", 0.60, "twice")
+    gone = await call("elfmem_disconnect", source=one, target=other)
+    assert (gone["removed_relation"], gone["removed_weight"]) == ("contradicts", pytest.approx(0.60))
 
 
 async def test_a_block_is_not_connected_to_itself_nor_to_what_is_not_there(call: Door) -> None:
@@ -73,6 +85,7 @@ async def test_where_a_block_has_five_edges_the_weakest_that_nobody_stated_makes
         await call("elfmem_connect", source=hub, target=other, relation="supports")
     refused = await call.refuses("CONFLICT", "elfmem_connect", source=hub, target=others[5])
     assert refused["message"].endswith("has 5 protected edges; no auto-edges to displace.")
+    assert refused["recovery"].startswith("Run elfmem_curate() ")
     weak, strong = sorted((hub, others[0])), sorted((hub, others[1]))
     change = "UPDATE edges SET origin = 'similarity', relation = 'similar', weight = $3 WHERE low = $1 AND high = $2"
     await admin.execute(change, *weak, 0.5)
@@ -111,8 +124,21 @@ async def test_the_guide_has_a_card_of_every_tool_and_knows_elfmems_names(call: 
         assert card.startswith(f"elfmem.{name}()\n  What:       ")
         for part in ("Use when:", "Don't use:", "Cost:", "Returns:", "Next:", "Example:\n    elfmem_"):
             assert f"  {part}" in card
-    for alias in ("learn", "frame", "consolidate", "elfmem_remember"):
+    for alias in ("learn", "frame", "consolidate", "history", "elfmem_remember"):
         assert alias.removeprefix("elfmem_") in (await call("elfmem_guide", method=alias))["text"]
+
+
+async def test_no_text_names_a_call_that_is_not_there(call: Door) -> None:
+    tools = {tool.name for tool in call.dispatch.catalogue}
+    one = await remember(call, "alpha beaver")
+    texts = [health(inbox, 10, stored)[1] for inbox, stored in ((10, 10), (8, 8), (0, 0), (7, 20))]
+    texts += [text for entry in ENTRIES.values() for text in astuple(entry)]
+    refused = await call.refuses("NOT_FOUND", "elfmem_connect", source=one, target="nope")
+    forgotten = await call.refuses("NOT_FOUND", "elfmem_forget", block_id="nope")
+    texts += [refused["recovery"], forgotten["recovery"]]
+    called = {name for text in texts for name in re.findall(r"([\w.]+)\(", text)}
+    assert {"elfmem_dream", "elfmem_recall"} <= called
+    assert {name for name in called if f"elfmem_{name.removeprefix('elfmem_')}" not in tools} == set()
 
 
 async def test_the_guide_says_which_operations_there_are(call: Door) -> None:
