@@ -177,7 +177,8 @@ def _table(title: str, schema: dict[str, Any], *, defaults: bool) -> Iterator[st
     yield f"| {title} | type |{' default |' if defaults else ''} meaning |"
     yield f"| --- | --- |{' --- |' if defaults else ''} --- |"
     for name, field in schema["properties"].items():
-        default = "required" if name in required else f"`{json.dumps(field.get('default', []))}`"
+        empty: object = {} if field.get("type") == "object" else []
+        default = "required" if name in required else f"`{json.dumps(field.get('default', empty))}`"
         yield f"| `{name}` | {_type(field)} |{f' {default} |' if defaults else ''} {field.get('description', '')} |"
     yield ""
 

@@ -48,7 +48,8 @@ class Resource:
 
     `template` (RFC 6570) names arguments of the tool: `{name}` is one segment, `{+name}` at the end is all the rest and
     stands for a path. The project is such a variable, or given as `?project=NAME`. The text is the member `text` of the
-    result, or all of the result as JSON where that is ""; bytes where the member `encoding` says base64.
+    result, what a function `text` makes of the result, or all of it as JSON where that is ""; bytes where the member
+    `encoding` says base64.
 
     It can be waited for where it is `announced`: whoever changes it tells that (`store/changes.py`); or where it has
     `stamps`, which get what the tool's function would, of several resources of one project, and answer at little cost
@@ -59,7 +60,7 @@ class Resource:
     name: str
     title: str
     description: str
-    text: str = ""
+    text: str | Callable[[Mapping[str, Any]], str] = ""
     encoding: str | None = None
     mime_type: str | None = "text/plain"
     announced: bool = False

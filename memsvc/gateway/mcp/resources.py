@@ -111,7 +111,7 @@ def _contents(
     resource = one.resource
     if not resource.text:
         return TextResourceContents(uri=uri, mime_type=resource.mime_type, text=outcome.text)
-    text = outcome.member(resource.text)
+    text = outcome.member(resource.text) if isinstance(resource.text, str) else resource.text(outcome.body)
     name = "" if one.template.rest is None else arguments[one.template.rest]
     if resource.encoding is not None and outcome.body[resource.encoding] == "base64":
         return BlobResourceContents(uri=uri, mime_type=resource.mime_type or type_of(name) or BYTES, blob=text)

@@ -1,6 +1,7 @@
 """A tree as YAML in block style, as serde_yaml 0.9 (over libyaml) writes nested maps of one key and plain strings.
 
-Written here because what agents compare is the text itself: PyYAML quotes other strings, and recurses.
+Written here because what agents compare is the text itself: PyYAML quotes other strings, and recurses. What readers of
+YAML 1.1 alone take for a number, a date or a truth value is quoted too, which serde_yaml leaves bare.
 """
 
 import re
@@ -8,12 +9,16 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Final
 
-_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _KEYWORDS: Final = frozenset({"null", "Null", "NULL", "~", "true", "True", "TRUE", "false", "False", "FALSE"})
+_OF_1_1: Final = re.compile(
+    r"(?i:y|yes|n|no|on|off)|<<|=|[+-]?0b[01_]+|[+-]?0x[0-9a-fA-F_]+"
+    r"|[+-]?(?:[0-9][0-9_]*(?::[0-5]?[0-9])*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-][0-9]+)?"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?"
+)
+"""What YAML 1.1 reads as something else than a string, beyond what 1.2 does."""
 _INFINITE: Final = re.compile(r"[+-]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)|\+\.(?:nan|NaN|NAN)")
 _PREFIXED: Final = re.compile(r"[+-]?(?:0x[0-9a-fA-F]{1,32}|0o[0-7]+|0b[01]+)")
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _NOT_FIRST: Final = re.compile(r"[#,\[\]{}&*!|>'\"%@`]|[-?:](?: |\Z)|---|\.\.\.")
 _NOT_WITHIN: Final = re.compile(r":(?: |\Z)| #")
 _UNPRINTABLE: Final = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
@@ -36,8 +41,6 @@ def block_style(root: str, children: Mapping[str, Sequence[str]]) -> str:
 def scalar(text: str) -> str:
     """A string of one line, without blanks around it, as it stands in block style: plain where it can only be read as
     that string, quoted elsewhere. Characters beyond the basic plane are escaped, as libyaml does."""
-    if _WORD.fullmatch(text) and text not in _KEYWORDS:
-        return text
     if _UNPRINTABLE.search(text):
         return '"' + _ESCAPED.sub(lambda found: _escape(found[0]), text) + '"'
     if _is_other_scalar(text) or _NOT_FIRST.match(text) or _NOT_WITHIN.search(text):
@@ -46,7 +49,7 @@ def scalar(text: str) -> str:
 
 
 def _is_other_scalar(text: str) -> bool:
-    if text in _KEYWORDS or _INFINITE.fullmatch(text) or _PREFIXED.fullmatch(text) or _INTEGER.fullmatch(text):
+    if text in _KEYWORDS or _OF_1_1.fullmatch(text) or _INFINITE.fullmatch(text) or _PREFIXED.fullmatch(text):
         return True
     return _DECIMAL.fullmatch(text) is not None and isfinite(float(text))
 

@@ -6,6 +6,7 @@ from importlib.resources import files as resources
 from time import perf_counter
 from typing import Final, Protocol
 
+import orjson
 import regex
 import structlog
 
@@ -23,8 +24,8 @@ log = structlog.get_logger("memsvc.whiteboard")
 PURPOSE: Final = "whiteboard"
 NOTHING_YET: Final = "No existing memory (start fresh)."
 ANSWER_CHARS_MAX: Final = 200_000
-FENCES_MAX: Final = 8
-"""Code fences that are taken off, one around the other; each reads all of the answer."""
+WRAPPERS_MAX: Final = 8
+"""Code fences and objects that are taken off, one around the other; each reads all of the answer."""
 OUTPUT_SHARE: Final = 2
 """How many times the tokens of a board a model may write: what is too long is better cut here than where it stops."""
 WORDS_OF_TOKENS: Final = 2 / 3
@@ -121,14 +122,14 @@ def words_of(tokens: int) -> int:
 
 
 def board_in(answer: str) -> str:
-    """The board in what a model answered: without a code fence around it, and without the question, should the model
-    have repeated that; "" where it holds none."""
+    """The board in what a model answered: without a code fence or a JSON object around it, and without the question,
+    should the model have repeated that; "" where it holds none."""
     text = clean(answer)
-    for _ in range(FENCES_MAX):
-        fenced = _FENCED.match(text)
-        if fenced is None:
+    for _ in range(WRAPPERS_MAX):
+        inside = _unwrapped(text)
+        if inside is None:
             break
-        text = fenced["inside"].strip()
+        text = inside.strip()
     for echo in reversed(list(_LAST_HEADING.finditer(text))):
         before, text = text[: echo.start()], text[echo.end() :].strip()
         if not text and "New events:" not in before:
@@ -139,6 +140,19 @@ def board_in(answer: str) -> str:
     if not any(character.isalnum() for character in text) or text == NOTHING_YET:
         return ""
     return text
+
+
+def _unwrapped(text: str) -> str | None:
+    """Return what stands in a code fence or is the only member, a text, of a JSON object; None where it is neither."""
+    if (fenced := _FENCED.match(text)) is not None:
+        return fenced["inside"]
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    try:
+        members = list(orjson.loads(text).values())
+    except orjson.JSONDecodeError:
+        return None
+    return clean(members[0]) if len(members) == 1 and isinstance(members[0], str) else None
 
 
 def _lines(entries: Sequence[Entry]) -> str:

@@ -108,6 +108,22 @@ async def test_a_conversation_from_its_first_message_to_its_deletion(
         assert (await client.call_tool("whiteboard_get", WHO)).structured_content["exists"] is False
 
 
+async def test_whoever_reads_a_board_by_rules_is_told_so(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    async with served(database_urls, admin) as service, connected(service) as client:
+        assert await resource(client) == ""
+        await update(client, entry("We decided to ship on Friday."))
+        found = (await client.call_tool("whiteboard_get", WHO)).structured_content
+        assert found is not None
+        assert (found["made_by"], "rules" in found["text"]) == ("rules", False)
+        shown = f"{found['text']}\n\n(Lines of the conversation, chosen by rules: no model wrote this.)"
+        assert await resource(client) == shown
+        prompt = (await client.get_prompt("memory:whiteboard", dict(WHO))).messages[0].content
+        assert isinstance(prompt, TextContent)
+        assert prompt.text.endswith(shown)
+
+
 async def test_the_prompt_shows_boards_of_every_project(service: Service, model: Provider) -> None:
     model.says = "The board of another project."
     there = WHO | {"project": "elsewhere"}
