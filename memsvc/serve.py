@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import ceil
+from typing import Final
 
 import structlog
 import uvicorn
@@ -14,16 +15,23 @@ import uvloop
 from memsvc.adapters.clock import SystemClock
 from memsvc.core.background import in_background
 from memsvc.core.errors import invalid
-from memsvc.core.urls import is_loopback
+from memsvc.core.urls import CONSOLE_PATH, is_loopback
 from memsvc.databases import DatabaseUrls, bring_up_to_date, database_starting
+from memsvc.gateway.auth import effective_mode
 from memsvc.gateway.rest import Draining
 from memsvc.own_key import KEY_FILE, first_key
 from memsvc.process import Say, begin, ready, taken_over
 from memsvc.settings import Settings
-from memsvc.sockets import claimed, shown
+from memsvc.sockets import claimed, reachable, shown
 from memsvc.web_server import configured
 
 log = structlog.get_logger("memsvc.serve")
+
+OPEN_WARNING: Final = """\
+WARNING: auth.mode is open on an address that other machines reach: whoever connects is let in, with any key.
+Set auth.mode to listed, or host to 127.0.0.1.
+
+"""
 
 
 def run(settings: Settings, say: Say, *, conformance: bool = False) -> None:
@@ -59,7 +67,13 @@ async def _serve(
     draining = Draining()
     async with opened(settings, urls.app, draining, conformance=conformance) as app:
         key = await first_key(app.database, settings.data_dir.absolute() / KEY_FILE, SystemClock().now())
-        url = f"http://{shown(settings.host)}:{sockets[0].getsockname()[1]}/mcp"
+        told = greeting(
+            settings.host,
+            sockets[0].getsockname()[1],
+            *key,
+            console=settings.console.enabled,
+            is_open=effective_mode(settings.auth, settings.host) == "open",
+        )
         config = configured(
             app.asgi, settings.limits, lifespan="on", timeout_graceful_shutdown=ceil(settings.shutdown_grace_s)
         )
@@ -69,7 +83,7 @@ async def _serve(
 
         def on_ready() -> None:
             ready()
-            say(greeting(url, *key))
+            say(told)
             is_ready.set()
 
         async def warm() -> None:
@@ -124,8 +138,11 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def greeting(url: str, key: str, about_key: str) -> str:
-    """The ready line, and what to paste into an MCP client."""
-    server = {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {key}"}}
+def greeting(host: str, port: int, key: str, about_key: str, *, console: bool, is_open: bool) -> str:
+    """Return the ready line, the console's address, and what to paste into an MCP client."""
+    url = f"http://{shown(reachable(host))}:{port}"
+    server = {"type": "http", "url": f"{url}/mcp", "headers": {"Authorization": f"Bearer {key}"}}
     snippet = json.dumps({"mcpServers": {"memsvc": server}}, indent=2, ensure_ascii=False)
-    return f"ready {url}\n\n{about_key}\nFor an MCP client:\n\n{snippet}\n"
+    pages = f"For people: {url}{CONSOLE_PATH}\n" if console else ""
+    warning = OPEN_WARNING if is_open and not is_loopback(host) else ""
+    return f"ready {url}/mcp\n\n{warning}{about_key}\n{pages}For an MCP client:\n\n{snippet}\n"

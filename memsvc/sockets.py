@@ -47,3 +47,8 @@ def _not_to_be_had(host: str, port: int, error: OSError) -> MemsvcError:
 def shown(host: str) -> str:
     """A host as it stands in a URL."""
     return f"[{host}]" if ":" in host else host
+
+
+def reachable(host: str) -> str:
+    """Return the address by which this machine reaches a server bound to `host`: loopback for one bound to all."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - it is looked for, not bound

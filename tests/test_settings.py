@@ -93,9 +93,10 @@ def test_lists_are_json_or_words(tmp_path: Path) -> None:
 
 
 def test_the_long_form_of_a_variable_wins(tmp_path: Path) -> None:
-    both = {"MEMSVC_DATABASE__URL": "long", "MEMSVC_DATABASE_URL": "short"}
-    assert load(_file(tmp_path, ""), both).database.url == "long"
-    assert load(_file(tmp_path, ""), {"MEMSVC_DATABASE_URL": "short"}).database.url == "short"
+    both = {"MEMSVC_DATABASE__URL": "postgresql://long", "MEMSVC_DATABASE_URL": "postgresql://short"}
+    assert load(_file(tmp_path, ""), both).database.url == "postgresql://long"
+    alone = {"MEMSVC_DATABASE_URL": "postgresql://short"}
+    assert load(_file(tmp_path, ""), alone).database.url == "postgresql://short"
 
 
 def test_the_model_has_the_short_form_that_whiteboard_servers_know(tmp_path: Path) -> None:
@@ -163,7 +164,10 @@ def test_all_problems_are_told_at_once_by_their_paths(tmp_path: Path) -> None:
         ("auth: 5", "auth: must be an object"),
         ("whatever: {deep: 1}", "whatever: no such setting; allowed here: "),
         ("auth: {zzz: 1}", "auth.zzz: no such setting; allowed in auth: "),
-        ("database: {admin_url: x}", "database.admin_url needs database.url"),
+        ("database: {admin_url: 'postgresql://x'}", "database.admin_url needs database.url"),
+        ("database: {url: 'mysql://x'}", "database.url: must begin with postgresql://"),
+        ("database: {url: 'postgresql://h:99999/x'}", "must name a port"),
+        ("embeddings: {provider: openai}", "provider openai at api.openai.com needs api_key"),
         ("settings: {mcp: {memory: {heuristic: {base_url: api.example.com}}}}", "must be an absolute URL"),
         (
             HEURISTIC.format("{enabled: true}"),
@@ -228,7 +232,11 @@ def test_secrets_are_in_no_message_and_no_representation(tmp_path: Path) -> None
     )
     assert len(told) == 3
     assert "secret-word" not in "".join(told)
-    keys = {"MEMSVC_DATABASE_URL": "secret-word", "MEMSVC_SETTINGS__MCP__MEMORY__HEURISTIC__API_KEY": "secret-word"}
+    assert "secret-word" not in "".join(_problems(tmp_path, MEMSVC_DATABASE_URL="mysql://u:secret-word@h/d"))
+    keys = {
+        "MEMSVC_DATABASE_URL": "postgresql://u:secret-word@h/d",
+        "MEMSVC_SETTINGS__MCP__MEMORY__HEURISTIC__API_KEY": "secret-word",
+    }
     assert "secret-word" not in repr(load(_file(tmp_path, ""), keys))
 
 

@@ -125,7 +125,7 @@ async def turn(about: Item, question: str, unstored: list[Item]) -> list[Item]:
             unstored.append({**about, "input_items": asked, "output_items": output})
             await store(client, unstored)
     except* (*AWAY, RefusedError) as failed:
-        print(f"memory: {failed.exceptions[0]!r}", file=sys.stderr)
+        print(f"memory: {cause(failed)!r}", file=sys.stderr)
     if not output:
         output = await ask(asked, [])
         unstored.append({**about, "input_items": asked, "output_items": output})
@@ -142,6 +142,13 @@ async def store(client: Client, unstored: list[Item]) -> None:
                 raise
             print(f"not stored: {refused}", file=sys.stderr)
         unstored.pop(0)
+
+
+def cause(failed: BaseException) -> BaseException:
+    """The first error in a group, however deep the groups of the client lie in one another."""
+    while isinstance(failed, BaseExceptionGroup):
+        failed = failed.exceptions[0]
+    return failed
 
 
 def text_of(output: list[Item]) -> str:
@@ -162,12 +169,12 @@ async def main() -> None:
         try:
             print(text_of(await turn(about, line.strip(), unstored)), flush=True)
         except* ModelError as failed:
-            print(f"no answer: {failed.exceptions[0]}", file=sys.stderr)
+            print(f"no answer: {cause(failed)}", file=sys.stderr)
     try:
         async with memory() as client:
             await store(client, unstored)
     except* (*AWAY, RefusedError) as failed:
-        print(f"{len(unstored)} turns were not stored: {failed.exceptions[0]!r}", file=sys.stderr)
+        print(f"{len(unstored)} turns were not stored: {cause(failed)!r}", file=sys.stderr)
 
 
 if __name__ == "__main__":

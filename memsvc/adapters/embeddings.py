@@ -6,6 +6,7 @@ from hashlib import blake2b
 from math import isfinite, sqrt
 from time import monotonic
 from typing import Any, Final, Literal, Self
+from urllib.parse import urlsplit
 
 import anyio
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -15,6 +16,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.urls import absolute_url
 
 SECTION: Final = "embeddings"
+OPENAI_HOST: Final = "api.openai.com"
 DIMENSIONS_MAX: Final = 8192
 BATCH_CHARS_MAX: Final = 100_000
 """Characters of one request at the most, so that it stays within the tokens that providers take at once."""
@@ -54,6 +56,8 @@ class EmbeddingOptions(BaseModel):
     def _complete(self) -> Self:
         if self.provider == "openai" and not self.base_url:
             raise ValueError("provider openai needs base_url")
+        if self.provider == "openai" and not self.api_key and urlsplit(self.base_url).hostname == OPENAI_HOST:
+            raise ValueError(f"provider openai at {OPENAI_HOST} needs api_key")
         if self.provider == "local" and not self.folder:
             raise ValueError("provider local needs folder")
         return self

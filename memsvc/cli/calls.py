@@ -44,13 +44,18 @@ class Said:
     lines: Iterable[str]
 
 
-def show(said: Said, *, as_json: bool) -> None:
-    """Print it."""
-    if as_json and said.body is not None:
+def show(said: Said, *, as_json: bool, project: str | None = None) -> None:
+    """Print it. A list without a line says so on stderr, with the project that was looked in."""
+    if said.body is None:
+        return
+    if as_json:
         print(orjson.dumps(said.body, option=orjson.OPT_INDENT_2).decode())
         return
-    for line in said.lines:
+    lines = list(said.lines)
+    for line in lines:
         print(line)
+    if not lines and project is not None:
+        print(f"Nothing found in project {project}.", file=sys.stderr)
 
 
 class Calls:
@@ -205,7 +210,7 @@ def as_command(function: Command, place_of: Callable[..., Place] = placed) -> Ca
     def command(**given: Any) -> None:
         where = place_of(**{parameter.name: given.pop(parameter.name) for parameter in places})
         answer = asyncio.run(said(where, partial(function, **given)))
-        show(answer, as_json=where.as_json)
+        show(answer, as_json=where.as_json, project=where.project)
 
     parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*own, *places)]
     vars(command)["__signature__"] = inspect.Signature(parameters)

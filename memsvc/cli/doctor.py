@@ -69,8 +69,8 @@ def _here(settings: Settings) -> list[Finding]:
     python = ".".join(map(str, sys.version_info[:3]))
     found = [Finding("python", True, python), Finding("settings", True, "they can be read")]
     if not settings.database.url:
-        there = settings.data_dir if settings.data_dir.exists() else settings.data_dir.absolute().parent
-        free = shutil.disk_usage(there).free
+        folder = settings.data_dir.absolute()
+        free = shutil.disk_usage(next(one for one in (folder, *folder.parents) if one.exists())).free
         told = f"{free / 2**30:.1f} GiB free in {settings.data_dir}"
         found.append(Finding("disk", free >= ROOM_BYTES_MIN, told, "make room, or set data_dir to another folder"))
     with database_urls(settings) as urls:

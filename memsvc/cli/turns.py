@@ -46,7 +46,7 @@ async def show(
         if len(items) >= last:
             break
     if not items:
-        raise MemsvcError(Code.NOT_FOUND, "nothing was said in this session", recovery="see `memsvc turns ls`")
+        raise MemsvcError(Code.NOT_FOUND, f"there is no session {session}", recovery="see `memsvc turns ls`")
     return Said({"session": session, "items": items[-last:]}, columns(items[-last:], "time", "turn", "role", "text"))
 
 
@@ -61,7 +61,8 @@ async def facts(
 ) -> Said:
     """List the facts that a session, and its user, taught."""
     state = "all" if past else "active"
-    found = await call.pages("memory_list_facts", "facts", session_id=session, user_id=user, state=state)
+    whose = user or await _user_of(call, session)
+    found = await call.pages("memory_list_facts", "facts", session_id=session, user_id=whose, state=state)
     return Said({"facts": found}, columns(found, "state", "tier", "key", "value", "confidence", "fact_id"))
 
 
@@ -76,6 +77,12 @@ async def recall(
     body = await call("memory_before_turn", session_id=session, user_id=user, current_input_text=question, explain=True)
     lines = [f"{role_of(item)}: {text_of(item)}" for item in body["input_items"]]
     return Said(body, [*lines, f"({body['context_token_count']} tokens)"])
+
+
+async def _user_of(call: Calls, session: str) -> str | None:
+    """Return who spoke last in a session; None where that is not known."""
+    found = await call.pages("memory_list_sessions", "sessions", q=session)
+    return next((one["user_id"] or None for one in found if one["session_id"] == session), None)
 
 
 async def _event_files(call: Calls, session: str) -> list[str]:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from hmac import compare_digest
+from http import HTTPStatus
 from math import ceil
 from time import monotonic
 from typing import Any, Final
@@ -12,11 +13,12 @@ import orjson
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
 
 from memsvc.core.errors import Code, LacksPermissionError, MemsvcError
+from memsvc.core.urls import CONSOLE_PATH
 from memsvc.gateway.metrics import Metrics, MetricsOptions
 from memsvc.store.database import Database
 
@@ -60,6 +62,11 @@ class Draining:
         self.begun = True
         while self._then:
             self._then.pop()()
+
+
+async def to_console(_: Request) -> Response:
+    """Send whoever opens the server's bare address in a browser to the pages for people."""
+    return RedirectResponse(CONSOLE_PATH, HTTPStatus.SEE_OTHER)
 
 
 class CloseWhileDraining:

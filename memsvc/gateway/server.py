@@ -80,6 +80,8 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     metrics.watch("memsvc_audit_backlog", call_log.backlog)
     subscriptions = None if changes is None else _subscriptions(changes, limits, metrics, draining)
     public = [*protected_routes(authenticator.options.oauth), *card_routes(card, version, PROTOCOL_VERSIONS)]
+    if console is not None:
+        public.append(Route("/", rest.to_console))
     offer = Offer(
         dispatch=dispatch,
         instructions=instructions,

@@ -10,8 +10,7 @@ from time import perf_counter
 from typing import Any, Final
 
 import anyio
-from asyncpg import exceptions as pg
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Meter
@@ -19,9 +18,11 @@ from memsvc.core.scope import Scope
 from memsvc.core.underway import Waiting, underway
 from memsvc.store.beginning import Beginning
 from memsvc.store.connections import give_up, leave_no_transaction, refuse_unfit_role
-from memsvc.store.faults import FAULTS, OUT_OF_REACH, translated
+from memsvc.store.dsn import checked_dsn, connection_error
+from memsvc.store.faults import FAULTS, translated
 from memsvc.store.locks import Lock
 from memsvc.store.pool import Pool, Prepared, open_pool
+from memsvc.store.poolers import CANNOT_CONNECT
 from memsvc.store.round_trips import round_trip, transaction
 from memsvc.store.walls import refuse_open_tables
 
@@ -50,6 +51,11 @@ class DatabaseOptions(BaseModel):
     acquire_timeout_ms: int = Field(5000, ge=1, description="how long a call waits for a connection")
     lock_timeout_ms: int = Field(3000, ge=1, description="how long a call waits for a row or file lock")
     statement_timeout_ms: int = Field(30000, ge=100, description="how long one statement may run")
+
+    @field_validator("url", "admin_url", "direct_url")
+    @classmethod
+    def _is_dsn(cls, value: str) -> str:
+        return checked_dsn(value) if value else value
 
 
 @lru_cache(maxsize=1024)
@@ -159,12 +165,8 @@ class Database:
                 command_timeout_s=options.statement_timeout_ms / 1000 + 5,
                 prepared=options.prepared_statements,
             )
-        except (*OUT_OF_REACH, pg.PostgresError) as error:
-            raise MemsvcError(
-                Code.UNAVAILABLE,
-                f"cannot connect to the database: {type(error).__name__}",
-                recovery="check database.url",
-            ) from error
+        except CANNOT_CONNECT as error:
+            raise connection_error(url, error, "database.url") from error
         database = cls(pool, options, meter)
         try:
             await refuse_unfit_role(pool.connections)

@@ -17,6 +17,7 @@ from sqlalchemy.pool import NullPool
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.resources import migrations_dir
 from memsvc.store import losses, policies, queue, vector_table
+from memsvc.store.dsn import connection_error
 from memsvc.store.policies import AppRole
 from memsvc.store.poolers import CANNOT_CONNECT, hands_out
 from memsvc.store.revisions import Revisions, fingerprint
@@ -168,7 +169,7 @@ async def alone(admin_url: str, lock_timeout_s: float) -> AsyncIterator[AsyncCon
 
     UNAVAILABLE over a pooler in transaction mode, where whoever comes next would hold the lock, and for ever.
     """
-    with _reached():
+    with _reached(admin_url):
         shared = await hands_out(admin_url)
     if shared:
         raise MemsvcError(
@@ -196,18 +197,14 @@ async def alone(admin_url: str, lock_timeout_s: float) -> AsyncIterator[AsyncCon
 
 
 async def _connect(url: str) -> Any:
-    with _reached():
+    with _reached(url):
         return await asyncpg.connect(url, timeout=CONNECT_TIMEOUT_S)
 
 
 @contextmanager
-def _reached() -> Iterator[None]:
+def _reached(url: str) -> Iterator[None]:
     """UNAVAILABLE for what keeps the driver from connecting."""
     try:
         yield
     except CANNOT_CONNECT as error:
-        raise MemsvcError(
-            Code.UNAVAILABLE,
-            f"cannot connect to the database: {type(error).__name__}",
-            recovery="check database.url and database.admin_url",
-        ) from error
+        raise connection_error(url, error, "database.admin_url") from error

@@ -19,7 +19,7 @@ from pgqueuer.adapters.persistence.queries import Queries
 from pgqueuer.domain.settings import DBSettings, Durability
 from pgqueuer.domain.types import Channel
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.store.dsn import connection_error
 from memsvc.store.pool import CACHED_STATEMENTS
 from memsvc.store.poolers import CANNOT_CONNECT
 
@@ -150,7 +150,7 @@ async def connected(
             server_settings={"application_name": "memsvc worker"},
         )
     except CANNOT_CONNECT as error:
-        raise MemsvcError(Code.UNAVAILABLE, f"cannot connect to the queue: {type(error).__name__}") from error
+        raise connection_error(url, error, "database.direct_url, or database.url") from error
     connection.add_termination_listener(lambda _: lost())
     try:
         yield _queries(_Driver(connection, heard), _Shared(names(), tenant_jobs_max=tenant_jobs_max))

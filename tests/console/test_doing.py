@@ -77,6 +77,20 @@ async def test_an_outcome_of_a_block_that_waits_says_why_nothing_was_learnt(serv
     assert note(done.headers["location"]) == "It learnt nothing: it still waits in the inbox"
 
 
+async def test_an_empty_project_says_how_to_connect_and_stores_a_first_turn(visit: Visit) -> None:
+    overview = await visit.text()
+    assert "/mcp&#34;" in overview or '/mcp"' in overview
+    hidden = {
+        one["name"]: one["value"]
+        for one in Elements(overview).all("input")
+        if one.get("type") == "hidden" and one["name"] not in ("form_token", None)
+    }
+    answer = await visit.send("playground", **hidden)
+    assert "success" in answer.text
+    assert "Send a first turn" not in await visit.text()
+    assert "My name is Ada" in await visit.text("session", id="first")
+
+
 async def test_a_new_key_is_shown_once_and_opens(service: Service, visit: Visit) -> None:
     made = await visit.send("create-key", label="for <b>Bo</b>", permissions="read", projects="notes, mine")
     assert made.status_code == 200

@@ -28,6 +28,12 @@ async def test_who_has_not_signed_in_is_sent_to_the_door(service: Service) -> No
         assert (part.status_code, part.headers["hx-redirect"]) == (401, DOOR)
 
 
+async def test_the_bare_address_leads_to_the_console(service: Service) -> None:
+    async with service.http(None) as http:
+        answer = await http.get("/")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/console")
+
+
 async def test_a_cookie_of_another_slot_opens_nothing(service: Service, visit: Visit) -> None:
     cookie = visit.http.cookies.get("memsvc_console")
     assert cookie is not None

@@ -30,7 +30,7 @@ async def test_each_page_shows_that_there_is_nothing(visit: Visit) -> None:
         ("knowledge", "Nothing was learnt yet"),
         ("boards", "No boards"),
         ("jobs", "The queue is empty"),
-        ("", "None yet: a session is here"),
+        ("", "Send a first turn"),
     ):
         assert said in await visit.text(path), path
     assert "No call fits" in await visit.text("calls", tool="nobody")

@@ -117,6 +117,16 @@ def test_files_are_put_listed_read_found_moved_and_removed(memsvc: Command, tmp_
     assert said(memsvc("files", "rm", "-r", "/trip")) == "1 deleted\n"
 
 
+def test_what_is_not_there_is_named(memsvc: Command) -> None:
+    for missing in (("files", "cat", "/no/such.md"), ("files", "ls", "/no/such.md"), ("turns", "show", "no-such")):
+        refused = memsvc(*missing)
+        assert refused.returncode == 1
+        assert missing[-1] in refused.stderr
+    nothing = memsvc("files", "ls", "--project", "mistyped")
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+    assert nothing.stderr == "Nothing found in project mistyped.\n"
+
+
 def test_another_key_sees_nothing_of_it(memsvc: Command, tmp_path: Path) -> None:
     source = tmp_path / "secret.md"
     source.write_text("for me alone")

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import sys
 import tomllib
 from asyncio.subprocess import PIPE, Process
@@ -16,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.process import CHECKOUT, Served, free_port
+from tests.e2e.process import CHECKOUT, Served, environment, free_port
 from tests.e2e.sdk import connected, used
 from tests.endpoints import Call, Fault, Provider, provider
 
@@ -125,6 +126,17 @@ async def test_the_agent_answers_while_memory_is_away_and_stores_those_turns_lat
     assert turns_stored(server, "outage") == 2
 
 
+@pytest.mark.anyio
+async def test_a_model_that_is_away_is_told_in_a_line_that_names_the_cause(server: Served, model: Provider) -> None:
+    model.url = f"http://127.0.0.1:{free_port()}"
+    async with agent(server.url, model, "--session", "mute") as process:
+        assert process.stdin is not None
+        process.stdin.write(b"Hello?\n")
+        complaints = await ended(process)
+    assert complaints.startswith("no answer: ")
+    assert "sub-exception" not in complaints
+
+
 def turns_stored(server: Served, session: str) -> int:
     """How many turns a session has."""
     headers = {"Authorization": f"Bearer {KEY}"}
@@ -161,6 +173,36 @@ async def test_the_sample_of_the_readme_recalls(server: Served, tmp_path: Path) 
     assert "I prefer trains to planes" in heard.read_text()
 
 
+def commands_of(page: str) -> list[str]:
+    """The commands of the page's blocks for a shell, a line each, in order; without those of make."""
+    blocks = "".join(code for language, code in fenced(page) if language == "sh")
+    lines = blocks.replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.strip() and not line.startswith("make ")]
+
+
+def test_the_commands_of_the_readme_work_in_their_order(tmp_path: Path) -> None:
+    """A newcomer copies one after the other: each succeeds, and says something unless it only prepares the next."""
+    with Served(tmp_path / ".memsvc") as served:
+        key = (tmp_path / ".memsvc/api-key").read_text().strip()
+        around = environment(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        (sample,) = (code for language, code in fenced("README.md") if language == "python")
+        model = "def my_model(prompt): return 'Fine.'\n"
+        sample, *lines = (
+            text.replace("http://127.0.0.1:8080", served.url).replace("YOUR_KEY", key)
+            for text in (sample, *commands_of("README.md"))
+        )
+        subprocess.run([sys.executable, "-c", model + sample], env=around, check=True, timeout=60)
+        script = "".join(f'{line}\necho "--- $?"\n' for line in lines)
+        ran = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, env=around, capture_output=True, text=True, timeout=300, check=False
+        )
+    outputs = re.split(r"^--- (\d+)\n", ran.stdout, flags=re.M)
+    assert len(outputs) == 2 * len(lines) + 1, ran.stderr
+    for line, said, status in zip(lines, outputs[::2], outputs[1::2], strict=False):
+        assert status == "0", (line, said, ran.stderr)
+        assert said.strip() or line.startswith("export ") or ">" in line, (line, ran.stderr)
+
+
 def fenced(page: str) -> list[tuple[str, str]]:
     """The blocks of code of a page, each with its language."""
     return re.findall(r"^```(\w+)\n(.*?)^```", (CHECKOUT / page).read_text("utf-8"), re.M | re.S)
@@ -177,6 +219,6 @@ def test_every_snippet_is_well_formed(page: str) -> None:
             case "toml":
                 assert tomllib.loads(code)
             case "python":
-                compile(code, page, "exec", flags=0x2000)  # await at the top
+                compile(code, page, "exec")
             case _:
                 assert language in {"sh", "yaml", "text"}

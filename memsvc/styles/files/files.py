@@ -109,7 +109,7 @@ class Files:
         if not entries and not (directory == ROOT and depth > 0):
             here = await self.stat(scope, directory)
             if here is None:
-                raise MemsvcError(Code.NOT_FOUND, "there is no such file or directory")
+                raise MemsvcError(Code.NOT_FOUND, f"there is no file or directory {directory}")
             if (depth == 0 or here.type == "FILE") and (directory > after or directory == ROOT):
                 entries = [here]
             if summaries and (one := await self._rendered(scope, directory)) is not None:

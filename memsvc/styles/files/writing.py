@@ -104,7 +104,7 @@ class Writing:
                     Code.NOT_EMPTY, "the directory is not empty", recovery="set recursive to delete all in it"
                 )
             if not deleted:
-                raise MemsvcError(Code.NOT_FOUND, "there is no such file or directory")
+                raise MemsvcError(Code.NOT_FOUND, f"there is no file or directory {path}")
             if file is not None:
                 await self._indexing.gone(tx, file)
             else:
@@ -133,7 +133,7 @@ class Writing:
         async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
             file = await store.find(tx, source, for_update=True)
             if file is None and not await tree.is_directory(tx, source):
-                raise MemsvcError(Code.NOT_FOUND, "there is no such file or directory")
+                raise MemsvcError(Code.NOT_FOUND, f"there is no file or directory {source}")
             await when.check(tx, file)
             if source == destination:
                 return 0

@@ -10,7 +10,7 @@ class NotebookOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    root_template: str = Field("# メモ帳\n", description="what the root document holds before anybody writes it")
+    root_template: str = Field("# Notes\n", description="what the root document holds before anybody writes it")
     depth_max: int = Field(32, ge=1, le=1000, description="levels of documents below the root")
     documents_max: int = Field(20_000, ge=1, le=1_000_000, description="documents of a notebook")
     document_bytes_max: int = Field(1_000_000, ge=1, le=10_000_000, description="one document, in bytes")

@@ -16,9 +16,9 @@ CROSS = "Error: content: cross-tree reference not allowed"
 async def test_a_notebook_that_nobody_wrote_is_its_template_and_reading_writes_nothing(
     notebook: NotebookDoor, admin: asyncpg.Connection
 ) -> None:
-    assert await notebook("read_document") == {"id": "root", "text": "# メモ帳\n", "version": None}
+    assert await notebook("read_document") == {"id": "root", "text": "# Notes\n", "version": None}
     assert await notebook.tree() == "root\n"
-    assert (await notebook("search_documents", query="メモ帳"))["passages"] == []
+    assert (await notebook("search_documents", query="notes"))["passages"] == []
     assert await notebook("document_history") == {"versions": [], "next_cursor": None}
     assert await admin.fetchval("SELECT count(*) FROM files") == 0
     assert await admin.fetchval("SELECT count(*) FROM outline_nodes") == 0
@@ -39,7 +39,7 @@ async def test_a_template_with_links_is_a_tree_before_and_after_the_first_write(
 async def test_the_first_write_keeps_the_template_as_the_past_of_the_root(notebook: NotebookDoor) -> None:
     assert await notebook.write("root", "new") == "Succeeded"
     (past,) = (await notebook("document_history"))["versions"]
-    assert await notebook.text(version=past["version"]) == "# メモ帳\n"
+    assert await notebook.text(version=past["version"]) == "# Notes\n"
 
 
 async def test_markdown_is_kept_byte_for_byte(notebook: NotebookDoor) -> None:
@@ -190,7 +190,7 @@ async def test_history_is_listed_in_pages_newest_first(notebook: NotebookDoor) -
         cursor = page["next_cursor"]
         if cursor is None:
             break
-    assert seen == ["two", "one", "# メモ帳\n"]
+    assert seen == ["two", "one", "# Notes\n"]
     message, _ = await notebook.refused("NOT_FOUND", "read_document", version=f"{7:032x}:1")
     assert message == "Error: version: not found"
     message, _ = await notebook.refused("NOT_FOUND", "document_history", cursor=f"{7:032x}:2")

@@ -29,7 +29,7 @@ SAID = ("words", "other words", "")
 class Model:
     """A notebook as simple as may be: texts by id, all of them checked after each step."""
 
-    texts: dict[str, str] = field(default_factory=lambda: {"root": "# メモ帳\n"})
+    texts: dict[str, str] = field(default_factory=lambda: {"root": "# Notes\n"})
     past: list[tuple[str, str]] = field(default_factory=list)
 
     def after(self, changes: dict[str, str]) -> "tuple[Model, list[str], list[str]] | None":

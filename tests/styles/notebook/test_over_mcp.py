@@ -16,7 +16,7 @@ from tests.gateway.served import served
 from tests.servers import DatabaseUrls
 
 pytestmark = pytest.mark.anyio
-TEMPLATE = "# メモ帳\n"
+TEMPLATE = "# Notes\n"
 
 
 @dataclass
