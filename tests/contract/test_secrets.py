@@ -150,7 +150,8 @@ def test_no_options_show_their_secrets() -> None:
     found = [path for path in secret_fields(Settings) if path[-1] not in TAKES_NO_SECRET]
     assert len(found) >= 8
     for path in found:
-        value: Any = (f"NAME={BEARER}",) if path[-1] == "headers" else f"https://u:{BEARER}@127.0.0.1/{BEARER}"
+        scheme = "postgresql" if path[0] == "database" else "https"
+        value: Any = (f"NAME={BEARER}",) if path[-1] == "headers" else f"{scheme}://u:{BEARER}@127.0.0.1/{BEARER}"
         whole: Any = value
         for name in reversed(path):
             whole = {name: whole}

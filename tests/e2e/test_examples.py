@@ -196,7 +196,7 @@ def test_the_commands_of_the_readme_work_in_their_order(tmp_path: Path) -> None:
         ran = subprocess.run(
             ["bash", "-c", script], cwd=tmp_path, env=around, capture_output=True, text=True, timeout=300, check=False
         )
-    outputs = re.split(r"^--- (\d+)\n", ran.stdout, flags=re.M)
+    outputs = re.split(r"\n--- (\d+)\n", ran.stdout)
     assert len(outputs) == 2 * len(lines) + 1, ran.stderr
     for line, said, status in zip(lines, outputs[::2], outputs[1::2], strict=False):
         assert status == "0", (line, said, ran.stderr)
