@@ -17,7 +17,6 @@ from memsvc.core.background import in_background
 from memsvc.core.errors import invalid
 from memsvc.core.urls import CONSOLE_PATH, is_loopback
 from memsvc.databases import DatabaseUrls, bring_up_to_date, database_starting
-from memsvc.gateway.auth import effective_mode
 from memsvc.gateway.rest import Draining
 from memsvc.own_key import KEY_FILE, first_key
 from memsvc.process import Say, begin, ready, taken_over
@@ -72,7 +71,7 @@ async def _serve(
             sockets[0].getsockname()[1],
             *key,
             console=settings.console.enabled,
-            is_open=effective_mode(settings.auth, settings.host) == "open",
+            is_open=settings.auth.mode == "open",
         )
         config = configured(
             app.asgi, settings.limits, lifespan="on", timeout_graceful_shutdown=ceil(settings.shutdown_grace_s)

@@ -192,7 +192,7 @@ def test_the_commands_of_the_readme_work_in_their_order(tmp_path: Path) -> None:
             for text in (sample, *commands_of("README.md"))
         )
         subprocess.run([sys.executable, "-c", model + sample], env=around, check=True, timeout=60)
-        script = "".join(f'{line}\necho "--- $?"\n' for line in lines)
+        script = "".join(f"{line}\nprintf '\\n--- %s\\n' $?\n" for line in lines)
         ran = subprocess.run(
             ["bash", "-c", script], cwd=tmp_path, env=around, capture_output=True, text=True, timeout=300, check=False
         )
