@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from memsvc.cli.calls import Calls, Said, columns, failure, local_bytes, using_memory
+from memsvc.core.errors import Code, MemsvcError
 
 commands = typer.Typer(help="Files: what is kept in a project's file store.", no_args_is_help=True)
 
@@ -31,13 +32,19 @@ async def ls(
     return Said({"entries": entries}, columns(entries, *named))
 
 
+def no_file(path: str) -> MemsvcError:
+    """Return NOT_FOUND that names the path, which answers of the server do not."""
+    return MemsvcError(Code.NOT_FOUND, f"there is no file {path}", recovery="see `memsvc files ls`")
+
+
 @using_memory(commands)
 async def cat(call: Calls, path: FilePath) -> Said:
     """Write the bytes of a file to standard output."""
     async with call.http.stream("GET", call.content_path(path)) as response:
         if response.is_error:
             await response.aread()
-            raise failure(response)
+            error = failure(response)
+            raise no_file(path) if error.code is Code.NOT_FOUND else error
         async for piece in response.aiter_bytes():
             sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()

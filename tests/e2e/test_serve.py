@@ -124,7 +124,7 @@ def test_a_port_that_somebody_is_about_to_serve_is_taken(tmp_path: Path) -> None
 
 def test_wrong_settings_stop_the_start_with_every_path(tmp_path: Path) -> None:
     config = tmp_path / "memsvc.yaml"
-    config.write_text("auth: {mode: closed}\nsettings: {mcp: {memory: {recent_items: 3}}}\n")
+    config.write_text("auth: {oauth: 5}\nsettings: {mcp: {memory: {recent_items: 3}}}\n")
     refused = run(
         "serve",
         "--config",
@@ -136,7 +136,7 @@ def test_wrong_settings_stop_the_start_with_every_path(tmp_path: Path) -> None:
         MEMSVC_DATABASE__POOL_MAX="secret-word",
     )
     assert refused.returncode == 2
-    for path in ("auth.mode", "settings.mcp.memory.recent_items", "port", "database.pool_max"):
+    for path in ("auth.oauth", "settings.mcp.memory.recent_items", "port", "database.pool_max"):
         assert f"Error: {path}: " in refused.stderr
     assert "secret-word" not in refused.stderr + refused.stdout
     assert "Traceback" not in refused.stderr
@@ -284,7 +284,7 @@ async def test_a_server_of_ones_own_is_migrated_and_served(empty_urls: DatabaseU
 async def test_keys_are_made_listed_adopted_and_revoked(first: Served, data_dir: Path) -> None:
     folder = ("--data-dir", str(data_dir))
     made = run("key", "create", "--label", "ci", "--permission", "read", *folder)
-    key, key_id, tenant = (line.split()[-1] for line in made.stdout.splitlines())
+    key, key_id, tenant, _ = (line.split()[-1] for line in made.stdout.splitlines())
     assert not (await call(first.url, key, "memory_before_turn", current_input="hello"))["isError"]
     denied = await call(first.url, key, "memory_after_turn", turn_id="t1", output_items=[{"role": "assistant"}])
     assert json.loads(denied["content"][0]["text"])["code"] == "PERMISSION_DENIED"
