@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
@@ -64,7 +64,8 @@ class Statement:
     """Something said that may become a fact. `slot` tells apart the values of a key that holds many, else "".
 
     `cues` are further words under which the fact shall be found. `ends` is what cannot hold beside it, such as liking
-    what is disliked now. `said_at` is when its evidence was said, where that was not just now.
+    what is disliked now. `said_at` is when its evidence was said, where that was not just now, and `words` how, where
+    that was not in English.
     """
 
     record: str
@@ -78,6 +79,7 @@ class Statement:
     evidence: Evidence
     ends: tuple[Ending, ...] = ()
     said_at: datetime | None = None
+    words: str = field(default="", compare=False)
 
     @property
     def identity(self) -> Identity:
@@ -209,6 +211,8 @@ def _names(ending: Ending, statement: Statement, *, loosely: bool) -> bool:
     if ending.fact_id != statement.fact_id or ending.key not in ("", statement.key):
         return False
     if not ending.value:
+        return True
+    if ending.exact and statement.slot == slot_of(ending.value):
         return True
     one, other = normalised_value(ending.value), normalised_value(statement.value)
     return one == other or (loosely and (_holds_words(one, other) or _holds_words(other, one)))

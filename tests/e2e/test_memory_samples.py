@@ -74,7 +74,7 @@ def test_the_sample_in_javascript(server: Served, tmp_path: Path) -> None:
     told = ran([node, "--input-type=module", "-"], written, tmp_path)
     added, found = told.split("Search results:")
     assert "Added 1 memories successfully" in added
-    assert "memory: 'Prefers dark mode in all my applications'" in found
+    assert "memory: 'Prefers dark mode in all applications'" in found
 
 
 def test_the_sample_for_curl(server: Served, tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ _NO_NAME = r"(?!\w+(?:an|ish|ese|ic|ist|ite|ed|ing|ch|sh|(?-i:[A-Z]{2}))\b|(?:gr
 _NO_NAME += r"|aries|libra|ok|okay|sorry|fine|good|great|well|happy|sad|sick|busy|back|here|ready|sure|new|done|late|curious|afraid|glad|alone|home"
 _NO_NAME += r"|lost|single|hungry|thirsty|sleepy|angry|not|so|in|at|on|from|a|an|the|gay|black|white|deaf|blind|ill|old|young|free|next|mom|mum|dad|monday|friday)\b)"
 _AM = r"(?:i am|i'm|im|we're|we are)"
-_NOT = r"(?:not|no longer|never)"
 _ANY = r"(?: any ?more| any longer)"
 _STILL = r"(?:really |truly |also |still |just |now |currently |actually |absolutely |always |usually |mostly )?"
 _DO_NOT = r"(?:don't|do not|dont|no longer|never)"
@@ -55,6 +54,7 @@ _LATER = r"(?:next (?:month|year|spring|summer|autumn|fall|winter)|in (?-i:Janua
 _LATER += r"|August|September|October|November|December))"
 _PLANNED = r"(?:'ll|'m|'re| am| are| will| have to| need to| must| fly| travel| move| leave| start| meet| go| get"
 _PLANNED += r"| have| see| visit| drive)"
+_NO_PLACE = r"(?:vim|neovim|emacs|java|python|rust|go|php|ruby|react|vue|angular|mysql|postgres\w*|mongo\w*|oracle|windows|mac(?:os)?|linux|android|ios|iphone|aws|azure|gcp|docker|kubernetes|github|gitlab|google|apple|microsoft|amazon|meta)"
 _WORK = r"(?:project|app|application|website|thesis|dissertation|book|novel|game|startup|paper|prototype|album|podcast|library)"
 
 RULES: tuple[Rule, ...] = (
@@ -134,7 +134,7 @@ RULES: tuple[Rule, ...] = (
     Rule(t.HOME, "live", rf"{_ENGAGED} (?:now )?live in {{v}}", "I work at Arup and live in Rome.", "Rome", "We dined and live in Rome."),
     Rule(t.HOME, "living based", rf"{_AM} (?:now |currently )?(?:living|based) in {{v}}", "I'm based in Oslo.", "Oslo",
          "I'm not based in Oslo."),
-    Rule(t.HOME, "moved relocated", rf"(?:{_I}|i've|we've|i have) (?:just |recently |finally )?(?:moved|relocated) to {{v}}",
+    Rule(t.HOME, "moved relocated", rf"(?:{_I}|i've|we've|i have) (?:just |recently |finally )?(?:moved|relocated) (?:from (?!{_NO_PLACE}\b){_STOPS}{{1,60}}? )?to {{v}}",
          "I just moved to Berlin.", "Berlin", "He moved to Berlin."),
     Rule(t.HOME, "live", rf"{_I} (?:don't|do not|no longer) live in {{w}}(?:{_ANY})?(?=[.,;!\n]|$)",
          "I don't live in Paris any more.", "Paris", "I don't live in Paris.", ends=True),

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, zip_longest
 from unicodedata import is_normalized, normalize
 
 from memsvc.core.facts import Claim, Ending, Evidence, Retraction, Statement, slot_of
@@ -106,13 +106,15 @@ def _said(item: Item, chars_max: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A rule that matched a text, and the values that it states."""
+    """A rule that matched a text, the values that it states, and the words that state each, in another language than
+    English."""
 
     at: int
     reader: Reader
     rule: Rule
     key: str
     values: tuple[str, ...]
+    words: tuple[str, ...] = ()
 
 
 Found = tuple[_Found, ...]
@@ -149,10 +151,22 @@ def _read(
     key = rule.key or reader.language.keys.get(spoken, spoken) or rule.topic.key
     if rule.topic.fact_id == "user_favourite":
         key = f"favourite {key}"
+    at = match.end("aside") if groups.get("aside") else match.start()
+    foreign = reader.language is not ENGLISH
     if said is None or rule.fixed:
-        return _Found(match.start(), reader, rule, key, (rule.fixed,)) if rule.fixed or rule.ends else None
+        found = _Found(at, reader, rule, key, (rule.fixed,), (match[0],) if foreign else ())
+        return found if rule.fixed or rule.ends else None
     values = tuple(_values(said, match, reader, rule))
-    return _Found(match.start(), reader, rule, key, values) if values else None
+    words = tuple(_words(match, value) for value in values) if foreign else ()
+    return _Found(at, reader, rule, key, values, words) if values else None
+
+
+def _words(match: re.Match[str], value: str) -> str:
+    """Return what a match says of one of its values, without what it says besides."""
+    text, (start, end) = match.string, match.span("v")
+    aside = match.span("aside") if "aside" in match.re.groupindex else (-1, -1)
+    before = text[match.start() : start] if aside[0] < 0 else text[match.start() : aside[0]] + text[aside[1] : start]
+    return before + value + text[end : match.end()]
 
 
 def _is_the_users(text: str, match: re.Match[str], reader: Reader, rule: Rule) -> bool:
@@ -213,7 +227,7 @@ def _says_something(value: str, match: re.Match[str], reader: Reader, rule: Rule
 
 def _made(found: _Found, turn: str, evidence: Evidence) -> Iterator[Claim]:
     rule, topic = found.rule, found.rule.topic
-    for value in found.values:
+    for value, words in zip_longest(found.values, found.words, fillvalue=""):
         if rule.ends:
             key = "" if topic.key == found.key and topic.fact_id in ("user_pet", "user_favourite") else found.key
             yield Retraction((Ending(topic.fact_id, key, value),), evidence)
@@ -229,6 +243,7 @@ def _made(found: _Found, turn: str, evidence: Evidence) -> Iterator[Claim]:
             confidence=topic.confidence,
             cues=cues,
             evidence=evidence,
+            words=words,
             ends=tuple(Ending(*rival, value, exact=True) for rival in topic.rivals),
         )
 

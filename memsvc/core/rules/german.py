@@ -20,6 +20,10 @@ _WORKER = (
     r"|krankenpfleger|pfleger|krankenschwester|polizist|tischler|rentner)(?:in)?)\b"
 )
 _DO = r"(?:esse|trinke|höre|lese|spiele|koche|tanze|male|schaue|backe)"
+_BESIDES = (
+    r"(?P<aside>(?:(?!(?:wenn|falls|ob|als|wie|würde|wäre|hätte|könnte|möchte|dass|weil|er|sie|du)\b)[\w.'-]+ ){1,8}?und )??"
+)
+"""What "ich" says before the verb that a rule is about."""
 _DAY = r"(?:morgen|übermorgen|nächste woche|(?:am|diesen|nächsten) (?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag))"
 _PLANNED = r"(?:fliege|fahre|reise|gehe|treffe|muss|habe|will|werde|ziehe|beginne|besuche|starte|mache)"
 
@@ -59,7 +63,7 @@ GERMAN = Language(
         Rule(t.DISLIKE, "hasse", r"ich hasse {w} nicht(?: mehr)?(?=[.,;!\n]|$)", "Ich hasse Oliven nicht mehr.", "Oliven",
              "Ich hasse Oliven nicht mehr.", ends=True),
         Rule(t.DIET, "vegetarier vegetarierin vegetarisch veganer veganerin vegan pescetarier pescetarierin flexitarier flexitarierin",
-             rf"ich (?:bin|esse|lebe|ernähre mich) {_STILL}{_DIET}\b", "Ich bin Vegetarierin.", "Vegetarierin",
+             rf"ich {_BESIDES}(?:bin|esse|lebe|ernähre mich) {_STILL}{_DIET}\b", "Ich bin Vegetarierin.", "Vegetarierin",
              "Ich bin kein Vegetarier."),
         Rule(t.DIET, "fleisch", r"ich esse (?:jetzt |nun )?(?:wieder |auch )?fleisch\b", "Ich esse wieder Fleisch.", "eats meat",
              "Ich esse kein Fleisch.", fixed="eats meat"),
@@ -67,13 +71,13 @@ GERMAN = Language(
              fixed="no meat"),
         Rule(t.DIET, "vegetarier vegetarierin veganer veganerin vegan", rf"ich (?:bin|lebe|esse) (?:keine? |nicht (?:mehr )?){_DIET}",
              "Ich bin kein Vegetarier mehr.", "Vegetarier", "Ich bin kein Vegetarier.", ends=True),
-        Rule(t.ALLERGY, "allergisch", rf"ich (?:bin|reagiere) {_STILL}allergisch (?:gegen|auf) {{list}}",
+        Rule(t.ALLERGY, "allergisch", rf"ich {_BESIDES}(?:bin|reagiere) {_STILL}allergisch (?:gegen|auf) {{list}}",
              "Ich bin allergisch gegen Nüsse.", "Nüsse", "Ich bin nicht allergisch gegen Nüsse."),
         Rule(t.ALLERGY, "allergie", r"ich habe eine (?:starke )?(?P<v>\w+)-?allergie\b", "Ich habe eine Nuss-Allergie.", "Nuss",
              "Ich habe keine Nuss-Allergie."),
         Rule(t.ALLERGY, "allergisch", r"ich bin nicht (?:mehr )?allergisch (?:gegen|auf) {v}", "Ich bin nicht mehr allergisch gegen Nüsse.",
              "Nüsse", "Ich bin nicht allergisch gegen Nüsse.", ends=True),
-        Rule(t.HOME, "wohne lebe", rf"(?:ich (?:wohne|lebe)|wir (?:wohnen|leben)) {_STILL}in (?:der nähe von )?{{v}}", "Ich wohne in Wien.",
+        Rule(t.HOME, "wohne lebe", rf"(?:ich {_BESIDES}(?:wohne|lebe)|wir (?:wohnen|leben)) {_STILL}in (?:der nähe von )?{{v}}", "Ich wohne in Wien.",
              "Wien", "Ich wohne nicht in Wien."),
         Rule(t.HOME, "gezogen umgezogen", r"ich bin (?:gerade |kürzlich |vor kurzem )?nach {w} (?:um)?gezogen", "Ich bin nach Köln gezogen.",
              "Köln", "Sie ist nach Köln gezogen."),
@@ -83,14 +87,14 @@ GERMAN = Language(
              "Schweiz", "Er kommt aus der Schweiz."),
         Rule(t.ORIGIN, "komme stamme", r"ich (?:komme|stamme) nicht aus (?:der )?{v}", "Ich komme nicht aus Chile.", "Chile",
              "Ich komme nicht aus Chile.", ends=True),
-        Rule(t.JOB, "arbeite beruf", r"(?:ich arbeite (?:jetzt )?als|ich bin von beruf|mein beruf ist) (?:eine? )?{v}",
+        Rule(t.JOB, "arbeite beruf", rf"(?:ich {_BESIDES}arbeite (?:jetzt )?als|ich bin von beruf|mein beruf ist) (?:eine? )?{{v}}",
              "Ich arbeite als Koch.", "Koch", "Ich arbeite nicht als Koch."),
-        Rule(t.JOB, "bin", rf"ich bin (?:jetzt |ein |eine )*{_WORKER}", "Ich bin Lehrerin.", "Lehrerin", "Ich bin keine Lehrerin."),
+        Rule(t.JOB, "bin", rf"ich {_BESIDES}bin (?:jetzt |ein |eine )*{_WORKER}", "Ich bin Lehrerin.", "Lehrerin", "Ich bin keine Lehrerin."),
         Rule(t.JOB, "arbeite bin", rf"ich bin (?:keine? |nicht mehr ){_WORKER}", "Ich bin kein Lehrer mehr.", "Lehrer",
              "Ich bin kein Lehrer.", ends=True),
         Rule(t.JOB, "arbeite", r"ich arbeite nicht (?:mehr )?als {v}", "Ich arbeite nicht mehr als Koch.", "Koch",
              "Ich arbeite nicht als Koch.", ends=True),
-        Rule(t.EMPLOYER, "arbeite", r"ich arbeite (?:jetzt )?(?:bei|für) (?:der |dem )?{v}", "Ich arbeite bei Siemens.", "Siemens",
+        Rule(t.EMPLOYER, "arbeite", rf"ich {_BESIDES}arbeite (?:jetzt )?(?:bei|für) (?:der |dem )?{{v}}", "Ich arbeite bei Siemens.", "Siemens",
              "Ich arbeite nicht bei Siemens."),
         Rule(t.EMPLOYER, "arbeite", r"ich arbeite nicht (?:mehr )?(?:bei|für) {v}", "Ich arbeite nicht mehr bei Siemens.", "Siemens",
              "Ich arbeite nicht bei Siemens.", ends=True),
@@ -165,7 +169,7 @@ GERMAN = Language(
     r"|bitte|merk dir|beachte|korrektur|entschuldigung|sorry|ich meine|ich meinte|außerdem|inzwischen|mittlerweile|doch|und dass|servus|moin|tatsächlich"
     r"|guten (?:tag|morgen|abend))[,:]?\s*$",
     tails=r"\s(?:und (?:ich|wir|mein|meine|bin|habe|arbeite|wohne|komme|möchte|suche|brauche)|aber|weil|denn|da ich|mit (?:mein|der|dem)\w*|seit|obwohl|wenn|nicht mehr"
-    r"|mehr|sehr|total|wirklich|gerade|momentan|zurzeit|jetzt|nun|ursprünglich|um|als|bei|auch nicht|nicht|auch|besonders|lieber als|geboren|und)\b.*$|\s[-–—(].*$|:\s.*$",
+    r"|mehr|sehr|total|wirklich|gerade|momentan|zurzeit|jetzt|nun|ursprünglich|um|als|bei|auch nicht|nicht|auch|besonders|lieber als|geboren|und(?! (?-i:[A-ZÄÖÜ])[\w-]+ *(?:$|[,.]|und\b|oder\b)))\b.*$|\s[-–—(].*$|:\s.*$",
     hollow=r"(?:es|das|dies|diese|dich|dir|ihn|ihr|euch|uns|mich|wie|was|wenn|dass|nicht|kein\w*|alles|nichts|etwas|sie|er|du|eure?|deine?n?|Sie|Ihre?n?|der Gedanke)\b",
     after=r"[\"“]?[ ,]{0,3}(?:sagte?|fragte?|meinte?|schrieb) (?:er|sie|\w+)\b",
     joins=r", | und | oder ",

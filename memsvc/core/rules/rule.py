@@ -55,7 +55,7 @@ class Rule:
 
     `on` are the words (in scripts without spaces: the characters) without one of which the pattern cannot match. The
     pattern's group `v` is the value, `k` the key where there are several (a relation, a kind of pet); `fixed` is a value
-    that is not said in so many words. `says` is an example and `value` what is read in it; in `unsaid` nothing of the
+    that is not said in so many words, and `aside` what else is said of the same person. `says` is an example and `value` what is read in it; in `unsaid` nothing of the
     topic is stated. A rule that `ends` takes a fact back instead of stating one; its value "" means whatever holds.
     `tier` differs from the topic's where the words tell how long it holds. A rule that is `plain` is so clear that it
     may stand anywhere in a sentence.

@@ -1,10 +1,11 @@
 """How what a rule read is told as a memory: a few words that begin with the fact, as a model is asked to put it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from memsvc.core.facts import Claim, Ending, Retraction, Tier
+from memsvc.core.facts import Claim, Retraction, Tier
 
 _SAID: Final[Mapping[str, str]] = {
     "user_name": "Name is {value}",
@@ -31,7 +32,7 @@ _SAID: Final[Mapping[str, str]] = {
     "user_children": "Has {value}",
     "user_relationship": "Is {value}",
     "user_pet": "Has a {key} called {value}",
-    "user_pet_kind": "Has a {value}",
+    "user_pet_kind": "Has {value}",
     "user_condition": "Health: {value}",
     "user_medication": "Takes {value}",
     "user_language": "Speaks {value}",
@@ -54,6 +55,10 @@ _FIXED: Final[Mapping[tuple[str, str], str]] = {
 }
 
 
+_ALL_OWN: Final = re.compile(r"(?<=\ball )(?:my|our) ")
+_OWN: Final = re.compile(r"\b(?:my|our)\b")
+
+
 def told(fact_id: str, key: str, value: str) -> str:
     """A fact of the rules in words: `user_diet`, `diet`, `vegetarian` is "Is vegetarian"."""
     text = _FIXED.get((fact_id, value.casefold()))
@@ -61,6 +66,10 @@ def told(fact_id: str, key: str, value: str) -> str:
         pattern = _SAID.get(fact_id, "{key}: {value}")
         if fact_id == "user_allergy" and value.endswith("intolerant"):
             pattern = "Is {value}"
+        if fact_id == "user_pet_kind" and not value.endswith("s"):
+            value = f"{'an' if value[0] in 'aeiou' else 'a'} {value}"
+        if ": " not in pattern:  # behind a colon stands what the user said
+            value = _OWN.sub("their", _ALL_OWN.sub("", value))
         text = pattern.format(key=key.replace("_", " "), value=value)
     return text[:1].upper() + text[1:]
 
@@ -71,17 +80,9 @@ def lasting(claim: Claim) -> bool:
 
 
 def in_words(claim: Claim) -> Claim:
-    """The same claim about memories: what it states is told in words and kept until it is changed, and what it ends is
-    named as it was told."""
-    ends = tuple(_told_ending(ending) for ending in claim.ends)
+    """The same claim about memories: what it states is told in words, those of the user in another language than
+    English, and kept until it is changed."""
     if isinstance(claim, Retraction):
-        return replace(claim, ends=ends)
-    value = told(claim.fact_id, claim.key, claim.value)
-    return replace(claim, value=value, tier=Tier.L0, ends=ends)
-
-
-def _told_ending(ending: Ending) -> Ending:
-    """An exact ending names the whole memory; any other one, words of it."""
-    if not ending.exact:
-        return ending
-    return replace(ending, value=told(ending.fact_id, ending.key, ending.value))
+        return claim
+    value = claim.words[:1].upper() + claim.words[1:] or told(claim.fact_id, claim.key, claim.value)
+    return replace(claim, value=value, tier=Tier.L0)

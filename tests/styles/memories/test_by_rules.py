@@ -98,17 +98,55 @@ async def test_secrets_and_errands_of_the_day_are_no_memories(call: Door) -> Non
         ("I am Alex and I love hiking", "Name is Alex"),
         ("I am Alex and I love hiking", "Likes hiking"),
         ("I'm working on a Python project using FastAPI", "Working on a Python project using FastAPI"),
-        ("I prefer dark mode in all my applications", "Prefers dark mode in all my applications"),
+        ("I prefer dark mode in all my applications", "Prefers dark mode in all applications"),
+        ("I like walking my dog", "Likes walking their dog"),
+        ("I prefer watching My Fair Lady", "Prefers watching My Fair Lady"),
+        ("I moved from Berlin to Paris", "Lives in Paris"),
+        ("I have two cats.", "Has two cats"),
+        ("I have an old dog.", "Has an old dog"),
+        ("I have a dog.", "Has a dog"),
         ("My wife is called Ana.", "Wife is Ana"),
         ("I have a cat named Tom.", "Has a cat called Tom"),
         ("I'm lactose intolerant.", "Is lactose intolerant"),
         ("I'm retired.", "Is retired"),
         ("I don't eat meat.", "Eats no meat"),
-        ("Ich heiße Ada.", "Name is Ada"),
     ],
 )
 async def test_a_memory_begins_with_the_fact(call: Door, said: str, memory: str) -> None:
     assert memory in says(await tell(call, said))
+
+
+@pytest.mark.parametrize(
+    ("said", "memories"),
+    [
+        ("Ich heiße Ada.", ["Ich heiße Ada"]),
+        ("Ich trinke gern grünen Tee und wohne in Köln", ["Ich trinke gern grünen Tee", "Ich wohne in Köln"]),
+        ("Ich wohne in Köln und arbeite als Koch bei Ford.", ["Ich wohne in Köln", "Ich arbeite als Koch"]),
+        ("Ich bin allergisch gegen Nüsse und Milch.", [f"Ich bin allergisch gegen {it}" for it in ("Nüsse", "Milch")]),
+        ("Ich mag Jazz und Rock, und du?", ["Ich mag Jazz und Rock"]),
+        ("Ich wohne in Köln und Anna wohnt in Bonn", ["Ich wohne in Köln"]),
+        ("ich bin nach Köln gezogen", ["Ich bin nach Köln gezogen"]),
+        ("Ich esse kein Fleisch mehr.", ["Ich esse kein Fleisch"]),
+        ("Ich wäre gern reich und lebe in Monaco", []),
+        ("J'habite à Lyon.", ["J'habite à Lyon"]),
+        ("我喜欢绿茶。", ["我喜欢绿茶"]),
+    ],
+)
+async def test_a_memory_in_another_language_stays_in_the_users_words(
+    call: Door, said: str, memories: list[str]
+) -> None:
+    assert says(await tell(call, said)) == memories
+
+
+async def test_what_is_said_in_another_language_is_updated_contradicted_and_taken_back(call: Door) -> None:
+    home = await tell(call, "Ich wohne in Köln.")
+    moved = await tell(call, "I moved from Köln to Paris.")
+    assert (events(moved), moved["results"][0]["id"]) == ([("UPDATE", "Lives in Paris")], home["results"][0]["id"])
+    await tell(call, "Ich mag Jazz. Ich bin Vegetarierin.")
+    assert sorted(events(await tell(call, "Ich hasse Jazz."))) == [("ADD", "Ich hasse Jazz"), ("DELETE", "")]
+    assert events(await tell(call, "I like Jazz.")) == [("ADD", "Likes Jazz"), ("DELETE", "")]
+    assert events(await tell(call, "Ich bin keine Vegetarierin mehr.")) == [("DELETE", "")]
+    assert sorted(says(await call("memories_list", user_id="alex"))) == ["Likes Jazz", "Lives in Paris"]
 
 
 @pytest.mark.parametrize("topic", ["every"])

@@ -31,7 +31,7 @@ async def search(call: Door, query: str, **more: Any) -> list[str]:
             "What programming language do I use?",
             "Working on a Python project using FastAPI",
         ),
-        ("I prefer dark mode in all my applications", "UI preferences", "Prefers dark mode in all my applications"),
+        ("I prefer dark mode in all my applications", "UI preferences", "Prefers dark mode in all applications"),
         ("I like Swimming", "does she swim?", "Likes Swimming"),
         ("I like rain.", "What do I like?", "Likes rain"),
         ("I live in Rome.", "Where do I live?", "Lives in Rome"),
