@@ -1,9 +1,11 @@
 """Brings a database to a revision of the schema, once, however many servers start at the same moment."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from time import monotonic
+from typing import Any, Final
 
 import asyncpg
 from alembic import command
@@ -24,6 +26,12 @@ from memsvc.store.revisions import Revisions, fingerprint
 
 LOCK_KEY = 0x6D656D737663  # "memsvc"
 CONNECT_TIMEOUT_S = 10.0
+DDL_LOCK_TIMEOUT_S: Final = 0.5
+"""How long a change of a table waits for its lock before it is tried again: everybody else queues behind that wait."""
+RETRY_S: Final = 0.5
+POLL_S: Final = 0.05
+_IN_USE: Final = frozenset({"55P03", "40P01"})
+"""The states of a lock timeout and of a deadlock."""
 
 
 async def migrate(
@@ -40,9 +48,10 @@ async def migrate(
     The tables of the job queue follow the installed PgQueuer, whatever the revision; the table of vectors is made where
     PostgreSQL has pgvector.
     The application role is made when it is absent, a password is given and the owner may make roles. Of several callers
-    at once the first migrates and the others wait for it: RESOURCE_BUSY after `lock_timeout_s`. UNAVAILABLE when the
-    database is out of reach. What a newer memsvc has migrated is left alone, so that a server of the version before can
-    start again while its replicas are replaced.
+    at once the first migrates and the others wait for it: RESOURCE_BUSY after `lock_timeout_s`, and where others hold a
+    table for so long. Each revision is committed by itself: interrupted, it goes on where it stood. UNAVAILABLE when
+    the database is out of reach. What a newer memsvc has migrated is left alone, so that a server of the version before
+    can start again while its replicas are replaced.
     """
     role = AppRole(app_role, app_password, statement_timeout_ms) if app_role else None
     mark = fingerprint(app_role, statement_timeout_ms) if revision == "head" else None
@@ -53,7 +62,11 @@ async def migrate(
             connection.execute(text(f"COMMENT ON TABLE alembic_version IS {_literal(mark)}"))
 
     beside = _Beside(queue.converge, finish)
-    return await _run(admin_url, role, lambda config: command.upgrade(config, revision), beside, lock_timeout_s, tuple)
+
+    def upgrade(config: Config) -> None:
+        command.upgrade(config, revision)
+
+    return await _run(admin_url, role, upgrade, beside, lock_timeout_s, tuple)
 
 
 async def downgrade(
@@ -67,7 +80,11 @@ async def downgrade(
     beside = _Beside(queue.remove, vector_table.drop) if revision == "base" else None
 
     def go_back(config: Config) -> None:
-        connection = config.attributes["connection"]
+        with config.attributes["connection"].begin() as transaction:
+            undo(transaction.connection, config)
+
+    def undo(connection: Connection, config: Config) -> None:
+        config.attributes["applied"].clear()  # of an attempt that was rolled back
         before = losses.in_use(connection)
         command.downgrade(config, revision)
         lost = losses.gone(connection, before)
@@ -139,10 +156,9 @@ async def _run(
         config = _config()
         config.attributes["connection"] = connection
         config.attributes["applied"] = applied
-        # Citus alters no function after what went to nodes over several connections; elsewhere it is nobody's setting
-        connection.execute(text("SELECT set_config('citus.multi_shard_modify_mode', 'sequential', true)"))
+        config.attributes["lock_timeout_ms"] = round(lock_timeout_s * 1000)
         work(config)
-        policies.secure(connection)
+        connection.commit()  # a look at the revision began a transaction, where there was nothing to apply
 
     async with alone(admin_url, lock_timeout_s) as connection:
         async with connection.begin():
@@ -150,17 +166,68 @@ async def _run(
         if newer:
             return refused()
         async with connection.begin():
-            await connection.run_sync(run)
+            timeout_s = min(DDL_LOCK_TIMEOUT_S, lock_timeout_s)
+            await connection.execute(text(f"SET lock_timeout = {round(timeout_s * 1000)}"))
+            # Citus alters no function after what went to nodes over several connections; elsewhere it is no setting
+            await connection.execute(text("SELECT set_config('citus.multi_shard_modify_mode', 'sequential', false)"))
+
+        async def retried(step: Callable[[], Awaitable[object]]) -> None:
+            await _retried(connection, lock_timeout_s, step, applied)
+
+        async def change(step: Callable[..., object], *arguments: Any) -> None:
+            async with connection.begin():
+                await connection.run_sync(step, *arguments)
+
+        await retried(lambda: connection.run_sync(run))
+        await retried(lambda: change(policies.secure))
         if beside is not None:  # in no transaction: a new label of an enum can be used only when it is committed
-            driver = await connection.get_raw_connection()
-            await beside.queue(driver.driver_connection)
+            driver = (await connection.get_raw_connection()).driver_connection
+            await retried(lambda: beside.queue(driver))
         if app_role is not None:
-            async with connection.begin():
-                await connection.run_sync(policies.grant, app_role)
+            await retried(lambda: change(policies.grant, app_role))
         if beside is not None:
-            async with connection.begin():
-                await connection.run_sync(beside.last)
+            await retried(lambda: change(beside.last))
     return tuple(applied)
+
+
+async def _retried(
+    connection: AsyncConnection, lock_timeout_s: float, step: Callable[[], Awaitable[object]], applied: list[str]
+) -> None:
+    """Take a step, again and again while others hold what it has to lock; RESOURCE_BUSY when they have done so for
+    `lock_timeout_s` without a revision being applied meanwhile."""
+    progress, since = -1, monotonic()
+    while True:
+        try:
+            await step()
+            return
+        except (DBAPIError, asyncpg.PostgresError) as error:
+            if getattr(getattr(error, "orig", error), "sqlstate", None) not in _IN_USE:
+                raise
+            await connection.rollback()
+            if len(applied) > progress:
+                progress, since = len(applied), monotonic()
+            elif monotonic() - since >= lock_timeout_s:
+                raise MemsvcError(
+                    Code.RESOURCE_BUSY,
+                    f"the tables to be changed have been in use for too long, by {await _lock_holders(connection)}",
+                    recovery="let these transactions end, and migrate again: it goes on where it stood",
+                ) from error
+        await asyncio.sleep(RETRY_S)
+
+
+async def _lock_holders(connection: AsyncConnection) -> str:
+    """Return the processes of PostgreSQL whose transactions hold locks on tables of this schema."""
+    rows = await connection.execute(
+        text("""
+            SELECT DISTINCT l.pid, a.usename FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
+            LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+            WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.granted
+                AND c.relnamespace = current_schema()::regnamespace AND l.pid <> pg_backend_pid() ORDER BY 1 LIMIT 5
+        """)
+    )
+    held = ", ".join(f"process {row.pid} of {row.usename}" for row in rows)
+    await connection.rollback()
+    return held or "transactions that have ended just now"
 
 
 @asynccontextmanager
@@ -185,13 +252,22 @@ async def alone(admin_url: str, lock_timeout_s: float) -> AsyncIterator[AsyncCon
     try:
         async with engine.connect() as connection:
             await connection.execute(text(f"SET lock_timeout = {round(lock_timeout_s * 1000)}"))
-            await connection.execute(text(f"SELECT pg_advisory_lock({LOCK_KEY})"))
+            await connection.commit()
+            until = monotonic() + lock_timeout_s
+            # polled: a concurrent build of an index waits for every snapshot, that of a statement that waits too
+            while not await connection.scalar(text(f"SELECT pg_try_advisory_lock({LOCK_KEY})")):
+                await connection.commit()
+                if monotonic() >= until:
+                    raise MemsvcError(
+                        Code.RESOURCE_BUSY, "another server has been migrating this database for too long"
+                    )
+                await asyncio.sleep(POLL_S)
             await connection.commit()
             yield connection
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) != "55P03":
             raise
-        raise MemsvcError(Code.RESOURCE_BUSY, "another server has been migrating this database for too long") from error
+        raise MemsvcError(Code.RESOURCE_BUSY, "the database has been in use by others for too long") from error
     finally:
         await engine.dispose()
 

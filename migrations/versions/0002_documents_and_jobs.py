@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from memsvc.store import concurrent_index
+
 revision: str = "0002"
 down_revision: str | None = "0001"
 branch_labels: Sequence[str] | None = None
@@ -14,6 +16,29 @@ Name = sa.Text(collation="C")
 
 
 def upgrade() -> None:
+    op.add_column(
+        "files",
+        sa.Column("indexed_bytes", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
+        if_not_exists=True,  # an index wants it, and is built outside of the transaction
+    )
+    concurrent_index.build(
+        "files_deleted",
+        "files",
+        ["tenant", "project", "path", "deleted_at"],
+        postgresql_where=sa.text("deleted_at IS NOT NULL"),
+    )
+    concurrent_index.build(
+        "files_to_forget",
+        "files",
+        ["tenant", "project"],
+        postgresql_where=sa.text("deleted_at IS NOT NULL AND indexed_bytes > 0"),
+    )
+    concurrent_index.build(
+        "entries_documents",
+        "entries",
+        ["tenant", "project", "book", "ref", "start"],
+        postgresql_where=sa.text("role = 'document'"),
+    )
     op.create_table(
         "usage",
         sa.Column("tenant", sa.LargeBinary(), nullable=False),
@@ -25,30 +50,11 @@ def upgrade() -> None:
     op.execute("INSERT INTO usage (tenant, size_bytes) SELECT tenant, sum(size_bytes) FROM projects GROUP BY tenant")
     op.execute("ALTER TABLE projects FORCE ROW LEVEL SECURITY")
 
-    op.add_column("files", sa.Column("indexed_bytes", sa.BigInteger(), nullable=False, server_default=sa.text("0")))
     op.add_column("files", sa.Column("sha256", sa.LargeBinary(), nullable=True))
-    op.create_index(
-        "files_deleted",
-        "files",
-        ["tenant", "project", "path", "deleted_at"],
-        postgresql_where=sa.text("deleted_at IS NOT NULL"),
-    )
-    op.create_index(
-        "files_to_forget",
-        "files",
-        ["tenant", "project"],
-        postgresql_where=sa.text("deleted_at IS NOT NULL AND indexed_bytes > 0"),
-    )
     op.add_column("streams", sa.Column("created_at", sa.DateTime(timezone=True), nullable=True))
 
     op.add_column("books", sa.Column("segment_bits", sa.SmallInteger(), nullable=False, server_default=sa.text("10")))
     op.add_column("entries", sa.Column("cues", sa.Text(), nullable=False, server_default=""))
-    op.create_index(
-        "entries_documents",
-        "entries",
-        ["tenant", "project", "book", "ref", "start"],
-        postgresql_where=sa.text("role = 'document'"),
-    )
 
     op.create_table(
         "job_refs",

@@ -6,6 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
+from memsvc.store import concurrent_index
+
 revision: str = "0003"
 down_revision: str | None = "0002"
 branch_labels: Sequence[str] | None = None
@@ -15,6 +17,18 @@ Name = sa.Text(collation="C")
 
 
 def upgrade() -> None:
+    concurrent_index.build(
+        "facts_past",
+        "facts",
+        ["tenant", "project", "expires_at"],
+        postgresql_where=sa.text("expires_at IS NOT NULL"),
+    )
+    concurrent_index.build(
+        "sessions_user",
+        "sessions",
+        ["tenant", "project", "user_id", "updated_at"],
+        postgresql_where=sa.text("user_id <> ''"),
+    )
     op.add_column("books", sa.Column("folded_entry", sa.Integer(), nullable=False, server_default=sa.text("0")))
     # the policies bind the owner too, who has no tenant
     op.execute("ALTER TABLE books NO FORCE ROW LEVEL SECURITY")
@@ -31,12 +45,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant", "project", "book", "entry"),
     )
     op.add_column("facts", sa.Column("forgotten", sa.Boolean(), nullable=False, server_default=sa.text("false")))
-    op.create_index(
-        "facts_past",
-        "facts",
-        ["tenant", "project", "expires_at"],
-        postgresql_where=sa.text("expires_at IS NOT NULL"),
-    )
     for name in ("policy", "summary"):
         op.add_column("sessions", sa.Column(name, postgresql.JSONB(), nullable=True))
     for name in ("compacted_at", "consolidated_at"):
@@ -48,12 +56,6 @@ def upgrade() -> None:
     op.execute("ALTER TABLE sessions NO FORCE ROW LEVEL SECURITY")
     op.execute("UPDATE sessions SET shared = true WHERE user_id <> ''")
     op.execute("ALTER TABLE sessions FORCE ROW LEVEL SECURITY")
-    op.create_index(
-        "sessions_user",
-        "sessions",
-        ["tenant", "project", "user_id", "updated_at"],
-        postgresql_where=sa.text("user_id <> ''"),
-    )
     op.create_table(
         "insights",
         sa.Column("tenant", sa.LargeBinary(), nullable=False),

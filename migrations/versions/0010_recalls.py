@@ -6,6 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
+from memsvc.store import concurrent_index
+
 revision: str = "0010"
 down_revision: str | None = "0009"
 branch_labels: Sequence[str] | None = None
@@ -13,6 +15,7 @@ depends_on: Sequence[str] | None = None
 
 
 def upgrade() -> None:
+    concurrent_index.build("sessions_latest", "sessions", ["tenant", "project", "updated_at", "session"])
     op.create_table(
         "recalls",
         sa.Column("tenant", sa.LargeBinary(), nullable=False),
@@ -27,7 +30,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant", "project", "session", "recalled_at", "recall"),
     )
     op.create_index("recalls_past", "recalls", ["tenant", "project", "recalled_at"])
-    op.create_index("sessions_latest", "sessions", ["tenant", "project", "updated_at", "session"])
 
 
 def downgrade() -> None:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from memsvc.store import concurrent_index
+
 revision: str = "0013"
 down_revision: str | None = "0012"
 branch_labels: Sequence[str] | None = None
@@ -12,11 +14,11 @@ depends_on: Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    op.create_index(
+    concurrent_index.build(
         *("facts_latest", "facts", ["tenant", "project", "book", "valid_from", "entry"]),
         postgresql_where=sa.text("NOT forgotten"),
     )
-    op.create_index(
+    concurrent_index.build(
         *("notions_archived", "notions", ["tenant", "project", "book", "created_at", "notion"]),
         postgresql_where=sa.text("status = 'archived'"),
     )

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from memsvc.store import concurrent_index
+
 revision: str = "0017"
 down_revision: str | None = "0015"
 branch_labels: Sequence[str] | None = None
@@ -12,14 +14,14 @@ depends_on: Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    op.create_index(
+    concurrent_index.build(
         "entries_digests",
         "entries",
         ["tenant", "project", "ref"],
         postgresql_ops={"ref": "text_pattern_ops"},
         postgresql_where=sa.text("role = 'digest'"),
     )
-    op.create_index(
+    concurrent_index.build(
         "sessions_policies",
         "sessions",
         ["tenant", "project", "session"],

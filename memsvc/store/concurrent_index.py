@@ -1,0 +1,27 @@
+"""Builds indexes on tables that are in use, beside their writers."""
+
+from typing import Any
+
+from alembic import op
+from sqlalchemy import text
+
+
+def build(name: str, table: str, columns: list[str], **options: Any) -> None:
+    """Build an index concurrently, for a revision: what that has done before is committed, so indexes come first.
+
+    One that is there already stays, unless it is invalid, as an interrupted build leaves it: that is built again. A
+    build waits for every older transaction, and nobody waits for it: it has the time that a whole migration has.
+    """
+    context = op.get_context()
+    assert context.config is not None
+    with context.autocommit_block():
+        connection = op.get_bind()
+        before = connection.scalar(text("SELECT current_setting('lock_timeout')"))
+        connection.exec_driver_sql(f"SET lock_timeout = '{context.config.attributes['lock_timeout_ms']}ms'")
+        invalid = "SELECT true FROM pg_index WHERE indexrelid = to_regclass(:name) AND NOT indisvalid"
+        try:
+            if connection.scalar(text(invalid), {"name": name}):
+                op.drop_index(name, table, postgresql_concurrently=True)
+            op.create_index(name, table, columns, postgresql_concurrently=True, if_not_exists=True, **options)
+        finally:
+            connection.exec_driver_sql(f"SET lock_timeout = '{before}'")
