@@ -159,13 +159,18 @@ async def test_a_reader_in_the_way_costs_no_call_and_is_told(
 
 
 async def test_the_migration_keeps_every_row_both_ways(
-    database_urls: DatabaseUrls, database: Database, scope: Scope, server: TestServer
+    database_urls: DatabaseUrls, database: Database, admin: asyncpg.Connection, scope: Scope, server: TestServer
 ) -> None:
     times = [NOW - timedelta(days=40), NOW, NOW + timedelta(weeks=2), NOW + timedelta(weeks=20)]
     for called_at in times:
         await log(database, scope, called_at)
     await downgrade(database_urls.admin, "0011")
-    await log(database, scope, NOW - timedelta(days=1))
+    before = """
+        INSERT INTO calls (tenant, called_at, call, project, surface, tool, key_label, status, duration_ms, arguments,
+                           request_id)
+        VALUES ($1, $2, gen_random_uuid(), 'default', 's', 't', 'k', 'success', 1, '{}', 'r')
+    """
+    await admin.execute(before, scope.tenant, NOW - timedelta(days=1))
     await migrate(database_urls.admin, server.app)
     assert await logged(database, scope) == sorted([*times, NOW - timedelta(days=1)], reverse=True)
     assert await logged(database, Scope(b"\x02" * 32, "default")) == []

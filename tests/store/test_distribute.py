@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from memsvc.cli.main import commands
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store.citus import DISTRIBUTED, EMBEDDINGS, LOCAL
+from memsvc.store.citus import DISTRIBUTED, EMBEDDINGS, LOCAL, ROLE_SETTINGS
 from memsvc.store.database import Database, DatabaseOptions
 from memsvc.store.distribute import Step, distribute
 from memsvc.store.migrate import migrate
@@ -152,7 +152,7 @@ async def test_all_tables_are_cut_by_tenant_beside_each_other_and_a_second_run_f
     assert {*others[-2:]} == {"usage emptied", "calls emptied"}
     walled = "SELECT count(*) FROM pg_class WHERE relname = ANY ($1) AND relrowsecurity AND relforcerowsecurity"
     assert await citus.fetchval(walled, cut) == len(cut)
-    assert await settings_of(citus, role) == {"citus.propagate_set_commands=local", "plan_cache_mode=auto"}
+    assert await settings_of(citus, role) == {f"{name}={value}" for name, value in ROLE_SETTINGS}
 
     again = await distributed(database_urls, role)
     assert [step for step in again if step.statements] == []
