@@ -7,6 +7,9 @@ BENCH ?=
 DATA ?=
 ARGS ?=
 BIN := $(VENV)/bin
+# Hundreds of processes load the same modules: what one has compiled, the others find, also where nothing is to be written
+# beside the sources.
+COMPILED := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX='$(CURDIR)/$(VENV)/pycache'
 SOURCES := memsvc tests docs $(wildcard migrations benchmarks deploy)
 # Every download is checked against the lock; the project itself is built with the backend that the lock brought. What is
 # never loaded need not be compiled.
@@ -26,7 +29,7 @@ serve: $(VENV)/.runtime  ## set up and serve on embedded PostgreSQL (ARGS='--hel
 	@exec $(BIN)/memsvc serve $(ARGS)
 
 test: lint  ## set up, check style, types and imports, run the tests (ARGS='-k name' to choose)
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+	$(COMPILED) $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 test-citus: $(VENV)/.dev  ## run what holds on a Citus cluster (DSN: a superuser's at its coordinator)
 	MEMSVC_TEST_DSN='$(or $(DSN),$(error DSN is missing))' $(BIN)/python -m pytest -n 0 tests/contract/test_cluster.py $(ARGS)

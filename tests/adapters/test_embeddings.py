@@ -202,7 +202,7 @@ async def test_a_call_that_is_cancelled_ends_at_once(there: Provider) -> None:
 
 def test_models_whose_vectors_cannot_be_compared_have_other_names() -> None:
     def name(**options: Any) -> str:
-        chosen = EmbeddingOptions(provider="openai", **options)
+        chosen = EmbeddingOptions(provider="openai", api_key="k", **options)
         return chosen.model_name(chosen.model, chosen.dimensions)
 
     assert name(model="m") == "openai/m"
