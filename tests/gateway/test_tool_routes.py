@@ -115,6 +115,7 @@ async def test_a_key_gets_no_further_over_http_than_over_mcp(service: Service) -
 async def test_only_the_public_routes_are_there_without_a_key(service: Service) -> None:
     paths = {route.path for route in service.app.routes}
     assert paths == {
+        "/",
         "/mcp",
         "/mcp/",
         "/sse",
@@ -135,12 +136,13 @@ async def test_only_the_public_routes_are_there_without_a_key(service: Service) 
         "/api/archive",
     }
     assert {"/healthz", "/readyz", "/metrics"} == PUBLIC_PATHS
+    public = PUBLIC_PATHS | {"/"}
     async with service.http(key=None) as http:
         for path in paths | {"/api/files/p/content/f", "/api/files/p/list"}:
             for method in ("GET", "HEAD", "POST", "PUT", "DELETE"):
                 status = (await http.request(method, path.replace(":int", ""))).status_code
-                assert (status == 401) is (path not in PUBLIC_PATHS), (method, path, status)
-            if path not in PUBLIC_PATHS:
+                assert (status == 401) is (path not in public), (method, path, status)
+            if path not in public:
                 told = await http.options(path.replace("{job:int}", "1"))
                 assert (told.status_code, told.json()["code"]) == (405, "INVALID_ARGUMENT"), path
                 assert all(method in told.json()["message"] for method in told.headers["allow"].split(", "))
