@@ -7,7 +7,7 @@ from alembic import op
 
 from memsvc.store import concurrent_index
 
-revision: str = "0017"
+revision: str = "0016"
 down_revision: str | None = "0015"
 branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
