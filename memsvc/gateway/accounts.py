@@ -82,7 +82,7 @@ class Accounts:
         self._clock = clock
         self._slow = SlowCalls(slow_ms, meter, clock)
 
-    def close(self, call: Call) -> dict[str, Noted]:
+    async def close(self, call: Call) -> dict[str, Noted]:
         """Log and count a call that has ended, whichever way; what its trace is told of it."""
         duration_ms = (perf_counter() - call.started) * 1000
         tool = call.tool
@@ -92,22 +92,6 @@ class Accounts:
             self._meter.add(tool.counter, status=call.status)
         if tool is not None and tool.duration_ms is not None:
             self._meter.add(tool.duration_ms, duration_ms)
-        self._call_log.record(
-            CallRecord(
-                tenant=call.caller.tenant,
-                project=call.project,
-                call=uuid4(),
-                called_at=self._clock.now(),
-                surface=call.surface,
-                tool=call.tool_name,
-                key_label=call.caller.key_label,
-                status=call.status,
-                code=call.code or None,
-                duration_ms=duration_ms,
-                arguments=call.shape(),
-                request_id=call.request_id,
-            )
-        )
         log.info(
             "call",
             request_id=call.request_id,
@@ -123,4 +107,26 @@ class Accounts:
         split = call.underway.split(duration_ms)
         about = {"request_id": call.request_id, "surface": call.surface, "project": call.project, "status": call.status}
         self._slow.heed(call.tool_name, duration_ms, about | split)
+        await self._record(call, duration_ms)
         return {**split, "code": call.code}
+
+    async def _record(self, call: Call, duration_ms: float) -> None:
+        """Note a call in the call log: before its answer if it has changed what an administrator is to account for."""
+        record = CallRecord(
+            tenant=call.caller.tenant,
+            project=call.project,
+            call=uuid4(),
+            called_at=self._clock.now(),
+            surface=call.surface,
+            tool=call.tool_name,
+            key_label=call.caller.key_label,
+            status=call.status,
+            code=call.code or None,
+            duration_ms=duration_ms,
+            arguments=call.shape(),
+            request_id=call.request_id,
+        )
+        if call.tool is not None and call.tool.administrative and not call.tool.read_only and call.status == "success":
+            await self._call_log.record_now(record)
+        else:
+            self._call_log.record(record)

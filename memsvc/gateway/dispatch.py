@@ -136,7 +136,7 @@ class Dispatch:
             try:
                 return await self._settled(call, name, run)
             finally:
-                span.note(status=call.status, **self._accounts.close(call))
+                span.note(status=call.status, **await self._accounts.close(call))
 
     async def _settled(
         self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]

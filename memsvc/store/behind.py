@@ -1,4 +1,4 @@
-"""Records that are written behind the answers: taken without waiting or failing, and stored in batches.
+"""Records that are written behind the answers, in batches, or before an answer where that must not be lost.
 
 What cannot be written is counted and gone: a crash may lose the last second of it, and nothing else is lost with it.
 """
@@ -6,10 +6,10 @@ What cannot be written is counted and gone: a crash may lose the last second of 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,6 +24,8 @@ log = structlog.get_logger("memsvc.behind")
 
 LOCK_TIMEOUT_MS = 250
 """How long the records of a scope wait for whoever is alone with it: the others wait behind them."""
+NOW_S_MAX: Final = 2.0
+"""How long an answer waits for a record that is stored before it."""
 
 
 class BehindOptions(BaseModel):
@@ -86,6 +88,19 @@ class Behind(Generic[_Record]):
         self._waiting.append(record)
         if len(self._waiting) >= self._options.batch_records:
             self._enough.set()
+
+    async def record_now(self, record: _Record) -> None:
+        """Store a record before this returns. One that the database does not take within `NOW_S_MAX`, or whose caller
+        is cancelled meanwhile, waits for the next batch."""
+        settled = False
+        try:
+            with suppress(MemsvcError, TimeoutError):
+                async with asyncio.timeout(NOW_S_MAX):
+                    await self._dealt_with([record])
+                settled = True
+        finally:
+            if not settled:
+                self.record(record)
 
     def backlog(self) -> int:
         """How many records wait."""

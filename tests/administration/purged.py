@@ -54,10 +54,14 @@ async def fill(call: Door, project: str, mark: str) -> None:
 
 
 async def rows(admin: asyncpg.Connection) -> dict[str, list[dict[str, Any]]]:
-    """Every row of every tenant, as JSON."""
+    """Every row of every tenant, as JSON, but those of the call log that tell of purges."""
+    where = {"calls": "WHERE tool <> 'tenant_purge'"}
     return {
         table: sorted(
-            (json.loads(row[0]) for row in await admin.fetch(f"SELECT to_jsonb(t)::text FROM {table} AS t")),
+            (
+                json.loads(row[0])
+                for row in await admin.fetch(f"SELECT to_jsonb(t)::text FROM {table} AS t {where.get(table, '')}")
+            ),
             key=json.dumps,
         )
         for table in (*TENANT_TABLES, "embeddings")

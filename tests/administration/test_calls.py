@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from memsvc.core.scope import Caller, Scope
@@ -163,3 +164,17 @@ async def test_what_is_past_its_time_is_shown_no_more(call: Door, log: Log, cloc
 async def test_a_moment_that_no_clock_shows_everywhere_is_refused(call: Door, moment: str) -> None:
     await call.refuses("INVALID_ARGUMENT", "calls_list", until=moment)
     await call.refuses("INVALID_ARGUMENT", "keys_create", expires_at=moment)
+
+
+async def test_what_an_administrator_changed_is_in_the_log_when_the_answer_is_there(
+    call: Door, admin: asyncpg.Connection
+) -> None:
+    made = await call("keys_create", label="robot")
+    await call("keys_update", key_id=made["key"]["key_id"], label="laptop")
+    await call("keys_revoke", key_id=made["key"]["key_id"], even_last=True)
+    await call("keys_list")
+    await call.refuses("INVALID_ARGUMENT", "tenant_purge", project="default", level="project", confirm="another")
+    await call("file_write", project="default", path="/a", content="b", mode="TRUNCATE")
+    await call("tenant_purge", project="default", level="project", confirm="default")
+    logged = [row["tool"] for row in await admin.fetch("SELECT tool FROM calls ORDER BY tool")]
+    assert logged == ["keys_create", "keys_revoke", "keys_update", "tenant_purge"]

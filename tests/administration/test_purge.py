@@ -57,7 +57,8 @@ async def test_a_purged_project_leaves_nothing_and_the_others_are_as_they_were(
     after = await rows(admin)
     assert not any(found for table, found in of(after, call.caller.tenant, "default").items() if table != "usage")
     assert without(after, call.caller.tenant, "default") == without(before, call.caller.tenant, "default")
-    assert receipt["counts"] == counted["counts"]
+    assert receipt["counts"] == counted["counts"] | {"calls": 1}, "that it was counted before"
+    assert await admin.fetchval("SELECT count(*) FROM calls") == 1
     assert receipt["complete"]
     assert not receipt["resumed"]
     assert not counted["complete"]
@@ -75,6 +76,7 @@ async def test_a_purged_tenant_leaves_nothing_and_the_others_are_as_they_were(
     receipt = await call("tenant_purge", project="*", level="tenant", confirm=name)
     after = await rows(admin)
     assert not any(of(after, call.caller.tenant, None).values())
+    assert await admin.fetchval("SELECT count(*) FROM calls") == 1
     assert without(after, call.caller.tenant, None) == without(before, call.caller.tenant, None)
     assert receipt["counts"]["files"] == len(of(before, call.caller.tenant, None)["files"])
     assert not any(call.caller.tenant.hex() in one for one in await queued(admin))

@@ -1,5 +1,6 @@
 """What the call log keeps of a call, and how it behaves while the database is away."""
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any, cast
@@ -117,3 +118,24 @@ async def test_a_tenant_that_is_being_purged_or_restored_keeps_no_other_from_bei
     await admin.execute("DELETE FROM purges")
     await log.flush()
     assert (await admin.fetchval("SELECT count(*) FROM calls"), log.backlog()) == (4, 0)
+
+
+@pytest.mark.anyio
+async def test_a_record_that_cannot_be_stored_at_once_waits_for_the_next_batch(
+    database: Database, clock: FakeClock, meter: RecordingMeter, admin: asyncpg.Connection
+) -> None:
+    log = call_log(database, meter, clock, AuditOptions())
+    async with database.begin(record(clock).scope) as tx:
+        await tx.lock(Lock("project", ""))
+        await log.record_now(record(clock))
+        cancelled = asyncio.create_task(log.record_now(record(clock)))
+        while await admin.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted") == 0:  # noqa: ASYNC110 - a process of PostgreSQL waits, and tells nobody
+            await asyncio.sleep(0)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert (await admin.fetchval("SELECT count(*) FROM calls"), log.backlog()) == (0, 2)
+    await log.flush()
+    assert (await admin.fetchval("SELECT count(*) FROM calls"), log.backlog()) == (2, 0)
+    await log.record_now(record(clock))
+    assert (await admin.fetchval("SELECT count(*) FROM calls"), log.backlog()) == (3, 0)
