@@ -156,8 +156,9 @@ def answers(database: Database) -> Check:
 
 
 def walls_stand(database: Database, every_s: float = WALLS_EVERY_S) -> Check:
-    """The check that the database keeps tenants apart: it looks now and then, and while it does not, every time."""
-    stood_at = float("-inf")
+    """The check that the database keeps tenants apart, which it did when it was opened just now: it looks now and then,
+    and while it does not, every time."""
+    stood_at = monotonic()
 
     async def check() -> bool:
         nonlocal stood_at
