@@ -130,7 +130,9 @@ class Caller:
         code = body.get("code")
         if not isinstance(code, str):
             return self._strange(tool, response, "no code", started)
-        if code == "INTERNAL_ERROR" or (response.status_code >= 500 and code not in {"UNAVAILABLE", "QUOTA_EXCEEDED"}):
+        if code == "INTERNAL_ERROR" or (
+            response.status_code >= 500 and code not in {"UNAVAILABLE", "RESOURCE_BUSY", "QUOTA_EXCEEDED"}
+        ):
             self._wrong(f"{tool}: {response.status_code} {code}")
         if code in {"RATE_LIMITED", "RESOURCE_BUSY"} and "retry_after_s" not in body:
             self._wrong(f"{tool}: {code} without retry_after_s")

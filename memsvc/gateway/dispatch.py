@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, TypeVar
 
 import orjson
@@ -19,6 +20,7 @@ from memsvc.gateway.admission import Admission
 from memsvc.gateway.audit import CallLog
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.metrics import UNKNOWN_TOOL
+from memsvc.gateway.rates import RefusedError
 from memsvc.gateway.stored import StoredQuota
 from memsvc.gateway.validation import NAME_CHARS_MAX, named_project, validated
 
@@ -155,10 +157,15 @@ class Dispatch:
         """What a call comes to, once it may run and there is room for it."""
         if self.admission is None:
             return await run(*self._admitted(call, name))
-        with self.admission.under_way(call.caller):
-            tool, scope, asked = self._admitted(call, name)
-            async with self.admission.running(call.caller, tool, uploads=call.raw is not None):
-                return await run(tool, scope, asked)
+        begun_at = perf_counter()
+        try:
+            with self.admission.under_way(call.caller):
+                tool, scope, asked = self._admitted(call, name)
+                async with self.admission.running(call.caller, tool, uploads=call.raw is not None):
+                    return await run(tool, scope, asked)
+        except RefusedError:
+            await self.admission.delay_refusal(begun_at)
+            raise
 
     def _admitted(self, call: Call, name: str) -> tuple[Tool, Scope, Arguments]:
         """The tool of a call, the scope that it may touch, and its arguments. A call counts whatever it asks for."""

@@ -78,6 +78,10 @@ def _is_positive(number: str) -> bool:
         return False
 
 
+class RefusedError(MemsvcError):
+    """More than there may be, or than there is room for. Nothing is wrong with the call, nor with what it is about."""
+
+
 @dataclass(slots=True)
 class _Use:
     """One bucket: when it is empty, by this process's clock, and what was used since the last exchange."""
@@ -139,13 +143,11 @@ class Rates:
         if not self._options.enabled:
             yield
             return
+        refused = self.crowded(caller)
+        if refused is not None:
+            raise refused
         tenant, label = self._tenant(caller.tenant), _key(caller)
-        of_key = tenant.under_way.get(label, 0)
-        if of_key >= tenant.keys_at_once > 0:
-            raise self._too_many("key_at_once", f"{of_key} calls with this key are under way")
-        if tenant.calls_under_way >= tenant.at_once > 0:
-            raise self._too_many("tenant_at_once", f"{tenant.calls_under_way} calls of this tenant are under way")
-        tenant.under_way[label] = of_key + 1
+        tenant.under_way[label] = tenant.under_way.get(label, 0) + 1
         tenant.calls_under_way += 1
         try:
             yield
@@ -154,6 +156,18 @@ class Rates:
             tenant.under_way[label] -= 1
             if not tenant.under_way[label]:
                 del tenant.under_way[label]
+
+    def crowded(self, caller: Caller) -> RefusedError | None:
+        """RATE_LIMITED where the key or its tenant has as many calls under way as it may."""
+        if not self._options.enabled:
+            return None
+        tenant = self._tenant(caller.tenant)
+        of_key = tenant.under_way.get(_key(caller), 0)
+        if of_key >= tenant.keys_at_once > 0:
+            return self._too_many("key_at_once", f"{of_key} calls with this key are under way")
+        if tenant.calls_under_way >= tenant.at_once > 0:
+            return self._too_many("tenant_at_once", f"{tenant.calls_under_way} calls of this tenant are under way")
+        return None
 
     def _tenant(self, tenant: bytes) -> _Tenant:
         found = self._tenants.get(tenant)
@@ -172,19 +186,19 @@ class Rates:
             )
         return found
 
-    def _refused(self, bucket: _Bucket, wait_s: float) -> MemsvcError:
+    def _refused(self, bucket: _Bucket, wait_s: float) -> RefusedError:
         kind, label = bucket
         whose, reason = ("this tenant", f"tenant_{kind}") if label is None else ("this key", f"key_{kind}")
         self._meter.add("memsvc_refused_total", reason=reason)
-        return MemsvcError(
+        return RefusedError(
             Code.RATE_LIMITED,
             f"{whose} makes more {kind} a second than it may",
             retry_after_s=round(wait_s + 0.0005, 3),
         )
 
-    def _too_many(self, reason: str, message: str) -> MemsvcError:
+    def _too_many(self, reason: str, message: str) -> RefusedError:
         self._meter.add("memsvc_refused_total", reason=reason)
-        return MemsvcError(Code.RATE_LIMITED, f"{message}, which is as many as may be", retry_after_s=AT_ONCE_RETRY_S)
+        return RefusedError(Code.RATE_LIMITED, f"{message}, which is as many as may be", retry_after_s=AT_ONCE_RETRY_S)
 
     async def tell(self) -> bool:
         """Tell the other replicas what was let through here and take in what was there; whether the database was there

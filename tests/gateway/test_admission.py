@@ -3,18 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from time import perf_counter
 from typing import Any
 
 import pytest
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.rates import Rate
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import Composed
 from memsvc.gateway import admission
-from memsvc.gateway.admission import Admission, SlotOptions, Slots
+from memsvc.gateway.admission import Admission, SlotOptions
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.rates import RateOptions, Rates
+from memsvc.gateway.slots import Slots
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import EchoArguments, EchoResult, tool
 from tests.gateway.conftest import OutOfReach, Recorded
@@ -158,7 +161,7 @@ async def test_what_would_wait_too_long_at_the_pace_of_the_slots_is_refused_at_o
     meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(admission, "perf_counter", lambda: now[0])
+    monkeypatch.setattr("memsvc.gateway.slots.perf_counter", lambda: now[0])
     slots = Slots("short", 1, meter, waiting_max=100, wait_ms=4_000)
     await slots.take(LOUD)
     waiting = [asyncio.create_task(slots.take(LOUD)) for _ in range(2)]
@@ -176,6 +179,43 @@ async def test_what_would_wait_too_long_at_the_pace_of_the_slots_is_refused_at_o
     assert meter.total("memsvc_refused_total", reason="short_pace") == 1
     slots.give_back(LOUD)
     await first
+
+
+async def test_a_burst_of_one_key_is_served_whatever_a_crowd_did_before(
+    meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("memsvc.gateway.slots.perf_counter", lambda: now[0])
+    slots = Slots("short", 20, meter, waiting_max=300, wait_ms=4_000)
+
+    async def crowd(count: int, each_s: float) -> None:
+        calls = [asyncio.create_task(slots.take(LOUD)) for _ in range(count)]
+        await until(lambda: slots.taken() + slots.waiting() == count)
+        for _ in calls:
+            now[0] += each_s
+            slots.give_back(LOUD)
+        await asyncio.gather(*calls)
+
+    await crowd(20, 5.0)
+    now[0] += 10.0
+    await crowd(40, 0.015)
+    assert meter.total("memsvc_refused_total") == 0
+
+
+async def test_when_many_calls_are_refused_further_ones_are_answered_a_little_later(
+    calling: Callable[..., Calling], held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "REFUSALS_AT_ONCE", Rate(per_s=0.01, burst_s=1))
+    monkeypatch.setattr(admission, "REFUSED_WITHIN_S", 60.0)
+    call = calling(SlotOptions(calls_max=2), RateOptions(key_calls_at_once=1))
+    call(LOUD)
+    await until(lambda: len(held.running) == 1)
+    assert await code(call(LOUD, "at_once")) == "RATE_LIMITED"
+    started = perf_counter()
+    monkeypatch.setattr(admission, "REFUSED_WITHIN_S", 0.02)
+    assert await code(call(LOUD, "at_once")) == "RATE_LIMITED"
+    assert perf_counter() - started >= 0.02
+    assert await code(call(QUIET, "at_once")) == ""
 
 
 async def test_whoever_stops_waiting_takes_no_slot_along(meter: RecordingMeter) -> None:

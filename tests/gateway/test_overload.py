@@ -7,6 +7,8 @@ import asyncpg
 import httpx2
 import pytest
 
+from memsvc.core.rates import Rate
+from memsvc.gateway import admission
 from memsvc.gateway.admission import SlotOptions
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.rates import RateOptions
@@ -104,3 +106,31 @@ async def test_a_call_over_mcp_that_finds_no_room_says_when_to_come_again_in_its
     assert (served_call.status_code, "retry-after" in served_call.headers) == (200, False)
     assert (refused.status_code, refused.json()["result"]["isError"]) == (200, True)
     assert int(refused.headers["retry-after"]) >= 1
+
+
+async def test_who_goes_on_calling_over_mcp_whatever_it_is_told_is_refused_before_its_call_is_read(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "REFUSALS_AT_ONCE", Rate(per_s=0.01, burst_s=1))
+    monkeypatch.setattr(admission, "REFUSED_WITHIN_S", 0.01)
+    one = LimitsOptions(rates=RateOptions(key_calls_at_once=1))
+    call = {"name": "file_stat", "arguments": {"project": "p", "path": "/"}}
+    sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    accepted = {"Accept": "application/json, text/event-stream"}
+    async with served(database_urls, admin, limits=one) as service, service.http() as http, service.http("two") as two:
+        assert (await http.post("/mcp", json=sent, headers=accepted)).json()["result"]["isError"] is False
+        async with admin.transaction():
+            await admin.execute("LOCK TABLE files")
+            under_way = asyncio.create_task(http.post("/mcp", json=sent, headers=accepted))
+            while (await gauges(http))["memsvc_calls_running"] == 0:  # noqa: ASYNC110 - metrics alone tell
+                await asyncio.sleep(0)
+            refused = await http.post("/mcp", json=sent, headers=accepted)
+            insisting = await http.post("/mcp", json=sent, headers=accepted)
+            listed = await http.post("/mcp", json={**sent, "method": "tools/list", "params": {}}, headers=accepted)
+        assert (await under_way).json()["result"]["isError"] is False
+        other = await two.post("/mcp", json=sent, headers=accepted)
+    assert (refused.status_code, refused.json()["result"]["isError"]) == (200, True)
+    assert (insisting.status_code, insisting.json()["error"]["data"]["code"]) == (429, "RATE_LIMITED")
+    assert insisting.headers["retry-after"] == "1"
+    assert listed.json()["result"]["tools"]
+    assert other.json()["result"]["isError"] is False

@@ -21,7 +21,7 @@ from memsvc.gateway.mcp.envelopes import refusal
 from memsvc.gateway.mcp.listening import WRITE_S_MAX
 from memsvc.gateway.mcp.server import McpServer, Offer
 from memsvc.gateway.mcp.tool_list import filled_in
-from memsvc.gateway.rest import LACKING, REQUEST_ID, retry_after
+from memsvc.gateway.rest import LACKING, REQUEST_ID, error_response, retry_after
 
 log = structlog.get_logger("memsvc.mcp")
 
@@ -32,7 +32,7 @@ LISTEN: Final = b"subscriptions/listen"
 """The method whose response goes on, as a header says: the SDK refuses a request whose body says otherwise."""
 PROGRESS_TOKEN: Final = b'"progressToken"'
 """What the body of a request has somewhere that wants to be told of progress, within its response."""
-TOOL_LIST: Final = b'"tools/list"'
+TOOL_LIST, TOOL_CALL = b'"tools/list"', b'"tools/call"'
 PROTOCOL_VERSIONS = tuple(SUPPORTED_PROTOCOL_VERSIONS)
 """Every version of the protocol that is answered."""
 _OLDER = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
@@ -48,6 +48,7 @@ class McpEndpoint:
     methods = ("POST",)
 
     def __init__(self, offer: Offer, authenticator: Authenticator, limits: LimitsOptions) -> None:
+        self._admission = offer.dispatch.admission
         self._lists_are_kept = offer.beside is None  # what is beside the server may list tools as it likes
         server = McpServer(offer, asking_by(authenticator, SURFACE))
         made = partial(
@@ -70,6 +71,11 @@ class McpEndpoint:
         if refused is not None:
             await refused(scope, receive, send)
             return
+        if TOOL_CALL in body and self._admission is not None:
+            busy = await self._admission.refusal(caller_of(scope))
+            if busy is not None:
+                await error_response(busy, scope)(scope, receive, send)
+                return
         sent = [first]
 
         async def again() -> Message:

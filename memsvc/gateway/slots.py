@@ -1,0 +1,173 @@
+"""The slots of one kind of call, which tenants share: a short wait for one, and a quick refusal beyond that."""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from math import ceil
+from time import perf_counter
+from typing import Final, Literal
+
+from memsvc.core.errors import Code
+from memsvc.core.ports import Meter
+from memsvc.core.underway import underway
+from memsvc.gateway.rates import RefusedError
+
+TENANT_SHARE: Final = 3 / 4
+"""What one tenant may have of the slots of a kind, and of the places in which calls wait for them: there is always room
+for another."""
+RETRY_AFTER_S: Final = 1.0
+OVERLOADED_STATUS: Final = 503
+PACE_SHARE: Final = 0.1
+"""What the latest slot that came back counts for in the pace at which they do."""
+PACE_KNOWN_S: Final = 2.0
+"""How long that pace says anything of calls to come: what a crowd made slow is quick again once it has gone."""
+
+Lane = Literal["short", "model", "composed", "administration", "upload", "body"]
+
+
+class OverloadedError(RefusedError):
+    """More calls than there is room for."""
+
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__(
+            Code.RESOURCE_BUSY, "the server has as much to do as it can just now", retry_after_s=retry_after_s
+        )
+
+    @property
+    def http_status(self) -> int:
+        return OVERLOADED_STATUS
+
+
+class Slots:
+    """The slots of one kind of call. A free one goes to the tenants that wait in turn, whoever of them asked first."""
+
+    def __init__(self, lane: Lane, most: int, meter: Meter, *, waiting_max: int = 0, wait_ms: int = 1) -> None:
+        self._lane = lane
+        self._meter = meter
+        self._free = most
+        self._tenant_most = ceil(most * TENANT_SHARE)
+        self._waiting_most = waiting_max
+        self._tenant_waiting_most = ceil(waiting_max * TENANT_SHARE)
+        self._wait_s = wait_ms / 1000
+        self._held: dict[bytes, int] = {}
+        self._waiting: OrderedDict[bytes, deque[asyncio.Future[None]]] = OrderedDict()
+        self._most = most
+        self._between_s = 0.0
+        self._given_back_at: float | None = None
+        self._paced_at = 0.0
+
+    def taken(self) -> int:
+        """How many are taken."""
+        return self._most - self._free
+
+    def waiting(self) -> int:
+        """How many calls wait for one."""
+        return sum(map(len, self._waiting.values()))
+
+    @asynccontextmanager
+    async def one(self, tenant: bytes) -> AsyncIterator[None]:
+        """Hold a slot; RESOURCE_BUSY when none is to be had in time, at once when too many wait already."""
+        await self.take(tenant)
+        try:
+            yield
+        finally:
+            self.give_back(tenant)
+
+    async def take(self, tenant: bytes) -> None:
+        """Take a slot, to be given back in any case; RESOURCE_BUSY as above."""
+        refused = self.refusal(tenant)
+        if refused is not None:
+            raise refused
+        if self._may_take(tenant):
+            self._take(tenant)
+        else:
+            await self._wait(tenant)
+
+    def refusal(self, tenant: bytes) -> RefusedError | None:
+        """The error with which a call is refused at once, if it is."""
+        if self._may_take(tenant):
+            return None
+        queue = self._waiting.get(tenant, ())
+        if self.waiting() >= self._waiting_most or len(queue) >= self._tenant_waiting_most:
+            return self._busy("waiting")
+        expected_s = self._expected_s(queue)
+        return self._busy("pace", expected_s) if expected_s > self._wait_s else None
+
+    def _may_take(self, tenant: bytes) -> bool:
+        return self._free > 0 and self._held.get(tenant, 0) < self._tenant_most
+
+    def _take(self, tenant: bytes) -> None:
+        self._free -= 1
+        self._held[tenant] = self._held.get(tenant, 0) + 1
+
+    def give_back(self, tenant: bytes) -> None:
+        """Give a slot back, to whose turn it is."""
+        self._note_pace()
+        self._free += 1
+        self._held[tenant] -= 1
+        if not self._held[tenant]:
+            del self._held[tenant]
+        self._hand_out()
+
+    def _note_pace(self) -> None:
+        """Note how long it took until another slot came back, while calls waited for one."""
+        now = perf_counter()
+        if self._given_back_at is not None:
+            self._between_s += PACE_SHARE * (now - self._given_back_at - self._between_s)
+            self._paced_at = now
+        self._given_back_at = now if self._waiting else None
+
+    def _expected_s(self, queue: Sequence[object]) -> float:
+        """How long a call of a tenant that has this queue would wait: those whose turn is before, at the pace at which
+        slots come back (Little's law)."""
+        if perf_counter() - self._paced_at > PACE_KNOWN_S:
+            self._between_s = 0.0
+        ahead = sum(min(len(other), len(queue) + 1) for other in self._waiting.values())
+        return ahead * self._between_s
+
+    def _hand_out(self) -> None:
+        """Give free slots to whose turn it is among those that may have one more."""
+        while self._free > 0:
+            tenant = next((one for one in self._waiting if self._held.get(one, 0) < self._tenant_most), None)
+            if tenant is None:
+                return
+            queue = self._waiting.pop(tenant)
+            turn = queue.popleft()
+            if queue:
+                self._waiting[tenant] = queue  # behind the others
+            if not turn.done():
+                self._take(tenant)
+                turn.set_result(None)
+
+    async def _wait(self, tenant: bytes) -> None:
+        """Wait for a slot, which is taken then."""
+        queue = self._waiting.setdefault(tenant, deque())
+        turn = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        started = perf_counter()
+        try:
+            with underway().waiting("admission"):
+                async with asyncio.timeout(self._wait_s):
+                    await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():  # it came while this was being cancelled
+                self.give_back(tenant)
+            else:
+                self._leave(tenant, turn)
+            if isinstance(error, TimeoutError):
+                raise self._busy("wait") from None
+            raise
+        finally:
+            self._meter.add("memsvc_slot_wait_ms", (perf_counter() - started) * 1000, lane=self._lane)
+
+    def _leave(self, tenant: bytes, turn: "asyncio.Future[None]") -> None:
+        queue = self._waiting.get(tenant)
+        if queue is not None and turn in queue:
+            queue.remove(turn)
+            if not queue:
+                del self._waiting[tenant]
+
+    def _busy(self, why: Literal["waiting", "pace", "wait"], expected_s: float = 0.0) -> OverloadedError:
+        self._meter.add("memsvc_refused_total", reason=f"{self._lane}_{why}")
+        return OverloadedError(max(RETRY_AFTER_S, round(expected_s, 1)))
