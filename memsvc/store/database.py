@@ -118,8 +118,7 @@ class Tx:
         """A statement of the job queue or of the registry of keys, whose tables know no policy and hold no content."""
         self.round_trips += 1
         with round_trip(self._underway):
-            rows: list[Row] = list(await self._connection.fetch(sql, *arguments))
-        return rows
+            return list(await self._connection.fetch(sql, *arguments))
 
     @property
     def bound(self) -> int:
