@@ -11,6 +11,7 @@ import structlog
 
 from memsvc.adapters.clock import SystemClock
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.scope import ALL_PERMISSIONS, Permission
 from memsvc.core.urls import is_loopback
 from memsvc.gateway.auth import AuthOptions
 from memsvc.settings import Settings
@@ -75,13 +76,15 @@ def told_file(settings: Settings) -> Path | None:
 async def adopt(database: Database, options: AuthOptions, host: str, now: datetime) -> None:
     """List the keys by which tenants were opened while any key was a tenant, where these hold anything, so that nobody
     is locked out of what was stored. That was so on a `host` of this machine unless `auth.mode` said otherwise. Keys
-    that are listed, be they revoked, stay as they are."""
+    that are listed, be they revoked, stay as they are. Where tokens are taken, a tenant may be that of tokens: no key
+    opens its row, which therefore never counts among those that manage keys."""
     if options.mode or not is_loopback(host):
         return
+    permissions = ALL_PERMISSIONS - {Permission.ADMIN} if options.oauth.issuer else ALL_PERMISSIONS
     adopted = 0
     for tenant in await open_tenants.list_unlisted(database):
         if await open_tenants.holds_anything(database, tenant):
-            adopted += await open_tenants.list_key(database, tenant, ADOPTED_LABEL, now)
+            adopted += await open_tenants.list_key(database, tenant, ADOPTED_LABEL, permissions, now)
     if adopted:
         log.warning(
             "keys that had opened a tenant without being listed are listed now", label=ADOPTED_LABEL, keys=adopted

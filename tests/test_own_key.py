@@ -9,7 +9,9 @@ import asyncpg
 import pytest
 
 from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.scope import Permission
 from memsvc.gateway.auth import AuthOptions
+from memsvc.gateway.oauth import OAuthOptions
 from memsvc.own_key import ADOPTED_LABEL, adopt, first_key, own_key
 from memsvc.store import keys
 from memsvc.store.database import Database
@@ -78,5 +80,19 @@ async def test_processes_that_start_at_once_adopt_a_key_once_and_only_where_any_
     assert await keys.list_keys(database) == []
     await asyncio.gather(*(adopt(database, AuthOptions(), "127.0.0.1", NOW) for _ in range(4)))
     assert [key.label for key in await keys.list_keys(database)] == [ADOPTED_LABEL]
+    [key] = await keys.list_keys(database)
+    assert Permission.ADMIN in key.permissions
     text, _ = await first_key(database, tmp_path / "api-key", NOW)
     assert (tmp_path / "api-key").read_text().strip() == text
+
+
+async def test_what_is_adopted_where_tokens_are_taken_manages_no_keys(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection, database: Database
+) -> None:
+    async with served(database_urls, admin, auth=AuthOptions(mode="open")) as service, service.http("wrote") as wrote:
+        assert (await wrote.post("/api/tools/memory_after_turn", json=TURN | {"output_items": []})).is_success
+    issuer = "https://issuer.example"
+    tokens = OAuthOptions(issuer=issuer, resource="https://memory.example/mcp", jwks_url=f"{issuer}/jwks")
+    await adopt(database, AuthOptions(oauth=tokens), "127.0.0.1", NOW)
+    [key] = await keys.list_keys(database)
+    assert (key.label, key.permissions) == (ADOPTED_LABEL, {Permission.READ, Permission.WRITE})

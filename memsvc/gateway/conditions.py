@@ -14,7 +14,7 @@ _TAG = r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"'
 _ONE_TAG = re.compile(_TAG)
 _TAGS = re.compile(rf"[ \t]*{_TAG}(?:[ \t]*,[ \t]*{_TAG})*[ \t]*")
 _RANGE = re.compile(r"bytes=[ \t]*([0-9]{0,1000})-([0-9]{0,1000})[ \t]*", re.IGNORECASE)
-_NOT_FOR_WRITES = ("content-encoding", "content-range", "if-modified-since", "if-unmodified-since")
+_NOT_FOR_WRITES = ("content-range", "if-modified-since", "if-unmodified-since")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """Tenants of open mode, where any key opens a tenant: the SHA-256 of the key is the tenant, and no key is listed."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 from uuid import uuid4
 
-from memsvc.core.scope import ALL_PERMISSIONS, ALL_PROJECTS, Scope
+from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.store.database import Database
 from memsvc.store.tables import KEYS
 
@@ -33,8 +34,10 @@ async def holds_anything(database: Database, tenant: bytes) -> bool:
         return await tx.fetchval(f"{_HELD} LIMIT 1") is not None
 
 
-async def list_key(database: Database, tenant: bytes, label: str, now: datetime) -> int:
-    """List the key whose hash a tenant is, with all that it might do in open mode; 0 where another process has."""
+async def list_key(
+    database: Database, tenant: bytes, label: str, permissions: Collection[Permission], now: datetime
+) -> int:
+    """List the key whose hash a tenant is; 0 where another process has."""
     made = await database.registry(
         """
         INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, hidden_tools, created_at)
@@ -43,7 +46,7 @@ async def list_key(database: Database, tenant: bytes, label: str, now: datetime)
         tenant,
         uuid4(),
         label,
-        sorted(ALL_PERMISSIONS),
+        sorted(permissions),
         now,
     )
     return len(made)

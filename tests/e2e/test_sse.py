@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 from mcp.client.sse import sse_client
 
-from tests.e2e.process import Served, run
+from tests.e2e.process import Served, free_port, run
 from tests.e2e.sdk import used
 
 CANARY = "canary-7f3a-do-not-log"
@@ -222,20 +222,29 @@ async def test_nothing_that_was_sent_reaches_the_log(served: Served, key: str) -
     assert key not in log
 
 
-async def test_after_a_restart_calls_go_on_without_a_new_beginning(served: Served, key: str) -> None:
+async def test_after_a_restart_calls_go_on_without_a_new_beginning(tmp_path: Path) -> None:
     """What an EventSource that connects again by itself does: its client knows nothing of it, and just calls."""
+    data_dir, place = tmp_path / "data", ("--port", str(free_port()))
     written = {"project": "p", "path": "/again.txt", "content": "kept", "mode": "overwrite"}
-    async with connected(served.url, key) as before:
-        await used(before, "file_write", **written)
-    async with streaming(served, key) as stream:
-        where = await stream.data()
-        headers = {"Authorization": f"Bearer {key}"}
-        for number, (name, arguments) in enumerate([("file_write", written), ("file_read", {"path": "/again.txt"})]):
-            call = _request(number, "tools/call", name=name, arguments=arguments | {"project": "p"})
+    served = await asyncio.to_thread(Served, data_dir, *place)
+    with served:
+        key = (data_dir / "api-key").read_text().strip()
+        async with connected(served.url, key) as before:
+            await used(before, "file_write", **written)
+        await asyncio.to_thread(served.stop)
+    again = await asyncio.to_thread(Served, data_dir, *place)
+    with again:
+        assert again.url == served.url
+        async with streaming(again, key) as stream:
+            where = await stream.data()
+            headers = {"Authorization": f"Bearer {key}"}
+            arguments = {"project": "p", "path": "/again.txt"}
+            call = _request(2, "tools/call", name="file_read", arguments=arguments)
             assert (await stream.http.post(where, json=call, headers=headers)).status_code == 202
             result = orjson.loads(await stream.data())["result"]
-            assert not result["isError"]
+        assert not result["isError"]
         assert result["structuredContent"]["content"] == "kept"
+        await asyncio.to_thread(again.stop)
 
 
 async def test_sigterm_answers_what_was_asked_and_closes_the_streams(tmp_path: Path) -> None:

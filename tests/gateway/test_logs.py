@@ -12,7 +12,7 @@ import structlog
 
 from memsvc.gateway.logs import configure_logging
 from tests.gateway.catalogue import CANARY
-from tests.gateway.conftest import Running
+from tests.gateway.conftest import OutOfReach, Running
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_library_is_told_by_its_place_unless_its_messages_are_about_itself(lin
 
 @pytest.mark.anyio
 async def test_a_request_that_fails_outside_a_tool_is_500_in_the_one_shape(running: Running, lines: io.BytesIO) -> None:
-    class Broken:
+    class Broken(OutOfReach):
         async def registry(self, *_: Any) -> list[Any]:
             raise RuntimeError(CANARY)
 
