@@ -55,7 +55,7 @@ def purge(
         body = await call("tenant_purge", **asked)
         return Said(body, _receipt(body))
 
-    place = Place(server_of(url, data_dir), project, config, data_dir, as_json)
+    place = Place(server_of(url, data_dir, config), project, config, data_dir, as_json)
     show(asyncio.run(said(place, work)), as_json=as_json)
 
 

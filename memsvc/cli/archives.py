@@ -30,7 +30,7 @@ def placed(
     data_dir: DataDir = None,
 ) -> Place:
     """The place that the options name, whatever the project."""
-    return Place(server_of(url, data_dir), ALL_PROJECTS, config, data_dir, as_json)
+    return Place(server_of(url, data_dir, config), ALL_PROJECTS, config, data_dir, as_json)
 
 
 async def export_archive(

@@ -22,10 +22,11 @@ from memsvc.core.scope import DEFAULT_PROJECT
 from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
 TIMEOUT_S: Final = 120.0
+CONFIG_VARIABLE: Final = "MEMSVC_CONFIG"
 SCORE_DIGITS: Final = 4
 """Digits behind the point of what is printed; JSON has all of them."""
 
-Config = Annotated[Path | None, typer.Option(envvar="MEMSVC_CONFIG", help="YAML file of settings.")]
+Config = Annotated[Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="YAML file of settings.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded PostgreSQL and of the first API key.")]
 Project = Annotated[str, typer.Option(help="The project.")]
 Json = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
@@ -180,13 +181,14 @@ def placed(
     data_dir: DataDir = None,
 ) -> Place:
     """The place that the options of `memsvc` commands name."""
-    return Place(server_of(url, data_dir), project, config, data_dir, as_json)
+    return Place(server_of(url, data_dir, config), project, config, data_dir, as_json)
 
 
-def server_of(url: str | None, data_dir: Path | None) -> str | None:
-    """The server that a command is about, if it is about one: a data folder that was named counts more than a URL that
-    only stands in the environment."""
-    return None if data_dir is not None and url == os.environ.get(URL_VARIABLE) else url
+def server_of(url: str | None, data_dir: Path | None, config: Path | None) -> str | None:
+    """The server that a command is about, if it is about one: a data folder or settings that were named count more than
+    a URL that only stands in the environment."""
+    typed = config is not None and str(config) != os.environ.get(CONFIG_VARIABLE)
+    return None if (data_dir is not None or typed) and url == os.environ.get(URL_VARIABLE) else url
 
 
 Command = Callable[..., Awaitable[Said]]

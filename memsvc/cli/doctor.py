@@ -47,7 +47,7 @@ def doctor(url: Url = None, as_json: Json = False, config: Config = None, data_d
     """Check the settings, the database and the models or, with --url, a running server.
 
     Exit code 1 where anything is amiss."""
-    server = server_of(url, data_dir)
+    server = server_of(url, data_dir, config)
     findings = asyncio.run(_gathered(_server(server))) if server else _here(settings_of(config, data_dir=data_dir))
     if as_json:
         print(orjson.dumps([asdict(one) for one in findings], option=orjson.OPT_INDENT_2).decode())

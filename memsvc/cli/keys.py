@@ -39,10 +39,10 @@ def create_key(
 ) -> None:
     """Make a key and print it, this once, and where it was made."""
     now = SystemClock().now()
-    server = server_of(url, data_dir)
+    server = server_of(url, data_dir, config)
     if server:
         if tenant is not None:
-            recovery = "leave --tenant out, or name the data folder with --data-dir"
+            recovery = "leave --tenant out, or name the data folder with --data-dir, or settings with --config"
             raise invalid("a server makes keys of its caller's tenant alone", recovery=recovery)
         expires_at = None if expires_days is None else (now + timedelta(days=expires_days)).isoformat()
         wanted = {"permissions": permission, "projects": project, "hidden_tools": hide_tool}
@@ -69,7 +69,7 @@ def create_key(
 @commands.command("list")
 def list_keys(url: Url = None, config: Config = None, data_dir: DataDir = None) -> None:
     """List the keys, one a line, columns separated by tabs. Their texts are stored nowhere."""
-    if server := server_of(url, data_dir):
+    if server := server_of(url, data_dir, config):
         print(*COLUMNS, sep="\t")
         for one in _asked(server, "keys_list")["keys"]:
             may = ",".join(one["permissions"])
@@ -106,7 +106,7 @@ def revoke_key(
     data_dir: DataDir = None,
 ) -> None:
     """Revoke a key. Servers that are running are told, and notice within auth.cache_s seconds at the latest."""
-    if server := server_of(url, data_dir):
+    if server := server_of(url, data_dir, config):
         revoked = _asked(server, "keys_revoke", key_id=str(key_id), even_last=even_last)["key"]
         print(f"revoked {revoked['key_id']} ({revoked['label']})")
         return
@@ -124,7 +124,7 @@ def rotate_key(
     data_dir: DataDir = None,
 ) -> None:
     """Make a key that opens and may what another does, and let that one expire. The new one does not expire."""
-    if server := server_of(url, data_dir):
+    if server := server_of(url, data_dir, config):
         rotated = _asked(server, "keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours)
         _print_new(rotated, server)
         print(f"the old key expires {rotated['old']['expires_at']}")
@@ -147,7 +147,7 @@ def adopt_key(
     """Bind a key to an existing tenant's data. Without --tenant, asks for the key whose tenant it was in open mode.
 
     It works on the data folder or the configured database, and not by a server."""
-    if server_of(os.environ.get(URL_VARIABLE), data_dir) and config is None:
+    if server_of(os.environ.get(URL_VARIABLE), data_dir, config):
         recovery = "name the data folder with --data-dir, or the database with --config"
         raise invalid(f"a server binds no key to another tenant, and {URL_VARIABLE} names one", recovery=recovery)
     if tenant:

@@ -25,7 +25,7 @@ NOT_TAKEN_STATUS: Final = 415
 Header = tuple[bytes, bytes]
 VARY: Final[Header] = (b"vary", b"Accept-Encoding")
 GZIPPED: Final[Header] = (b"content-encoding", b"gzip")
-_TAKES_GZIP: Final = re.compile(rb"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
+_TAKES_GZIP: Final = re.compile(rb"(?<![\w-])gzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 _WHOLE: Final = frozenset({b"etag", b"content-encoding", b"content-range"})
 """Headers of answers that are to go as they are: encoded already, a part, or named by a strong tag, byte for byte."""
 

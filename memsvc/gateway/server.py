@@ -95,9 +95,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     )
     endpoint = _mcp_endpoint(offer, authenticator, limits, conformance=conformance)
     methods = ["POST", *(["GET", "DELETE"] if conformance else [])]
-    for_all = _for_all(draining, tracer, limits, host)
-    if console is not None:
-        for_all.append(Middleware(Beside, path=CONSOLE_PATH, beside=console))
+    for_all = _for_all(draining, tracer, limits, host, console)
     app = Starlette(
         routes=[
             *(Route(path, endpoint, methods=methods) for path in rest.MCP_PATHS),
@@ -136,7 +134,9 @@ def _subscriptions(changes: Changes, limits: LimitsOptions, metrics: Metrics, dr
     return subscriptions
 
 
-def _for_all(draining: rest.Draining, tracer: Tracer, limits: LimitsOptions, host: str) -> list[Middleware]:
+def _for_all(
+    draining: rest.Draining, tracer: Tracer, limits: LimitsOptions, host: str, console: ASGIApp | None
+) -> list[Middleware]:
     """What every request meets, whoever it comes from."""
     return [
         Middleware(rest.CloseWhileDraining, draining=draining),
@@ -144,6 +144,7 @@ def _for_all(draining: rest.Draining, tracer: Tracer, limits: LimitsOptions, hos
         *([Middleware(TraceRequests, tracer=tracer)] if tracer is not UNTRACED else []),
         Middleware(CheckPath),
         Middleware(CheckHost, options=limits, host=host),
+        *([Middleware(Beside, path=CONSOLE_PATH, beside=console)] if console is not None else []),
     ]
 
 

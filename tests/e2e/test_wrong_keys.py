@@ -60,3 +60,9 @@ def test_a_key_is_made_at_the_server_that_the_environment_names(served: Served, 
     assert not fresh.exists()
     here = run("key", "create", "--data-dir", str(data_dir), **place).stdout.splitlines()
     assert here[-1] == f"made    in data folder {data_dir}"
+    named = tmp_path / "named.yaml"
+    named.write_text(f"data_dir: {fresh}\n")
+    there = run(
+        "key", "create", "--config", str(named), **{**place, "MEMSVC_DATA_DIR": str(data_dir)}
+    ).stdout.splitlines()
+    assert there[-1] == f"made    in data folder {data_dir}"
