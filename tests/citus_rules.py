@@ -49,7 +49,7 @@ MODIFYING: Final = ("InsertStmt", "UpdateStmt", "DeleteStmt")
 MADE: Final = frozenset(("archived.put", "derived_index.put_rows"))
 BROADCAST: Final = MADE | frozenset((
     *("calls.insert_calls", "closures.close", "derived.put_guards", "derived_facts.put_facts", "facts.apply"),
-    *("files.append", "files.create", "files.rewrite", "guard.bury", "index.add", "index.fold", "journals.append"),
+    *("files.append", "files.create", "files.rewrite", "guard.bury", "index._put", "index.fold", "journals.append"),
     *("journals.replace", "judged.believe", "kept_files.put", "memory_settings.found", "outlines.change"),
     *("quotas.spend", "rates.tell", "recalls.insert", "restored_index._insert", "sessions.advance"),
 ))  # fmt: skip

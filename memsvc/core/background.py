@@ -1,7 +1,7 @@
 """What a process does beside its event loop: tasks that end with a part of it, and computations in a thread."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from time import perf_counter
@@ -17,7 +17,11 @@ P = ParamSpec("P")
 
 LOOP_CHARS_MAX: Final = 4000
 """Texts of which the event loop itself computes something; of longer ones a thread does."""
+SLICE_CHARS: Final = 16_000
+"""Texts after which whoever computes something of many of them lets others have the thread."""
+COUNTING_THREADS: Final = 2
 _COMPUTING: Final = RunVar[CapacityLimiter]("memsvc.computing")
+_COUNTING: Final = RunVar[CapacityLimiter]("memsvc.counting")
 
 
 async def computed(chars: int, compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -29,11 +33,46 @@ async def computed(chars: int, compute: Callable[P, T], *args: P.args, **kwargs:
     """
     if chars <= LOOP_CHARS_MAX:
         return compute(*args, **kwargs)
+    return await to_thread.run_sync(partial(compute, *args, **kwargs), limiter=_limiter(_COMPUTING, 1))
+
+
+async def computed_each(texts: Sequence[str], compute: Callable[[str], T]) -> list[T]:
+    """Return what a function computes of each of these texts, as `computed`. Of many texts it is a few at a time, so
+    that nobody waits for the thread until all of somebody else's are done."""
+    done: list[T] = []
+    for part in parted(texts, len, SLICE_CHARS):
+        done += await computed(sum(map(len, part)), lambda part: list(map(compute, part)), part)
+    return done
+
+
+async def counted(chars: int, count: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """As `computed`, of what lets go of the interpreter meanwhile: it has threads of its own, and keeps the loop
+    waiting for nothing but a processor."""
+    if chars <= LOOP_CHARS_MAX:
+        return count(*args, **kwargs)
+    return await to_thread.run_sync(partial(count, *args, **kwargs), limiter=_limiter(_COUNTING, COUNTING_THREADS))
+
+
+def parted(items: Iterable[T], size: Callable[[T], int], size_max: int) -> Iterator[list[T]]:
+    """Cut a sequence into parts of at most this size together; an item that is larger is a part of its own."""
+    part: list[T] = []
+    room = size_max
+    for item in items:
+        if part and size(item) > room:
+            yield part
+            part, room = [], size_max
+        part.append(item)
+        room -= size(item)
+    if part:
+        yield part
+
+
+def _limiter(which: RunVar[CapacityLimiter], threads: int) -> CapacityLimiter:
     try:
-        limiter = _COMPUTING.get()
+        return which.get()
     except LookupError:
-        _COMPUTING.set(limiter := CapacityLimiter(1))
-    return await to_thread.run_sync(partial(compute, *args, **kwargs), limiter=limiter)
+        which.set(limiter := CapacityLimiter(threads))
+        return limiter
 
 
 @asynccontextmanager

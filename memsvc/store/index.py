@@ -12,11 +12,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from memsvc.core.analysis import ANALYSER_VERSION, asks, terms
+from memsvc.core.background import computed_each, parted
 from memsvc.store.database import Tx
 
 LENGTH_MAX = 32767
 FRESH_MAX = 32
 """Entries of a book whose terms may wait for the postings. More make writes cheaper and searches dearer."""
+HITS_MAX = 20_000
+"""Terms of all its entries that one statement adds: what it takes to send them, everybody waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,48 +54,66 @@ async def add(
     """Put entries at the end of books, which are made when missing; the number of the first by book, the others follow.
 
     A book made here spans 2 ** `segment_bits` entries with each of its postings: few for long texts, whose many terms
-    would each rewrite a long row. One round trip, and another for each book that has `fresh_max` fresh entries by now:
-    every search looks through all terms of all of them, so of entries that have a thousand each only a few may wait.
-    The books' rows are held until the transaction ends, so the numbers of a book have no gaps.
+    would each rewrite a long row. One round trip for each HITS_MAX terms, and another for each book that has
+    `fresh_max` fresh entries by now: every search looks through all terms of all of them, so of entries that have a
+    thousand each only a few may wait. The books' rows are held until the transaction ends, so the numbers of a book
+    have no gaps.
     """
-    placed = [(book_of(name), at, entry) for name, entries in additions.items() for at, entry in enumerate(entries)]
-    counted = [Counter(terms(f"{one.text}\n{one.cues}" if one.cues else one.text)) for _, _, one in placed]
-    lengths = [min(counts.total(), LENGTH_MAX) for counts in counted]
+    named = [(name, entry) for name, entries in additions.items() for entry in entries]
+    indexed = [f"{entry.text}\n{entry.cues}" if entry.cues else entry.text for _, entry in named]
+    counted = await computed_each(indexed, lambda text: Counter(terms(text)))
+    placed = [_Placed(name, entry, counts) for (name, entry), counts in zip(named, counted, strict=True)]
+    firsts: dict[str, int] = {}
+    fresh: dict[int, int] = {}
+    for part in parted(placed, lambda one: len(one.counts), HITS_MAX):
+        for row in await _put(tx, part, segment_bits):
+            firsts.setdefault(row["name"], row["first"])
+            fresh[row["book"]] = row["fresh"]
+    for book, waiting in fresh.items():
+        if waiting >= fresh_max:
+            await fold(tx, book)
+    return firsts
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """An entry on its way into the book of this name, and how often each of its terms stands in it."""
+
+    name: str
+    entry: NewEntry
+    counts: Counter[str]
+
+
+async def _put(tx: Tx, placed: Sequence[_Placed], segment_bits: int) -> Sequence[Any]:
+    """Add these entries to their books; of each book its number, name, first of them and how many are fresh."""
+    books = {name: [one for one in placed if one.name == name] for name in dict.fromkeys(one.name for one in placed)}
+    entries = [(book_of(name), at, one) for name, of_book in books.items() for at, one in enumerate(of_book)]
+    lengths = [min(one.counts.total(), LENGTH_MAX) for _, _, one in entries]
     shelves = [
-        (book_of(name), name, len(entries), *_totals(book_of(name), placed, lengths))
-        for name, entries in additions.items()
+        (book_of(name), name, len(of_book), *_totals(book_of(name), entries, lengths))
+        for name, of_book in books.items()
     ]
     hits = sorted(
         (book, term, at, min(tf, LENGTH_MAX) << 16 | length)
-        for (book, at, _), counts, length in zip(placed, counted, lengths, strict=True)
-        for term, tf in counts.items()
+        for (book, at, one), length in zip(entries, lengths, strict=True)
+        for term, tf in one.counts.items()
     )
-    rows = await tx.fetch(
+    added = [one.entry for _, _, one in entries]
+    return await tx.fetch(
         _ADD,
         ANALYSER_VERSION,
         *_columns(shelves, 5),
-        [book for book, _, _ in placed],
-        [at for _, at, _ in placed],
-        [entry.ref for _, _, entry in placed],
-        [entry.role for _, _, entry in placed],
-        [entry.speaker for _, _, entry in placed],
-        [entry.said_at for _, _, entry in placed],
-        [entry.digest for _, _, entry in placed],
-        [asks(entry.text) for _, _, entry in placed],
+        [book for book, _, _ in entries],
+        [at for _, at, _ in entries],
+        *_columns([(one.ref, one.role, one.speaker, one.said_at, one.digest) for one in added], 5),
+        [asks(entry.text) for entry in added],
         lengths,
-        [entry.tokens for _, _, entry in placed],
-        [entry.stream for _, _, entry in placed],
-        [entry.start for _, _, entry in placed],
-        [entry.size_bytes for _, _, entry in placed],
-        [entry.text.replace("\x00", " ") for _, _, entry in placed],
+        *_columns([(one.tokens, one.stream, one.start, one.size_bytes) for one in added], 4),
+        [entry.text.replace("\x00", " ") for entry in added],
         *_columns(hits, 4),
-        [entry.cues.replace("\x00", " ") for _, _, entry in placed],
+        [entry.cues.replace("\x00", " ") for entry in added],
         segment_bits,
     )
-    for row in rows:
-        if row["fresh"] >= fresh_max:
-            await fold(tx, row["book"])
-    return {row["name"]: row["first"] for row in rows}
 
 
 _ADD = """
@@ -148,7 +169,7 @@ async def fold(tx: Tx, book: int) -> None:
     )
 
 
-def _totals(book: int, placed: Sequence[tuple[int, int, NewEntry]], lengths: Sequence[int]) -> tuple[int, int]:
+def _totals(book: int, placed: Sequence[tuple[int, int, _Placed]], lengths: Sequence[int]) -> tuple[int, int]:
     """How many of the entries for a book can be found, and how many terms they have together."""
     own = [length for (other, _, _), length in zip(placed, lengths, strict=True) if other == book]
     return sum(1 for length in own if length), sum(own)
@@ -199,9 +220,13 @@ _FROM_POSTINGS: Final = """
 
 
 async def _take_out(tx: Tx, book: int, indexed: Mapping[int, str], change: str, condition: str) -> None:
-    if not indexed:
-        return
-    places = [(term, entry) for entry, text in indexed.items() for term in set(terms(text))]
+    counted = await computed_each(list(indexed.values()), lambda text: set(terms(text)))
+    for part in parted(zip(indexed, counted, strict=True), lambda one: len(one[1]), HITS_MAX):
+        await _take_out_at_once(tx, book, dict(part), change, condition)
+
+
+async def _take_out_at_once(tx: Tx, book: int, indexed: Mapping[int, set[str]], change: str, condition: str) -> None:
+    places = [(term, entry) for entry, named in indexed.items() for term in named]
     given = [book, [term for term, _ in places], [entry for _, entry in places]]
     # Whoever waits here for a fold sees the book as it left it, but none of the postings that it made: see `_again`.
     folded_meanwhile = await tx.fetchval(

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Final
 from uuid import UUID
 
+from memsvc.core.background import computed_each
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
@@ -115,7 +116,7 @@ class Changing:
 
     async def _draw(self, tx: Tx, texts: Mapping[str, str], there: frozenset[str]) -> Drawn:
         """Check what the texts link, and write the outline."""
-        linked = {document: links(text) for document, text in texts.items()}
+        linked = dict(zip(texts, await computed_each(list(texts.values()), links), strict=True))
         known, parents = await outlines.upward(tx, BOOK, linked)
         for document in known.keys() - there:
             raise MemsvcError(Code.ALREADY_EXISTS, "Error: id: is taken already", details={"id": document})

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from memsvc.core.background import LOOP_CHARS_MAX, computed
+from memsvc.core.background import LOOP_CHARS_MAX, counted
 from memsvc.core.errors import invalid
 from memsvc.core.items import Item, counted_texts, media_count
 from memsvc.core.ports import TokenCounter
@@ -38,7 +38,7 @@ class Costs:
         chars = sum(len(text) for item in items for text in counted_texts(item)) // AS_QUICK
         if chars <= LOOP_CHARS_MAX:
             return self
-        known = await computed(chars, lambda: {id(item): self.item(item) for item in items})
+        known = await counted(chars, lambda: {id(item): self.item(item) for item in items})
         return Costs(self._counter, self._options, known)
 
     def text(self, text: str) -> int:
@@ -47,7 +47,7 @@ class Costs:
 
     async def counted_text(self, text: str) -> int:
         """Return the tokens of a text; a long one is counted in a thread."""
-        return await computed(len(text) // AS_QUICK, self.text, text)
+        return await counted(len(text) // AS_QUICK, self.text, text)
 
     def item(self, item: Item) -> int:
         """Tokens of an item."""

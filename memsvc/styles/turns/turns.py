@@ -120,7 +120,7 @@ class TurnMemory:
             book, most = books.turns(session).number, self._options.recent_context_items
             read = context.read(tx, session, book, most=most, until=look.as_of, tokens_max=max_input_tok)
             async with meanwhile(read) as reading:
-                ranked = self._recall.rank(scope, ask, matches)
+                ranked = await self._recall.rank(scope, ask, matches)
             running = reading.result()
             recent = _recent(running, turn, Conversation(before, current, conversation.behind), most)
             # beside a full block: what may have to give way to it must be recallable

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final
 
+from memsvc.core.background import computed
 from memsvc.core.errors import invalid
 from memsvc.core.moments import moment_of
 from memsvc.core.ports import TokenCounter
@@ -71,7 +72,8 @@ class BoardTools:
         self._options = options
 
     async def update(self, scope: Scope, asked: UpdateArguments, progress: Progress) -> UpdateResult:
-        entries = entries_of(asked.entries, self._options)
+        chars = sum(len(one.content) for one in asked.entries)
+        entries = await computed(chars, entries_of, asked.entries, self._options)
         async with _told_waiting(progress, self._options.deadline_s):
             await self._updates.update(scope, asked.board, entries)
         return UpdateResult(result=True)

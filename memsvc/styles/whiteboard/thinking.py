@@ -10,6 +10,7 @@ import orjson
 import regex
 import structlog
 
+from memsvc.core.background import computed
 from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
 from memsvc.core.ports import Llm, Meter, TokenCounter
 from memsvc.core.scope import Scope
@@ -112,7 +113,8 @@ class ByRules:
 
     async def __call__(self, scope: Scope, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> Thought:
         del scope, recent  # the board has taken them in
-        text = extracted(board, new, tokens_max=self._tokens_max, count=self._tokens.count)
+        chars = sum(len(one.content) for one in new)
+        text = await computed(chars, extracted, board, new, tokens_max=self._tokens_max, count=self._tokens.count)
         return Thought(text, "rules")
 
 

@@ -115,7 +115,7 @@ class Forgetting:
         shelves = {book.number for book in whose.shelves()}
         now, sources = self._clock.now(), frozenset({"facts"})
         ask = Ask(whose.session, "", whose.user, named.question, now, sources=sources)
-        ranked = self._recall.rank(tx.scope, ask, await self._recall.search(tx, ask))
+        ranked = await self._recall.rank(tx.scope, ask, await self._recall.search(tx, ask))
         recalled = await self._recall.gather(tx, ask, ranked)
         records = [piece.ref for piece in recalled.pieces if piece.fact_id]
         meant = await fact_history.named(tx, sorted(shelves), names=records, session=whose.session, turns=())

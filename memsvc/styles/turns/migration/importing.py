@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from anyio import to_thread
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.items import fingerprint
@@ -77,7 +78,7 @@ class Importing:
     ) -> Imported:
         """Import one session. Errors go through; what was written until then stays and is not written again."""
         now = self._clock.now()
-        old = legacy_turns.turns(reading, now)
+        old = await to_thread.run_sync(legacy_turns.turns, reading, now)
         facts = legacy_facts.facts(reading, old.order, now)
         done = Imported(broken=reading.broken, unknown=reading.unknown)
         done.counts.update(_told(reading, old))
@@ -157,6 +158,7 @@ class Importing:
                 lines[path].append(line)
         journals = {path: b"".join(some) for path, some in lines.items()}
         spans = await append(tx, journals, owner=layout.OWNER, now=now)
+        costs = await self._costs.counted([event.item for turn in turns for event in turn.events])
         entries: list[NewEntry] = []
         firsts: dict[str, int] = {}
         starts = {path: span.start for path, span in spans.items()}
@@ -164,7 +166,7 @@ class Importing:
             event, line = turn.events[at], lines[path][number]
             firsts.setdefault(turn.turn, len(entries))
             place = (spans[path].stream, starts[path], len(line))
-            entries.append(entry_of(event.event, event.item, place, self._costs, event.said_at))
+            entries.append(entry_of(event.event, event.item, place, costs, event.said_at))
             starts[path] += len(line)
         shelf = books.turns(session)
         first = (await index.add(tx, {shelf.name: entries}))[shelf.name]

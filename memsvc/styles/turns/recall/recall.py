@@ -7,6 +7,7 @@ from typing import Final
 
 from memsvc.core import ranking, relevance, when
 from memsvc.core.analysis import query_terms
+from memsvc.core.background import computed
 from memsvc.core.ports import Meter, Passages
 from memsvc.core.ranking import Ranked
 from memsvc.core.scope import Scope
@@ -121,7 +122,7 @@ class Recall:
             found |= {book: there[book] for name in elsewhere if (book := books.turns(name).number) in there}
         return Matches(found, elsewhere)
 
-    def rank(self, scope: Scope, ask: Ask, matches: Matches) -> RankedMatches:
+    async def rank(self, scope: Scope, ask: Ask, matches: Matches) -> RankedMatches:
         """Put what was found into order. It is our own work alone, done while the database is at the next question."""
         found = matches.found
         self._meter.add("memsvc_recall_candidates", sum(len(one.candidates) for one in found.values()))
@@ -134,7 +135,7 @@ class Recall:
             pool,
             items,
             relevance.confidence(items, personal=personal),
-            FactsAsked.of(ask.question, ask.fact_books(), found),
+            await computed(len(ask.question), FactsAsked.of, ask.question, ask.fact_books(), found),
             beliefs(ask.question, ask.insight_books(), found),
         )
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import orjson
 
+from memsvc.core.background import computed
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import Scope
 from memsvc.core.underway import step_done
@@ -98,7 +99,9 @@ class Compaction:
         if len(said) == STEP_ITEMS:
             stop = said[-1].entry + 1
         before = orjson.loads(running.summary)["summary"] if running.summary else ""
-        text = condensed(before, _heard(said), budget_tok=summary_tok_max(policy), cost=self._costs.text)
+        heard, most_tok = _heard(said), summary_tok_max(policy)
+        chars = sum(len(one.text) for one in heard)
+        text = await computed(chars, condensed, before, heard, budget_tok=most_tok, cost=self._costs.text)
         await self._write(tx, found, text, _covers(said), (weight.start, stop), now)
         return len(said)
 

@@ -1,0 +1,207 @@
+"""No request keeps the event loop, and so the calls of all other tenants, waiting for long: whatever 4 MiB hold."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from time import perf_counter, process_time
+from typing import Any, Final
+
+import asyncpg
+import orjson
+import pytest
+
+from memsvc.worker import WorkerOptions
+from tests.contract.catalogue import message
+from tests.gateway.served import Service, served
+from tests.servers import DatabaseUrls
+from tests.waiting import until
+
+pytestmark = pytest.mark.anyio
+HELD_S_MAX: Final = 0.1
+TRIES: Final = 3
+TICK_S: Final = 0.002
+QUOTED = ('"I like x" ' * 2000)[:15900]
+PLAIN = ("the quick brown fox jumps over the lazy dog. " * 400)[:15900]
+STATED = ('"ich heiße ich wohne in ich mag" ' * 1000)[:15900]
+WHOLE = 3_900_000
+SIZE = 4 * 1024 * 1024 - 200
+ESCAPED = "\n" * (WHOLE // 2)
+MIXED = "é中😀 " * (WHOLE // 10)
+Case = Callable[[str], dict[str, Any]]
+
+
+class Held:
+    """How long the loop was held at most: from one turn of a task to its next, in time and in what the process computed
+    meanwhile, whichever is less. What other processes take of the machine does not count."""
+
+    def __init__(self) -> None:
+        self.worst_s = 0.0
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        self.worst_s = 0.0
+        task = asyncio.create_task(self._watch())
+        await asyncio.sleep(0)  # in which it begins
+        try:
+            yield
+            await asyncio.sleep(2 * TICK_S)
+        finally:
+            task.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            at, spent = perf_counter(), process_time()
+            await asyncio.sleep(TICK_S)
+            self.worst_s = max(self.worst_s, min(perf_counter() - at - TICK_S, process_time() - spent))
+
+
+def turn(*texts: str, **more: Any) -> Case:
+    items = [message(f"{number} {text}") for number, text in enumerate(texts)]
+    return lambda name: {"session_id": name, "turn_id": name, "user_id": "u", "input_items": items} | more
+
+
+def filed(line: str) -> str:
+    return "".join(
+        orjson.dumps({"id": f"t{n}-in-0", "ts": "2026-01-02T09:00:00Z", "type": "input_item", "turn_id": f"t{n}",
+                      "item": message(line)}).decode() + "\n" for n in range(WHOLE // (len(line) + 200))
+    )  # fmt: skip
+
+
+def piped(name: str) -> dict[str, Any]:
+    step = {"id": "a", "tool": "file_write", "args": {"project": "p", "path": f"/{name}", "content": "${vars.text}"}}
+    read = {"id": "b", "tool": "file_read", "args": {"project": "p", "path": f"/{name}"}}
+    return {"vars": {"text": (PLAIN + "\n") * 120}, "steps": [step, read]}
+
+
+def entry(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def written(text: str) -> Case:
+    return lambda name: {"project": "p", "path": f"/{name}.md", "content": text}
+
+
+CASES: dict[str, tuple[str, Case]] = {
+    "quoted statements in many items": ("memory_after_turn", turn(*[QUOTED] * 120)),
+    "prose in many items": ("memory_after_turn", turn(*[PLAIN] * 240)),
+    "statements in many items": ("memory_after_turn", turn(*[STATED] * 100)),
+    "as many items as may be": ("memory_after_turn", turn(*[PLAIN[:1800]] * 2000)),
+    "as many words as may be": (
+        "memory_after_turn",
+        turn(*(" ".join(f"w{word}" for word in range(at, at + 300)) for at in range(100_000, 600_000, 300))),
+    ),
+    "prose in one item": ("memory_after_turn", turn(PLAIN * (WHOLE // len(PLAIN)))),
+    "statements in one item": ("memory_after_turn", turn(QUOTED * (SIZE // (len(QUOTED) + 4002)))),
+    "signs of all kinds in one item": ("memory_after_turn", turn(MIXED)),
+    "a word that does not end": ("memory_after_turn", turn("a" * WHOLE)),
+    "outputs": (
+        "memory_after_turn",
+        turn("hello", output_items=[{"type": "function_call_output", "call_id": "c", "output": PLAIN}] * 240),
+    ),
+    "a whole conversation": (
+        "memory_after_turn",
+        lambda name: {"session_id": "s", "turn_id": name, "conversation_items": [message(PLAIN)] * 240},
+    ),
+    "a long question": ("memory_before_turn", lambda _: {"session_id": "s", "current_input": PLAIN * 240}),
+    "a question in many items": (
+        "memory_before_turn",
+        lambda _: {"session_id": "s", "conversation_items": [message(PLAIN)] * 240, "max_input_tok": 2_000_000},
+    ),
+    "prose in a file": ("file_write", written((PLAIN + "\n") * 125)),
+    "one line in a file": ("file_write", written("a" * 2_000_000)),
+    "line ends in a file": ("file_write", written("\n" * 1_900_000)),
+    "signs of all kinds in a file": ("file_write", written(MIXED[:210_000])),
+    "a file that is too long": ("file_write", written(PLAIN * 240)),
+    "a document": ("update_document", lambda name: {"content": (f"# {name} " + PLAIN[:980] + "\n\n") * 990}),
+    "a document of links": ("update_document", lambda name: {"content": f"[[a {name}]]\n" * 90_000}),
+    "a whiteboard": (
+        "context_update",
+        lambda name: {"user_id": "u", "conversation_id": name, "entries": [entry(PLAIN[:790])] * 500},
+    ),
+    "memories": ("memories_add", lambda _: {"user_id": "u", "messages": [entry(QUOTED[:490])] * 200}),
+    "one block": ("elfmem_remember", lambda name: {"content": f"{name} {PLAIN}", "cue": PLAIN[:999]}),
+    "a pipeline that writes and reads": ("mcp_pipe", piped),
+    "turns that are read": ("memory_list_turns", lambda _: {"session_id": "s", "limit": 50}),
+    "an import": ("memory_import_session", lambda name: {"session_id": name, "files": {"log.jsonl": filed(PLAIN)}}),
+    "an import of many lines": (
+        "memory_import_session",
+        lambda name: {"session_id": name, "files": {"log.jsonl": filed("I like x. ")}},
+    ),
+    "text in a wrong place": ("memory_list_facts", lambda _: {"session_id": ESCAPED}),
+    "an unknown tool": ("nothing", lambda _: {"x": ESCAPED}),
+}
+BODIES: dict[str, bytes] = {
+    "opened": b"[" * SIZE,
+    "lists": b"[" + b"[]," * (SIZE // 3 - 2) + b"[]]",
+    "objects": b"[" + b"{}," * (SIZE // 3 - 2) + b"{}]",
+    "numbers": b"[" + b"1," * (SIZE // 2 - 2) + b"1]",
+    "strings": b"[" + b'"",' * (SIZE // 3 - 2) + b'""]',
+    "as many numbers as may be": b'{"query":[' + b"1," * 99_000 + b"1]}",
+    "as many objects as may be": b'{"query":[' + b"{}," * 33_000 + b"1]}",
+    "as many names as may be": b'{"query":{' + b",".join(b'"k%d":1' % number for number in range(99_000)) + b"}}",
+    "quotes": b'"' * SIZE,
+    "escapes": b'"' + b'\\"' * (SIZE // 2 - 2) + b'"',
+    "one number": b"1" * SIZE,
+    "code points": b'{"query":"' + b"\\u4e2d" * (SIZE // 6 - 10) + b'"}',
+    "the same name": b"{" + b'"query":1,' * (SIZE // 10 - 1) + b'"a":1}',
+    "no end": b'{"query":"' + b"x" * (SIZE - 20),
+}
+
+
+WIRE: Final = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+
+
+def called(body: bytes) -> bytes:
+    head = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"find_tool","arguments":'
+    return head + body + b"}}"
+
+
+@asynccontextmanager
+async def serving(urls: DatabaseUrls, admin: asyncpg.Connection) -> AsyncIterator[Service]:
+    async with served(urls, admin, worker=WorkerOptions(poll_s=0.05)) as service:
+        yield service
+
+
+async def until_idle(admin: asyncpg.Connection) -> None:
+    async def idle() -> bool:
+        return not await admin.fetchval("SELECT count(*) FROM memsvc_queue WHERE status IN ('queued', 'picked')")
+
+    await until(idle)
+
+
+async def test_whatever_a_request_holds_the_loop_goes_on(
+    database_urls: DatabaseUrls, admin: asyncpg.Connection
+) -> None:
+    held, names = Held(), (f"n{number}" for number in itertools.count())
+    over: dict[str, float] = {}
+    async with serving(database_urls, admin) as service, service.http() as http:
+
+        async def send(what: str, path: str, *bodies: Callable[[], bytes]) -> None:
+            seen = []
+            for _ in range(TRIES):
+                contents = [body() for body in bodies]
+                async with held.watched():
+                    answers = await asyncio.gather(
+                        *(http.post(path, content=content, headers=WIRE) for content in contents)
+                    )
+                    await until_idle(admin)
+                assert all(answer.status_code < 500 for answer in answers), what
+                seen.append(held.worst_s)
+                if held.worst_s <= HELD_S_MAX:
+                    return
+            over[what] = min(seen)
+
+        def body_of(what: str) -> Callable[[], bytes]:
+            return lambda: orjson.dumps(CASES[what][1](next(names)))
+
+        await http.post("/api/tools/memory_after_turn", json=turn("I like tea.")("first"))
+        for what, (tool, _) in CASES.items():
+            await send(what, f"/api/tools/{tool}", body_of(what))
+        three = "statements in many items"
+        await send("three calls at once", f"/api/tools/{CASES[three][0]}", *[body_of(three)] * 3)
+        for what, body in BODIES.items():
+            await send(what, "/api/tools/find_tool", partial(bytes, body))
+            await send(f"{what} over MCP", "/mcp", partial(called, body[: SIZE - 100]))
+    assert over == {}
