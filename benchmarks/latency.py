@@ -7,11 +7,13 @@ clients call two server processes of one database at once, beside two of the nul
 
 import argparse
 import sys
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from itertools import count, islice
 from time import perf_counter
 from typing import Any
 
+import httpx2
 from mcp import Client
 
 from benchmarks.chatter import Chatter
@@ -93,6 +95,28 @@ async def timings(running: Service, arguments: argparse.Namespace) -> Measured:
         )
 
 
+async def listing(running: Service, arguments: argparse.Namespace) -> Measured:
+    """Rounds of `tools/list`, which every agent begins with, and of the null tool, both asked without an SDK: it takes
+    longer to read the list than a server to send it."""
+    accepted = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {running.key}"}
+    async with null_service() as null, httpx2.AsyncClient(headers=accepted, timeout=120) as http:
+
+        async def asked(url: str, method: str, params: Mapping[str, object]) -> None:
+            sent = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            answer = await http.post(url, json=sent)
+            if b'"result"' not in answer.content:
+                raise RuntimeError(f"{method}: {answer.status_code} {answer.text[:200]}")
+
+        return await interleaved(
+            {
+                "null tool": lambda: asked(null.url, "tools/call", {"name": "null", "arguments": {}}),
+                "tools/list": lambda: asked(running.url, "tools/list", {}),
+            },
+            rounds=arguments.rounds,
+            calls=arguments.calls,
+        )
+
+
 async def many_at_once(running: Service, arguments: argparse.Namespace) -> tuple[float, float] | None:
     """Calls a second of the service and of the null tool, two processes each; None where no process can be added."""
     if running.data_dir is None:
@@ -103,14 +127,17 @@ async def many_at_once(running: Service, arguments: argparse.Namespace) -> tuple
         return await compared(servers, nulls, arguments.wire, arguments.seconds)
 
 
-def report(measured: Measured, rates: tuple[float, float] | None, arguments: argparse.Namespace) -> Report:
+def report(
+    measured: Measured, lists: Measured, rates: tuple[float, float] | None, arguments: argparse.Namespace
+) -> Report:
     """Tables and figures."""
     rows, found = ratios(measured, lambda name: name == "after_turn")
+    list_rows, of_lists = ratios(lists, lambda _: False)
     title = (
         f"Latency: {arguments.items:,} items, {arguments.facts:,} facts, {arguments.tenants:,} other tenants,"
         f" wire {arguments.wire}"
     )
-    tables = [Table(title, RATIO_COLUMNS, rows)]
+    tables = [Table(title, RATIO_COLUMNS, rows), Table("Beginning, without an SDK", RATIO_COLUMNS, list_rows)]
     if rates is not None:
         ours, null = rates
         rows = [
@@ -126,6 +153,7 @@ def report(measured: Measured, rates: tuple[float, float] | None, arguments: arg
         "before_turn p95, ms": measured.p95("before_turn"),
         "after_turn p50": found["after_turn"][0],
         "after_turn p95, ms": measured.p95("after_turn"),
+        "tools/list p50": of_lists["tools/list"][0],
         "16 clients, mixed calls a second": None if rates is None else rates[0] / rates[1],
     }
     return Report("latency", "Latency beside its goals", tables, judged("latency", figures))
@@ -138,7 +166,8 @@ async def measure(arguments: argparse.Namespace) -> Report:
         await fill(running, arguments)
         print(f"filled in {perf_counter() - started:.0f} s", file=sys.stderr)
         measured = await timings(running, arguments)
-        return report(measured, await many_at_once(running, arguments), arguments)
+        lists = await listing(running, arguments)
+        return report(measured, lists, await many_at_once(running, arguments), arguments)
 
 
 COMMAND = Command(__doc__, measure, SIZES, add_arguments)
