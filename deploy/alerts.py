@@ -62,6 +62,13 @@ RULES = (
         "More than 5 % of calls are refused for load: add replicas, or find who floods.",
     ),
     Rule(
+        "MemsvcLoopHeld",
+        f"{slowest('memsvc_loop_lag_ms_bucket')} > 100",
+        "5m",
+        "warning",
+        "The event loop wakes over 100 ms late at the 95th percentile: too little processor, or a call that holds it.",
+    ),
+    Rule(
         "MemsvcBeforeTurnSlow",
         slowest("memsvc_call_duration_ms_bucket", 'tool="memory_before_turn"') + " > 300",
         "10m",

@@ -61,6 +61,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Refused for want of room", "reqps", (rate("memsvc_refused_total", "reason", "{{reason}}"),), stacked=True
         ),
+        Panel("Lag of the event loop", "ms", tuple(quantile(share, "memsvc_loop_lag_ms") for share in (0.5, 0.95))),
         Panel("Wait for a slot, p95", "ms", (quantile(0.95, "memsvc_slot_wait_ms", "lane", "{{lane}}"),)),
         Panel("Slow calls", "reqps", (rate("memsvc_slow_calls_total", "tool", "{{tool}}"),), stacked=True),
         Panel("Rates told to the other replicas", "ops", (rate("memsvc_rates_told_total", "status", "{{status}}"),)),

@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
 
 from memsvc.console_door import console
+from memsvc.core.background import lag_measured
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.tools import Published
 from memsvc.core.version import version
@@ -94,6 +96,7 @@ async def opened(
             ),
             background=[
                 *parts.published.background,
+                partial(lag_measured, parts.metrics),
                 Retention(database, settings.audit.retention_days).running,
                 *(part.running for part in (worker, parts.changes, parts.rates) if part is not None),
             ],

@@ -10,6 +10,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
+from memsvc.core.ports import Meter
 from memsvc.core.underway import underway
 
 T = TypeVar("T")
@@ -20,6 +21,7 @@ LOOP_CHARS_MAX: Final = 4000
 SLICE_CHARS: Final = 16_000
 """Texts after which whoever computes something of many of them lets others have the thread."""
 COUNTING_THREADS: Final = 2
+LAG_EVERY_S: Final = 0.2
 _COMPUTING: Final = RunVar[CapacityLimiter]("memsvc.computing")
 _COUNTING: Final = RunVar[CapacityLimiter]("memsvc.counting")
 
@@ -85,6 +87,20 @@ async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+@asynccontextmanager
+async def lag_measured(meter: Meter) -> AsyncIterator[None]:
+    """Measure as long as the block how late the event loop wakes whoever sleeps: so late is everything it does."""
+
+    async def measure() -> None:
+        while True:
+            slept = perf_counter()
+            await asyncio.sleep(LAG_EVERY_S)
+            meter.add("memsvc_loop_lag_ms", max(0.0, perf_counter() - slept - LAG_EVERY_S) * 1000)
+
+    async with in_background(measure()):
+        yield
 
 
 @asynccontextmanager

@@ -94,6 +94,7 @@ _PUBLISHED: dict[str, _Shape] = {
     "memsvc_trace_spans_total": _Shape("counter", "Ended spans of traces", {"outcome": ("sent", "lost")}),
     "memsvc_refused_total": _Shape("counter", "Calls and requests refused for want of room", {"reason": REFUSALS}),
     "memsvc_slot_wait_ms": _Shape("histogram", "Wait for a slot, of calls that waited", {"lane": LANES}, _MS),
+    "memsvc_loop_lag_ms": _Shape("histogram", "How late the event loop wakes whoever sleeps", {}, _MS),
     "memsvc_rates_told_total": _Shape("counter", "Exchanges of rates with other replicas", {"status": _ENDS}),
     "memsvc_audit_dropped_total": _Shape("counter", "Call records lost because they could not be written", {}),
     "memsvc_traces_dropped_total": _Shape("counter", "Recall traces lost because they could not be written", {}),
