@@ -73,8 +73,11 @@ def read(items: Sequence[Item], chars_max: int = TURN_CHARS_READ) -> "list[Found
     Only what the user says is read: the rules are in the first person, an assistant's "my name is" is not about the
     user, and tool output or recalled memory is nobody's statement.
     """
-    found = []
+    found: list[Found] = []
     for item in reversed(items):
+        if chars_max <= 0:
+            found.append(())
+            continue
         text = _said(item, chars_max)
         chars_max -= len(text)
         found.append(_findings(text))
@@ -251,7 +254,7 @@ def _made(found: _Found, turn: str, evidence: Evidence) -> Iterator[Claim]:
 def _legible(text: str, chars_max: int) -> str:
     """A text as it is read: normalised, without invisible characters, of one that is too long its first and last half."""
     if len(text) > chars_max:
-        half = chars_max // 2
+        half = (chars_max - 1) // 2  # with the end of a line between the halves
         text = f"{text[:half]}\n{text[len(text) - half :]}"
     if text.isascii():
         return text.replace("\x00", "").replace("\r", "\n")

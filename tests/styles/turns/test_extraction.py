@@ -6,7 +6,8 @@ import pytest
 
 from memsvc.core.facts import Statement, Tier
 from memsvc.core.items import Item
-from memsvc.core.rules.extraction import STATEMENTS_MAX, TURN_CHARS_READ, extract
+from memsvc.core.rules import extraction
+from memsvc.core.rules.extraction import STATEMENTS_MAX, TEXT_CHARS_READ, TURN_CHARS_READ, extract
 from memsvc.styles.turns import block
 from tests.styles.turns.talk import assistant, developer, user
 
@@ -111,3 +112,24 @@ def test_of_more_than_a_turn_is_read_of_the_newest_texts_are() -> None:
     texts = [f"{pasted}\nI like drink{number}.{pasted}" for number in range(4)]
     assert [one.value for one in found(*map(user, texts), user("I like rain"))] == ["drink2", "drink3", "rain"]
     assert len(texts[0]) * 2 < TURN_CHARS_READ < len(texts[0]) * 3
+
+
+@pytest.mark.parametrize("rest", [0, 1, 2, 3, 500, TEXT_CHARS_READ])
+def test_no_more_is_read_of_a_turn_whatever_is_left_for_its_oldest_texts(
+    rest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chars: list[int] = []
+    findings = extraction._findings
+
+    def counted(text: str) -> extraction.Found:
+        chars.append(len(text))
+        return findings(text)
+
+    monkeypatch.setattr(extraction, "_findings", counted)
+    middle = "so it is. " * 2000
+    old = user(f"{middle}\nI like tea.{middle}")
+    assert found(old, old, *[user("x " * 10_000)] * 3) == []
+    assert sum(chars) <= TURN_CHARS_READ
+    chars.clear()
+    assert extraction.read([old, old], rest) == [(), ()]
+    assert sum(chars) <= rest
