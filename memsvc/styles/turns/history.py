@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Final
 
+import orjson
+
 from memsvc.core.items import Item, digest, role_of
+from memsvc.store.context import StoredItem
 
 ECHO_ITEMS_MIN: Final = 3
 """Items of a user alone that are taken for an echo when they are all that before_turn shows: nobody says three things
@@ -165,6 +168,27 @@ def starts(items: Sequence[Item], *, cut: bool) -> list[int]:
             bound_until = at + 1
     whole = [] if bound_until else [0]
     return whole + [at for at in range(max(1, bound_until), len(items)) if free[at]]
+
+
+def as_said(stored: Sequence[StoredItem]) -> list[Item]:
+    """Return items as they were said. Of those that were too much to read there is what tells whose they are: one of a
+    tool is the output that a call before it lacks, else as good as reasoning, which nothing may be cut from."""
+    said: list[Item] = []
+    waiting: dict[str, None] = {}
+    for one in stored:
+        item: Item = {"type": "message", "role": one.role}
+        if one.line:
+            item = orjson.loads(one.line)["item"]
+        elif one.role == "tool":
+            call = next(iter(waiting), None)
+            item = {"type": "function_call_output", "call_id": call} if call else {"type": "reasoning"}
+        if call := item.get("call_id"):
+            if str(item["type"]).endswith("_output"):
+                waiting.pop(call, None)
+            else:
+                waiting[call] = None
+        said.append(item)
+    return said
 
 
 def _overlap(head: Sequence[int], stored: Sequence[int]) -> int:

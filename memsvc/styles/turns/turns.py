@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import orjson
-
 from memsvc.core import facts as fact_rules
 from memsvc.core.background import meanwhile
 from memsvc.core.errors import Code, MemsvcError
@@ -249,17 +247,10 @@ class TurnMemory:
 def _recent(running: context.Context, turn: str, told: Conversation, most: int) -> _Recent:
     """Of the last items of a session, at most so many, those that are neither of this very turn nor told again."""
     stored = [item for item in running.items if layout.turn_of(item.ref) != turn]
-    said = [_said(item) for item in stored]
+    said = history.as_said(stored)
     places = history.unseen(said, [item.digest for item in stored], told)
     unseen, items = [stored[at] for at in places], [said[at] for at in places]
-    starts = history.starts(items, cut=len(running.items) == most)
+    cut = len(running.items) == most or not all(item.line for item in stored)
+    starts = history.starts(items, cut=cut)
     costs = [item.tokens if item.line else budget.TOO_MUCH for item in unseen]
     return _Recent(unseen, items, budget.Line(costs, starts))
-
-
-def _said(stored: context.StoredItem) -> Item:
-    """The item as it was said; of one that is too long to be shown what tells whose it is."""
-    if not stored.line:
-        return {"type": "message" if stored.role != "tool" else "function_call_output", "role": stored.role}
-    item: Item = orjson.loads(stored.line)["item"]
-    return item

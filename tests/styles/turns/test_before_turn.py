@@ -220,6 +220,25 @@ async def test_a_call_and_its_output_are_kept_or_dropped_together(opened: Opened
     assert kinds == ["message", "message", "message"]
 
 
+async def test_nothing_is_shown_without_what_it_needs_where_that_is_too_long_to_be_read(opened: Opened) -> None:
+    door = opened()
+    reasoning = {"type": "reasoning", "id": "r1", "summary": [{"type": "summary_text", "text": "It needs a file."}]}
+    call = {"type": "function_call", "name": "write_file", "call_id": "c1", "arguments": "word " * 20_000}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "ok"}
+    for session, outputs in {
+        "call": [reasoning, call, output],
+        "reasoning": [reasoning | {"summary": [{"type": "summary_text", "text": "word " * 20_000}]},
+                      call | {"arguments": "{}"}, output],
+        "output": [reasoning, call | {"arguments": "{}"}, output | {"output": "word " * 20_000}],
+    }.items():  # fmt: skip
+        said = {"input_items": [user("Write it.")], "output_items": [*outputs, assistant("It is written.")]}
+        await door("memory_after_turn", session_id=session, turn_id="t1", **said)
+        prepared = await ask(door, "Thanks", session=session, max_input_tok=4000)
+        assert unblocked(prepared) == [assistant("It is written."), user("Thanks")], session
+        prepared = await ask(door, "Thanks", session=session, max_input_tok=90_000)
+        assert unblocked(prepared)[-6:-2] == [user("Write it."), *outputs], session
+
+
 async def test_reading_writes_nothing(door: Door, admin: asyncpg.Connection) -> None:
     await say(door, "t1", "My name is Ada.", answer="Hello.", user_id="u1")
     counts, rows = await row_counts(admin), await snapshot(admin)
