@@ -16,6 +16,7 @@ from memsvc.store.insights import Insight
 from memsvc.store.locks import session_lock
 from memsvc.store.sessions import Session
 from memsvc.styles.turns import books
+from memsvc.styles.turns.budget import TOO_MUCH
 from memsvc.styles.turns.layout import ROOT, fact_fields, session_root, timestamp
 from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.policy import own_policy, policy_of
@@ -115,8 +116,9 @@ class TurnViews:
 
     async def _watermarks(self, tx: Tx, session: Session) -> bytes:
         book = books.turns(session.session).number
-        running = await context.read(tx, session.session, book, most=max(self._options.recent_context_items, 1))
-        latest = running.items[-1] if running.items else None
+        most = self._options.recent_context_items
+        running = await context.read(tx, session.session, book, most=most, tokens_max=0)
+        latest = next(iter((await context.read(tx, session.session, book, most=1)).items), None)
         consolidated = await index.texts(tx, book, [session.consolidated_entry - 1], chars_max=0)
         event = next((text.ref for text in consolidated.values()), None)
         return _json(
@@ -128,8 +130,7 @@ class TurnViews:
                 "last_consolidated_at": session.consolidated_at and timestamp(session.consolidated_at),
                 "last_consolidated_event_id": event,
                 "raw_event_count": session.counters.get("items", 0),
-                "runtime_context_count": min(len(running.items), self._options.recent_context_items)
-                + (running.summary is not None),
+                "runtime_context_count": len(running.items) + (running.summary is not None),
                 "turn_count": session.turns,
                 "active_fact_count": len(await self._facts(tx, session)),
                 "insight_count": len(await self._insights(tx, session)),
@@ -157,7 +158,8 @@ class TurnViews:
 
     async def _context(self, tx: Tx, session: Session) -> bytes:
         book = books.turns(session.session).number
-        running = await context.read(tx, session.session, book, most=self._options.recent_context_items)
+        most = self._options.recent_context_items
+        running = await context.read(tx, session.session, book, most=most, tokens_max=TOO_MUCH)
         return (running.summary or b"") + b"".join(item.line for item in running.items)
 
     async def _insights(self, tx: Tx, session: Session) -> list[Insight]:

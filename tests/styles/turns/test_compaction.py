@@ -1,10 +1,13 @@
 """Older context gives way to one event that says what was said; nothing is lost, and nothing is shown twice."""
 
+from typing import Any
+
 import orjson
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.store.database import Database
+from memsvc.store import context as running
+from memsvc.store.database import Database, Tx
 from memsvc.store.locks import session_lock
 from memsvc.styles.turns.follow_up import EVERY_ITEMS
 from memsvc.styles.turns.upkeep.compaction import replace_summary, standing_summary
@@ -186,6 +189,45 @@ async def test_a_call_stays_with_its_output(opened: Opened) -> None:
     await door(RUN, session_id="s1")
     context = await file_records(door, CURRENT)
     assert [record.get("item", {}).get("type") for record in context] == [None, "message", "message"]
+
+
+async def test_a_call_stays_with_its_reasoning(opened: Opened) -> None:
+    door = opened(recent_context_items=30, max_input_tok=400)
+    reasoning = {"type": "reasoning", "id": "r1", "summary": [{"type": "summary_text", "text": "word " * 400}]}
+    call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "seen"}
+    await door("memory_after_turn", session_id="s1", turn_id="t9", input_items=[user("Look there.")],
+               output_items=[reasoning, call, output, assistant("I saw it.")])  # fmt: skip
+    await door(RUN, session_id="s1")
+    context = await file_records(door, CURRENT)
+    assert [record.get("item", {}).get("type") for record in context] == [None, "message"]
+
+
+async def test_pictures_are_not_read_to_compact_or_list_what_holds_them(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door, loaded = opened(recent_context_items=4), list[int]()
+    read = running.read
+
+    async def counted(tx: Tx, *where: Any, **limits: Any) -> running.Context:
+        found = await read(tx, *where, **limits)
+        loaded.append(sum(len(item.line) for item in found.items))
+        return found
+
+    monkeypatch.setattr(running, "read", counted)
+    picture = {"type": "input_image", "image_url": f"data:image/png;base64,{'A' * 1_500_000}"}
+    for turn in range(9):
+        await door("memory_after_turn", session_id="s1", turn_id=f"t{turn}",
+                   input_items=[user("See.") | {"content": [picture]}])  # fmt: skip
+    await door("file_list", project="default", path="/memory/s1/meta")
+    assert max(loaded) < 2_000_000
+    await door("file_list", project="default", path="/memory/s1/runtime/context")
+    await door(RUN, session_id="s1")
+    assert max(loaded) <= running.LINES_BYTES_MAX
+    shown = await door("file_stat", project="default", path=CURRENT)
+    assert 3_000_000 < shown["size"] < running.LINES_BYTES_MAX + 2000
+    marks = orjson.loads(await file_text(door, "/memory/s1/meta/watermarks.json"))
+    assert (marks["last_raw_event_id"], marks["runtime_context_count"]) == ("t8-in-0", 3)
 
 
 async def test_the_follow_up_of_turns_compacts_without_being_asked(opened: Opened, meter: RecordingMeter) -> None:

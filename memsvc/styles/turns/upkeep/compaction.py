@@ -91,8 +91,9 @@ class Compaction:
         weight = await context.weigh(tx, session, book)
         if not self._too_large(weight, policy):
             return 0
-        running = await context.read(tx, session, book, most=max(self._options.recent_context_items, 1))
-        stop = _cut(running.items, self._kept_tok(policy))
+        most, kept_tok = max(self._options.recent_context_items, 1), self._kept_tok(policy)
+        running = await context.read(tx, session, book, most=most, tokens_max=int(kept_tok))
+        stop = _cut(running.items, kept_tok)
         said = await context.said(tx, book, weight.start, stop, most=STEP_ITEMS, chars_max=TEXT_CHARS_READ)
         if not said:
             return 0
@@ -196,19 +197,19 @@ def summary_tok_max(policy: Policy) -> int:
 
 
 def _cut(items: Sequence[StoredItem], room_tok: float) -> int:
-    """The entry that the context shall begin with: the latest items (at least one) that fit, and no output without its
-    call."""
+    """The entry that the context shall begin with: the latest items (at least one) that fit and can be read at once,
+    and neither an output without its call nor a call without its reasoning."""
     kept, spent = 0, 0
     for item in reversed(items):
         spent += item.tokens
-        if kept and spent > room_tok:
+        if kept and (spent > room_tok or not item.line):
             break
         kept += 1
     if not kept:
         return 0
-    latest = items[len(items) - kept :]
-    starts = history.starts([orjson.loads(item.line)["item"] for item in latest], cut=True)
-    return latest[starts[0] if starts else 0].entry
+    first = len(items) - kept
+    starts = history.starts(history.as_said(items), cut=True)
+    return items[next((at for at in starts if at >= first), first)].entry
 
 
 def _heard(said: Sequence[SaidItem]) -> list[Said]:
