@@ -17,7 +17,7 @@ from pgqueuer.domain.models import Job as Picked
 from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.core.background import told_or_after
-from memsvc.core.errors import RETRYABLE, Code, MemsvcError
+from memsvc.core.errors import RETRYABLE, Code, MemsvcError, ShutOutError
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.core.tools import Job
@@ -293,8 +293,6 @@ class Worker:
         try:
             async with self._database.begin(Scope(tenant, project)) as tx:
                 await jobs.enqueue_sweep(tx, name, every_s=every_s[name], now=self._clock.now())
-        except MemsvcError as error:
-            if error.code is not Code.RESOURCE_BUSY:
-                raise
+        except ShutOutError:
             return False
         return True

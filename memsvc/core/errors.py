@@ -108,6 +108,10 @@ class LacksPermissionError(MemsvcError):
         self.permission = permission
 
 
+class ShutOutError(MemsvcError):
+    """Somebody is alone with what this is about, as who purges or restores it: what concerns others need not wait."""
+
+
 class UnusableAnswerError(MemsvcError):
     """A model answered something else than it was asked for. It was told so; the same question may well fail again."""
 

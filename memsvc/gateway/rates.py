@@ -11,7 +11,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memsvc.core.background import in_background, told_or_after
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, ShutOutError
 from memsvc.core.ports import Meter
 from memsvc.core.rates import Rate
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
@@ -219,7 +219,7 @@ class Rates:
                     tenant.told_at = None
             except MemsvcError as error:
                 self._meter.add("memsvc_rates_told_total", status="error")
-                if error.code is Code.RESOURCE_BUSY:  # as long as it is being purged; the others are not
+                if isinstance(error, ShutOutError):  # as long as it is being purged; the others are not
                     continue
                 log.warning("rates are not shared among replicas just now", code=error.code.value)
                 return False

@@ -15,7 +15,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.core.background import told_or_after
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import MemsvcError, ShutOutError
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database, Tx
@@ -123,7 +123,7 @@ class Behind(Generic[_Record]):
                 except MemsvcError as error:
                     told = {"what": self._what, "records": len(groups[-1]), "code": error.code.value}
                     log.warning("records wait for the database", **told)
-                    if error.code is not Code.RESOURCE_BUSY:
+                    if not isinstance(error, ShutOutError):
                         self._put_back([*shut_out, *(record for group in groups for record in group)])
                         return
                     if self._outliving:

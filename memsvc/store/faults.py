@@ -4,7 +4,7 @@ from typing import Final
 
 from asyncpg import exceptions as pg
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, ShutOutError
 
 BUSY: Final = (pg.LockNotAvailableError, pg.DeadlockDetectedError, pg.SerializationError)
 OUT_OF_REACH: Final = (
@@ -42,9 +42,10 @@ def translated(error: BaseException) -> MemsvcError | None:
     """Return the error for the caller when the database is busy, out of reach or at the end of a number; None for a
     fault of ours."""
     if isinstance(error, BUSY):
-        return MemsvcError(Code.RESOURCE_BUSY, "somebody else is writing this just now", retry_after_s=0.1)
+        kind = ShutOutError if isinstance(error, pg.LockNotAvailableError) else MemsvcError
+        return kind(Code.RESOURCE_BUSY, "somebody else is writing this just now", retry_after_s=0.1)
     if isinstance(error, pg.PostgresError) and error.sqlstate == CLOSED:
-        return MemsvcError(
+        return ShutOutError(
             Code.RESOURCE_BUSY,
             "this is being purged just now",
             retry_after_s=2.0,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 from uuid import uuid4
@@ -11,8 +12,9 @@ import orjson
 import pytest
 
 from memsvc.gateway.audit import AuditOptions, CallLog, call_log, shape
+from memsvc.store.behind import Behind
 from memsvc.store.calls import CallRecord
-from memsvc.store.database import Database
+from memsvc.store.database import Database, Tx
 from memsvc.store.locks import Lock
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import CANARY, echo, tool
@@ -118,6 +120,21 @@ async def test_a_tenant_that_is_being_purged_or_restored_keeps_no_other_from_bei
     await admin.execute("DELETE FROM purges")
     await log.flush()
     assert (await admin.fetchval("SELECT count(*) FROM calls"), log.backlog()) == (4, 0)
+
+
+@pytest.mark.anyio
+async def test_records_that_take_the_database_too_long_wait_whether_or_not_they_outlive_their_scope(
+    database: Database, clock: FakeClock
+) -> None:
+    async def write(tx: Tx, _: Sequence[CallRecord]) -> None:
+        await tx.fetch("SELECT set_config('statement_timeout', '20', true), $1::bytea, $2::text")
+        await tx.fetch("SELECT pg_sleep(60), $1::bytea, $2::text")
+
+    lost: list[int] = []
+    log = Behind(database, clock, AuditOptions(), what="calls", write=write, dropped=lost.append, outliving=False)
+    log.record(record(clock))
+    await log.flush()
+    assert (log.backlog(), lost) == (1, [])
 
 
 @pytest.mark.anyio

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from pglast import parse_sql
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, ShutOutError
 from memsvc.core.scope import Scope
 from memsvc.store.beginning import Beginning
 from memsvc.store.database import TRANSACTION_TIMEOUT_SINCE, Database, DatabaseOptions
@@ -215,6 +215,7 @@ async def test_a_statement_that_takes_too_long_is_called_that_and_leaves_nothing
             await tx.fetch(WAIT)
     assert ended.value.code is Code.RESOURCE_BUSY
     assert ended.value.retryable
+    assert not isinstance(ended.value, ShutOutError)
     assert await admin.fetchval("SELECT count(*) FROM projects") == 0
 
 
@@ -228,6 +229,7 @@ async def test_a_row_that_somebody_else_is_changing_is_busy(database: Database, 
             async with database.begin(scope, lock_timeout_ms=20) as second:
                 await second.execute(change)
     assert refused.value.code is Code.RESOURCE_BUSY
+    assert isinstance(refused.value, ShutOutError)
 
 
 @pytest.mark.parametrize("moment", ["in a statement", "between statements", "waiting for a lock"])
