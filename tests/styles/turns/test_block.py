@@ -80,6 +80,13 @@ def test_a_block_is_known_again_after_a_client_added_fields_to_it() -> None:
     assert block.strip([policy | {"id": "msg_1"}, data | {"id": "msg_2", "status": "completed"}]) == ([], True)
 
 
+def test_a_long_block_is_known_again_too() -> None:
+    items = built("x" * block.CHARS_MAX)
+    assert block.strip(items) == ([], True)
+    assert block.strip([items[0], user(texts(items[1:])[0] + " Hi.")])[1] is False
+    assert block.strip([items[0], user(OPEN + '{"kind":"other"}' + " " * block.CHARS_MAX + CLOSE)])[1] is False
+
+
 POLICY_ITEM, DATA_ITEM = built("x")
 
 
