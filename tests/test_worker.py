@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -329,6 +330,33 @@ async def test_a_long_job_goes_on_where_it_stopped_when_others_had_their_turn(
     assert [subject for _, subject in runs.of] == ["short"]
     assert len(meter.amounts["memsvc_job_duration_ms"]) >= 3
     assert meter.total("memsvc_job_runs_total", job="long", status="success") == 1
+
+
+async def test_long_jobs_of_two_tenants_that_fill_all_slots_give_a_third_its_turn(
+    database: Database, scope: Scope, other_scope: Scope, working: Working
+) -> None:
+    began, done = Counter[bytes](), asyncio.Event()
+
+    async def long(of: Scope, _: str) -> None:
+        began[of.tenant] += 1
+        while not done.is_set():
+            await asyncio.sleep(0)
+            step_done()
+
+    async def short(_: Scope, __: str) -> None:
+        done.set()
+
+    for each in (scope, other_scope):
+        for number in range(6):
+            await write(database, each, f"long {number}", name="long")
+    options = {"slice_s": 0.6}  # longer than a job that was put back pauses: it is due before the next slot is free
+    async with working(Job(name="long", run=long), Job(name="tidy", run=short), options=options):
+        await until(lambda: len(began) == 2)
+        await write(database, Scope(b"\x03" * 32, "default"), "short")
+        before = began.total()
+        await until(done.is_set)
+        assert began.total() - before <= 16  # each of the others once, and those that are under way
+        await shows(database, empty)
 
 
 def test_nothing_but_a_job_is_interrupted_between_its_steps() -> None:

@@ -222,7 +222,7 @@ def _gone() -> MemsvcError:
 
 
 def _no_room(error: OSError | None) -> MemsvcError:
-    why = "" if error is None or error.strerror is None else f" ({error.strerror})"
+    why = "" if error is None or error.errno is None else f" ({os.strerror(error.errno)})"  # its own text names folders
     return MemsvcError(
         Code.UNAVAILABLE,
         f"there is no room for the archive in the folder for temporary files{why}",

@@ -36,6 +36,8 @@ SEQUENCE = f"{QUEUE}_id_seq"
 
 _TAKEN_FROM = 2
 """Jobs are taken from those that wait, and from those that a dead worker had."""
+_BY_PRIORITY = 10
+"""How often the statement names the priority to choose or to order jobs by."""
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 35.0
 CLOSE_TIMEOUT_S = 2.0
@@ -69,7 +71,8 @@ def statements() -> QueryQueueBuilder:
 @dataclass
 class _Shared(QueryQueueBuilder):
     """PgQueuer's statements; the one that takes jobs passes over those of tenants that have `tenant_jobs_max` running,
-    or might have more with what it takes."""
+    or might have more with what it takes. Jobs are taken in the order in which they became due: one that is put back
+    stands behind those that waited meanwhile. All have one priority."""
 
     tenant_jobs_max: int = 0
 
@@ -82,7 +85,8 @@ class _Shared(QueryQueueBuilder):
                 GROUP BY 1 HAVING count(*) > {self.tenant_jobs_max - batch_size}))
         """
         sql, times = re.subn(r"(?<=AND )(\w+)\.execute_after < NOW\(\)", rf"\g<0>{passed_over}", composed.sql)
-        if times != _TAKEN_FROM:
+        sql, ordered = re.subn(r"(\b\w+\.|SELECT id, |ORDER BY )priority\b(?: DESC)?", r"\1execute_after", sql)
+        if (times, ordered) != (_TAKEN_FROM, _BY_PRIORITY):
             raise RuntimeError("PgQueuer takes jobs otherwise than this version of memsvc knows")
         return ComposedQuery(sql, composed.args)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -12,11 +12,12 @@ import pytest
 
 from memsvc.core.errors import Code
 from memsvc.core.scope import Scope
+from memsvc.core.underway import UNTRACED, SliceOverError, begun
 from memsvc.store import guard
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import session_lock
 from memsvc.styles.turns.upkeep import expiry
-from memsvc.styles.turns.upkeep.maintenance import GUARDED_AS
+from memsvc.styles.turns.upkeep.maintenance import GUARDED_AS, MAINTAIN_JOB
 from tests.door import Door, Refused
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
@@ -53,6 +54,19 @@ async def test_a_run_says_what_it_did_and_a_second_one_has_nothing_to_do(door: D
     assert await door(RUN, session_id="s1") == NOTHING
     state = orjson.loads(await file_text(door, "/memory/s1/meta/state.json"))
     assert state["last_maintenance_at"] == "2026-01-07T17:00:00Z"
+
+
+async def test_a_job_whose_every_step_takes_a_slice_comes_to_its_end(door: Door, clock: FakeClock) -> None:
+    await say(door, "t1", SAID)
+    clock.advance(hours=48)
+    maintain, slices = door.jobs[MAINTAIN_JOB], 0
+    while slices < 10:
+        slices += 1
+        with suppress(SliceOverError), begun("", UNTRACED, slice_s=-1.0):
+            await maintain.run(Scope(door.caller.tenant, "default"), "s1")
+            break
+    assert 1 < slices < 10
+    assert await door(RUN, session_id="s1") == NOTHING
 
 
 async def test_summaries_are_renewed_when_something_changed_and_they_are_old_enough(

@@ -67,7 +67,8 @@ class _Run:
 
 class Maintenance:
     """Runs in short transactions with a claim that is proven in each, so that a run that was killed or overtaken
-    leaves nothing half done and the next one goes on where it stood. What a step did is counted where it is written."""
+    leaves nothing half done and the next one goes on where it stood. What a step did is counted where it is written. A
+    slice of time ends behind a step that did something alone: else a run of slow looks would begin anew for ever."""
 
     def __init__(self, database: Database, clock: Clock, options: TurnOptions, compaction: Compaction) -> None:
         self._database = database
@@ -146,7 +147,6 @@ class Maintenance:
     @asynccontextmanager
     async def _step(self, run: _Run, *more: Lock) -> AsyncIterator[Tx]:
         """A transaction under the session's lock and others, which proves that the run's claim still holds."""
-        step_done()  # the one before
         async with self._database.begin(
             run.scope,
             locks=[session_lock(run.found.session), *more],
@@ -163,6 +163,7 @@ class Maintenance:
                 return
             self._compaction.counted()
             run.done["compacted_items"] += moved
+            step_done()
 
     async def _expire(self, run: _Run) -> None:
         """Remove what is older than the session's time to live, if it has one."""
@@ -176,6 +177,7 @@ class Maintenance:
             run.done.update(gone)
             if not gone:
                 return
+            step_done()
 
     async def _sweep(self, run: _Run) -> None:
         for book in await self._shelves(run):
@@ -189,6 +191,7 @@ class Maintenance:
                 run.done["expired_facts"] += len(swept)
                 if not swept:
                     break
+                step_done()
 
     async def _shelves(self, run: _Run) -> list[Book]:
         """The books of facts of this session and its latest user, and of others whose facts expired in it."""
@@ -206,12 +209,14 @@ class Maintenance:
             run.done["insights_withdrawn"] += withdrawn
             if not withdrawn:
                 break
+            step_done()
         while True:
             async with self._step(run, *locks) as tx:
                 written, left = await consolidation.step(tx, run.found, now=self._clock.now())
             run.done["insights_written"] += written
             if not left:
                 return
+            step_done()
 
     async def _archive(self, run: _Run) -> None:
         if not run.policy.compaction.enabled:
@@ -227,6 +232,8 @@ class Maintenance:
                     counters = {"archived_files": 1, "archived_bytes": packed.raw_bytes}
                     await sessions.count(tx, session, counters)
                     run.done.update(counters)
+            if packed is not None:
+                step_done()
 
     async def _summarise(self, run: _Run) -> None:
         """Write the summaries that are older than the refresh interval and no longer true."""
