@@ -98,13 +98,13 @@ class Admission:
         if wait_s > 0:
             await asyncio.sleep(max(0.0, min(wait_s, begun + REFUSED_WITHIN_S - now)))
 
-    async def refusal(self, caller: Caller) -> RefusedError | None:
-        """The error with which a short call of this caller would be refused at once, where so many are that further
+    async def refusal(self, caller: Caller, tool: Tool) -> RefusedError | None:
+        """The error with which this caller's call of a tool would be refused at once, where so many are that further
         ones are not looked into: what reads a call costs several times what refuses it."""
         begun = perf_counter()
         if REFUSALS_AT_ONCE.wait_s(self._refusals_until, begun) <= 0:
             return None
-        refused = self._rates.crowded(caller) or self._slots["short"].refusal(caller.tenant)
+        refused = self._rates.crowded(caller) or self._slots[lane_of(tool, uploads=False)].refusal(caller.tenant)
         if refused is not None:
             await self.delay_refusal(begun)
         return refused

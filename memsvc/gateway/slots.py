@@ -80,6 +80,7 @@ class Slots:
         if refused is not None:
             raise refused
         if self._may_take(tenant):
+            self._given_back_at = None  # nobody waited since: the time that passed is no pace
             self._take(tenant)
         else:
             await self._wait(tenant)

@@ -202,6 +202,47 @@ async def test_a_burst_of_one_key_is_served_whatever_a_crowd_did_before(
     assert meter.total("memsvc_refused_total") == 0
 
 
+async def test_a_quiet_hour_after_somebody_gave_up_waiting_is_no_pace(
+    meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("memsvc.gateway.slots.perf_counter", lambda: now[0])
+    slots = Slots("short", 1, meter, waiting_max=10, wait_ms=4_000)
+    await slots.take(LOUD)
+    gave_up = asyncio.create_task(slots.take(LOUD))
+    await until(lambda: slots.waiting() == 1)
+    gave_up.cancel()  # it still stands among those that wait
+    slots.give_back(LOUD)
+    await asyncio.wait([gave_up])
+    now[0] = 3600.0
+    await slots.take(LOUD)
+    waiting = [asyncio.create_task(slots.take(LOUD)) for _ in range(2)]
+    await until(lambda: slots.waiting() == 2)
+    for _ in range(3):
+        now[0] += 0.005
+        slots.give_back(LOUD)
+        await asyncio.sleep(0)
+    await asyncio.gather(*waiting)
+    assert meter.total("memsvc_refused_total") == 0
+
+
+async def test_a_call_that_is_not_read_is_refused_by_its_own_slots_alone(
+    meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "REFUSALS_AT_ONCE", Rate(per_s=0.01, burst_s=1))
+    monkeypatch.setattr(admission, "REFUSED_WITHIN_S", 0.01)
+    rates, caller = Rates(OutOfReach(), RateOptions(), meter), Caller(LOUD, "test")
+    admitted = Admission(SlotOptions(calls_max=1, waiting_max=0), rates, meter, connections_max=2)
+    short, managing = tool("echo", None), tool("manage", None, administrative=True)
+    async with admitted.running(caller, short):
+        for _ in range(2):  # from the first on, so many are refused that further ones are not looked into
+            await admitted.delay_refusal(perf_counter())
+        refused = await admitted.refusal(caller, short)
+        assert refused is not None
+        assert refused.code is Code.RESOURCE_BUSY
+        assert await admitted.refusal(caller, managing) is None
+
+
 async def test_when_many_calls_are_refused_further_ones_are_answered_a_little_later(
     calling: Callable[..., Calling], held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """MCP over streamable HTTP, stateless, on both wires."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -32,6 +33,7 @@ LISTEN: Final = b"subscriptions/listen"
 """The method whose response goes on, as a header says: the SDK refuses a request whose body says otherwise."""
 PROGRESS_TOKEN: Final = b'"progressToken"'
 """What the body of a request has somewhere that wants to be told of progress, within its response."""
+_TOOL_NAME: Final = re.compile(rb'"name"\s*:\s*"([a-z_]{1,64})"')
 TOOL_LIST, TOOL_CALL = b'"tools/list"', b'"tools/call"'
 PROTOCOL_VERSIONS = tuple(SUPPORTED_PROTOCOL_VERSIONS)
 """Every version of the protocol that is answered."""
@@ -48,7 +50,7 @@ class McpEndpoint:
     methods = ("POST",)
 
     def __init__(self, offer: Offer, authenticator: Authenticator, limits: LimitsOptions) -> None:
-        self._admission = offer.dispatch.admission
+        self._admission, self._catalogue = offer.dispatch.admission, offer.dispatch.catalogue
         self._lists_are_kept = offer.beside is None  # what is beside the server may list tools as it likes
         server = McpServer(offer, asking_by(authenticator, SURFACE))
         made = partial(
@@ -71,8 +73,10 @@ class McpEndpoint:
         if refused is not None:
             await refused(scope, receive, send)
             return
-        if TOOL_CALL in body and self._admission is not None:
-            busy = await self._admission.refusal(caller_of(scope))
+        called = _TOOL_NAME.search(body) if TOOL_CALL in body and self._admission is not None else None
+        tool = self._catalogue.get(called[1].decode()) if called is not None else None
+        if tool is not None and self._admission is not None:
+            busy = await self._admission.refusal(caller_of(scope), tool)
             if busy is not None:
                 await error_response(busy, scope)(scope, receive, send)
                 return

@@ -192,7 +192,13 @@ async def test_a_forgotten_turn_stays_a_turn_that_was_stored(door: Door) -> None
     await say(door, "t1", "My name is Ada.", answer="Hello Ada.")
     await door(FORGET, session_id="s1", turn_ids=["t1"])
     await say(door, "t1", "My name is Ada.", answer="Hello Ada.")
-    await door.refuses("CONFLICT", "memory_after_turn", session_id="s1", turn_id="t1", output_items=[{"role": "user"}])
+    await door.refuses(
+        "CONFLICT",
+        "memory_after_turn",
+        session_id="s1",
+        turn_id="t1",
+        output_items=[{"role": "user", "content": "Else."}],
+    )
     assert await listed(door, state="all") == []
     assert len((await ask(door, NAME))["input_items"]) == 1
 
