@@ -29,7 +29,7 @@ from memsvc.gateway.oauth import Tokens
 from memsvc.gateway.rates import Rates
 from memsvc.gateway.schemas import input_schema, output_schema
 from memsvc.gateway.stored import StoredQuota
-from memsvc.own_key import adopt, told_file
+from memsvc.own_key import KEY_FILE, adopt
 from memsvc.publishing import Models, opened_models, published
 from memsvc.settings import Settings
 from memsvc.store.changes import Changes
@@ -138,7 +138,8 @@ async def put_together(
         changes = Changes(settings.database.direct_url or app_url)
         issued = Tokens(settings.auth.oauth, clock) if settings.auth.oauth.issuer else None
         await adopt(database, settings.auth, host, clock.now())
-        key_file = told_file(settings) if is_loopback(host) else None
+        # as it was configured: over HTTP nobody is told where on this machine a relative folder lies
+        key_file = settings.data_dir / KEY_FILE if is_loopback(host) and not settings.database.url else None
         authenticator = Authenticator(database, settings.auth, clock, changes, issued, key_file)
         yield Parts(
             database,

@@ -55,7 +55,9 @@ async def opened(
     settings: Settings, app_url: str, streams: StandardStreams, key: str | None, face: Face
 ) -> AsyncIterator[Stdio]:
     """The service for the client at the other end of the streams, with everything behind it at work."""
-    async with put_together(settings, app_url, LOOPBACK_HOSTS[0], face.publish) as parts, AsyncExitStack() as running:
+    # of a database elsewhere only a server knows whether keys opened tenants without being listed there
+    host = "" if settings.database.url else LOOPBACK_HOSTS[0]
+    async with put_together(settings, app_url, host, face.publish) as parts, AsyncExitStack() as running:
         text = key if key is not None else await own_key(parts.database, settings.data_dir.absolute() / KEY_FILE)
         caller = await parts.authenticator.resolve(text)
         if caller is None:

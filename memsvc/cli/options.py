@@ -57,7 +57,8 @@ async def owner_of(database: Database, settings: Settings, tenant: str | None, p
     text = os.environ.get(KEY_VARIABLE) or typer.prompt("The key whose memory this is", hide_input=True, err=True)
     key_hash = keys.hash_key(text.strip())
     now = SystemClock().now()
-    await adopt(database, settings.auth, settings.host, now)
+    if not settings.database.url:  # there, the server's start does that
+        await adopt(database, settings.auth, settings.host, now)
     key = await keys.find_key(database, key_hash)
     if key is None and settings.auth.mode == "open":
         await keys.remember_tenant(database, key_hash, now)

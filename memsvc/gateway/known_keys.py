@@ -2,16 +2,20 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Final
 
+from memsvc.core.errors import Code, MemsvcError
 from memsvc.store import keys
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
 
+LOOK_UP_S_MAX: Final = 5.0
+"""How long a look-up may take, waiting for its turn included."""
 LOOK_UPS_AT_ONCE: Final = 4
 """How many keys are looked up at once: the rest of the pool is for those who are in, whatever comes to the door."""
 
@@ -62,7 +66,7 @@ class KnownKeys:
         known = known or self._watched(key_hash)
         told = known.told
         try:
-            async with self._looking_up:
+            async with _in_time(), self._looking_up:
                 found = await keys.find_key(self._database, key_hash)
             if known.told == told:  # else it may have been read before it was changed: whoever asked since knows better
                 known.key = found
@@ -113,6 +117,16 @@ class KnownKeys:
         known = self._listed.pop(key_hash, None)
         if known is not None and known.end is not None:
             known.end()
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    """UNAVAILABLE where a look-up takes too long, as behind others that a silent database keeps waiting."""
+    try:
+        async with asyncio.timeout(LOOK_UP_S_MAX):
+            yield
+    except TimeoutError as error:
+        raise MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0) from error
 
 
 def _keep(kept: OrderedDict[bytes, float], key_hash: bytes, until: float, most: int) -> None:

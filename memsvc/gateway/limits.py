@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Final
 from urllib.parse import unquote_to_bytes
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from memsvc.gateway.rest import HEALTH_PATHS, REQUEST_ID, error_response
 from memsvc.gateway.stored import StoredOptions
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+KEYLESS_BYTES_MAX: Final = 4096
 WRONG_HOST_STATUS = 421
 TOO_SLOW_STATUS = 408
 
@@ -239,6 +241,8 @@ class LimitBody:
     async def _read(self, scope: Scope, receive: Receive) -> tuple[bytes, Message | None]:
         """The whole body, and the message that ended it early, if one did."""
         size_max = self._options.request_bytes_max
+        if CALLER not in scope:  # nothing that is there without a key reads a body
+            size_max = min(size_max, KEYLESS_BYTES_MAX)
         declared = _header(scope, b"content-length")
         too_large = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"the request body is larger than {size_max} bytes")
         if declared is not None and declared.isdigit() and int(declared[:20]) > size_max:

@@ -9,7 +9,9 @@ from uuid import UUID
 
 import pytest
 
+from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import ALL_PERMISSIONS
+from memsvc.gateway import known_keys
 from memsvc.gateway.known_keys import KnownKeys
 from memsvc.store import keys
 from memsvc.store.changes import Changes
@@ -32,6 +34,18 @@ class Told:
     def watch(self, _: str, told: Callable[[], None]) -> Callable[[], None]:
         self.tell.append(told)
         return lambda: None
+
+
+async def test_keys_that_wait_behind_a_silent_database_are_told_so_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(*_: Any) -> Any:
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(keys, "find_key", ask)
+    monkeypatch.setattr(known_keys, "LOOK_UP_S_MAX", 0.05)
+    known = KnownKeys(cast(Database, None), keep_s=300, keys_max=10, changes=None, changed=lambda: None)
+    looked_up = await asyncio.gather(*(known.find(bytes([one]) * 32) for one in range(9)), return_exceptions=True)
+    assert {error.code for error in looked_up if isinstance(error, MemsvcError)} == {Code.UNAVAILABLE}
+    assert len(looked_up) == 9
 
 
 async def test_an_answer_from_before_a_key_was_revoked_that_comes_late_is_not_believed(

@@ -89,6 +89,13 @@ async def test_deep_nesting_is_400_in_the_one_shape_on_either_wire(gateway: Gate
         assert body["error"]["data"] == {"code": body["code"], "message": body["message"], "retryable": False}
 
 
+async def test_without_a_key_no_long_body_is_read(gateway: Gateway) -> None:
+    async with gateway.http(key=None) as http:
+        for method, path in (("OPTIONS", "/mcp"), ("POST", "/healthz")):
+            assert (await http.request(method, path, content=b"x" * 4096)).status_code == 405
+            assert (await http.request(method, path, content=b"x" * 4097)).status_code == 413
+
+
 async def test_a_body_over_the_limit_is_413_whether_its_length_is_declared_or_not(running: Running) -> None:
     async def chunks() -> object:
         for _ in range(5):

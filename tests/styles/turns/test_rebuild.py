@@ -224,7 +224,13 @@ async def test_a_retry_is_answered_from_a_rebuilt_guard_as_it_was_before(
     await admin.execute("TRUNCATE guards")
     await rebuild(rebuilding, scope)
     assert await say(door, "t1", "My name is Ada. Today I need milk.", answer="Yes.") == first
-    await door.refuses("CONFLICT", "memory_after_turn", session_id="s1", turn_id="t1", output_items=[{"role": "user"}])
+    await door.refuses(
+        "CONFLICT",
+        "memory_after_turn",
+        session_id="s1",
+        turn_id="t1",
+        output_items=[{"role": "user", "content": "Else."}],
+    )
 
 
 async def three_days(door: Door, clock: FakeClock) -> None:
