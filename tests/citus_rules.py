@@ -33,7 +33,7 @@ IMMUTABLE: Final = frozenset((
     *("encode", "jsonb_array_elements", "jsonb_array_elements_text", "jsonb_each_text", "jsonb_object_agg", "lag"),
     *("left", "length", "like_escape", "ln", "lower", "max", "md5", "min", "octet_length", "percentile_cont"),
     *("regexp_replace", "replace", "round", "row_number", "rtrim", "sha256", "split_part", "starts_with"),
-    *("string_agg", "string_to_array", "strpos", "substr", "substring", "sum", "unnest"),
+    *("string_agg", "string_to_array", "strpos", "substr", "substring", "sum", "unnest", "btrim", "normalize"),
 ))  # fmt: skip
 STABLE: Final = frozenset((
     *("array_to_string", "convert_to", "date_trunc", "extract", "generate_series", "jsonb_agg", "jsonb_build_array"),

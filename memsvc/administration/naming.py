@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from memsvc.core.paths import encode_segment
@@ -20,11 +21,18 @@ _ROOT: Final = "substring(arguments ->> '{0}' FROM '^/[^/]+/[^/]+')"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What is purged: `sessions` as they are called, rows of the call log, and the `path` of files, if there is one."""
+    """What is purged: `sessions` as they are called, rows of the call log, the `path` of files, and the user, if there
+    is one."""
 
     sessions: Sequence[str]
     calls: Rows
     path: str
+    user: str = ""
+
+    def recalls(self, until: datetime) -> list[Rows]:
+        """The traces of recalls in these sessions and of this user."""
+        named = {"session": tuple(self.sessions), "user_id": (self.user,) if self.user else ()}
+        return [Rows("recalls", (column,), names, until) for column, names in named.items() if names]
 
 
 async def names_of_user(database: Database, scope: Scope, user: str) -> Names:
@@ -37,7 +45,7 @@ async def names_of_user(database: Database, scope: Scope, user: str) -> Names:
         found += page
         if len(page) < SESSIONS_A_PAGE:
             boards = f"/whiteboard/{encode_segment(user)}"
-            return Names(found, _calls([f"user:{_logged(user)}", f"path:{_logged(boards)}", *_of(found)]), boards)
+            return Names(found, _calls([f"user:{_logged(user)}", f"path:{_logged(boards)}", *_of(found)]), boards, user)
 
 
 def names_of_session(session: str) -> Names:
@@ -48,15 +56,15 @@ def names_of_session(session: str) -> Names:
 def names_of_path(path: str) -> Names:
     """A path, and all paths below it. The log cuts what is long: of a path that it cuts, whatever begins alike goes."""
     end = len(path) + 1
-    array = ", ".join(f"arguments ->> '{name}', left(arguments ->> '{name}', {end})" for name in _PATHS)
+    columns = [one for name in _PATHS for one in (f"arguments ->> '{name}'", f"left(arguments ->> '{name}', {end})")]
     names = [_logged(path)] if end > LOGGED_CHARS_MAX else [path, f"{path}/"]
-    return Names([], Rows("calls", f"ARRAY[{array}]", tuple(names)), path)
+    return Names([], Rows("calls", tuple(columns), tuple(names)), path)
 
 
 def _calls(names: Sequence[str]) -> Rows:
-    paths = ", ".join(f"'path:' || {_ROOT.format(name)}" for name in _PATHS)
-    array = f"ARRAY['session:' || (arguments ->> 'session_id'), 'user:' || (arguments ->> 'user_id'), {paths}]"
-    return Rows("calls", array, tuple(names))
+    paths = [f"'path:' || {_ROOT.format(name)}" for name in _PATHS]
+    called = [f"'{name}:' || normalize(btrim(arguments ->> '{name}_id'))" for name in ("session", "user")]
+    return Rows("calls", (*called, *paths), tuple(names))
 
 
 def _of(sessions: Sequence[str]) -> list[str]:

@@ -95,15 +95,17 @@ class Purging:
                 await removing.run(belongings)
             gone.append((removing, names))
         if not erasing_.dry_run:
-            await self._settled()
+            ended_at = await self._settled()
             for removing, names in gone:
-                await removing.names(names)
+                await removing.names(names, until=ended_at)
 
-    async def _settled(self) -> None:
-        """Wait until what was to be written behind the answers so far is written."""
+    async def _settled(self) -> datetime:
+        """Wait until what was to be written behind the answers so far is written; when that was."""
+        until = self._clock.now()
         await asyncio.sleep(self._settle_s)
         for flush in [*self._database.writing_behind]:
             await flush()
+        return until
 
     async def _names(self, scope: Scope, asked: Asked) -> Names:
         match asked.level:
@@ -156,8 +158,8 @@ class Purging:
             async with self._begin(scope, erasing_, of_project=of_project) as tx:
                 await closures.hold(tx, erasing_.purge)
                 await closures.reopen_all(tx)
-            await self._settled()
-            await erasing_.rows(scope, [Rows("calls")], closed=False, whole_tenant=not of_project)
+            late = [Rows("recalls", until=await self._settled()), Rows("calls")]
+            await erasing_.rows(scope, late, closed=False, whole_tenant=not of_project)
 
     def _begin(self, scope: Scope, erasing_: Erasing, *, of_project: bool) -> AbstractAsyncContextManager[Tx]:
         return self._database.begin(

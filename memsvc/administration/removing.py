@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -79,9 +80,11 @@ class Removing:
             await self._files(of, directory)
         await self._open(of)
 
-    async def names(self, names: Names) -> None:
-        """The rows of the call log that name what goes, and what traces of recalls of others tell of it."""
-        await self._erasing.rows(self._scope, [names.calls], closed=False)
+    async def names(self, names: Names, *, until: datetime | None = None) -> None:
+        """The rows of the call log that name what goes, what traces of recalls of others tell of it, and, where they
+        were written late, its own traces from `until` or before."""
+        own = names.recalls(until) if until is not None else []
+        await self._erasing.rows(self._scope, [names.calls, *own], closed=False)
         sessions, path = frozenset(names.sessions), names.path
         if self._erasing.dry_run:
             return

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from math import isfinite
 from typing import Any
+from unicodedata import normalize
 
 import orjson
 import structlog
@@ -50,7 +51,8 @@ def _shape(value: Any, logged: bool) -> Any:
         case float():
             return value if isfinite(value) else None
         case str() if logged:
-            return printable(value, LOGGED_CHARS_MAX)
+            # as the tools take names, so that a purge finds them; cut first as in check_identifier
+            return printable(normalize("NFC", value.strip()[: 4 * LOGGED_CHARS_MAX]), LOGGED_CHARS_MAX)
         case str():
             return {"redacted": True, "bytes": len(value.encode("utf-8", "surrogatepass"))}
         case list():

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import perf_counter
 from typing import Final
@@ -86,10 +86,7 @@ class StoredQuota:
         now = self._clock.now()
         fresh_s = min(max(FRESH_S, (perf_counter() - started) * FRESH_FACTOR), FRESH_S_MAX)
         enforced = since is None or now >= since + self._grace
-        self._counts.pop(tenant, None)
-        self._counts[tenant] = _Count(held, enforced, now + timedelta(seconds=fresh_s))
-        while len(self._counts) > TENANTS_MAX:
-            self._counts.popitem(last=False)
+        self._keep(tenant, _Count(held, enforced, now + timedelta(seconds=fresh_s)))
         if held >= self._bytes_max:
             log.warning(
                 "a tenant holds more than limits.stored.tenant_bytes_max",
@@ -98,8 +95,16 @@ class StoredQuota:
                 refused=enforced,
             )
 
+    def _keep(self, tenant: bytes, count: _Count) -> None:
+        self._counts.pop(tenant, None)
+        self._counts[tenant] = count
+        while len(self._counts) > TENANTS_MAX:
+            self._counts.popitem(last=False)
+
     async def _count_behind(self, tenant: bytes) -> None:
         try:
             await self.count(tenant)
         except MemsvcError as error:
             log.warning("what a tenant holds could not be counted", code=error.code.value)
+            count, until = self._counts.get(tenant), self._clock.now() + timedelta(seconds=FRESH_S_MAX)
+            self._keep(tenant, replace(count, until=until) if count else _Count(0, False, until))

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Protocol
 
 from memsvc.core.scope import Scope
@@ -12,13 +13,14 @@ from memsvc.store.locks import Lock
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows of a table of one project: all, or those that have `value` in a column; where that is an array, those
-    that have any of the values in it. `column` may be any expression of the table's columns; it is never made of what a
-    caller says."""
+    """Some rows of a table of one project: all, or those that have `value` in a column, or any of many values in any of
+    some columns; of recall traces, those from `until` or before alone. A column may be any expression of the table's
+    columns; it is never made of what a caller says."""
 
     table: str
-    column: str = ""
+    column: str | tuple[str, ...] = ""
     value: str | int | tuple[str, ...] = ""
+    until: datetime | None = None
 
 
 Step = Callable[[Tx], Awaitable[Counter[str]]]

@@ -51,10 +51,12 @@ def tables(*, of_project: bool, vectors: bool) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """The rows that are meant, as SQL over the key of their table, with the arguments behind tenant and project."""
+    """The rows that are meant, as SQL over the key of their table, with the arguments behind tenant and project. They
+    are among those in `range`, which an index finds, and which takes the same arguments."""
 
     table: str
     condition: str
+    range: str
     key: tuple[str, ...]
     arguments: tuple[Any, ...]
 
@@ -62,15 +64,24 @@ class _Where:
 def _where(tx: Tx, rows: Rows) -> _Where:
     bound = tx.bound
     scoped = ("tenant", "project")[:bound]
-    condition = " AND ".join(f"{name} = ${number}" for number, name in enumerate(scoped, 1))
+    within = " AND ".join(f"{name} = ${number}" for number, name in enumerate(scoped, 1))
     arguments: tuple[Any, ...] = ()
+    if rows.until is not None:
+        arguments = (rows.until,)
+        within += f" AND recalled_at <= ${bound + 1}"
+    condition, given = within, f"${bound + len(arguments) + 1}"
     if rows.column:
-        compared = "&&" if isinstance(rows.value, tuple) else "="
-        condition += f" AND {rows.column} {compared} ${bound + 1}"
-        arguments = (rows.value,)
+        arguments += (rows.value,)
+    if isinstance(rows.column, tuple):
+        # a hash table of the values, which an array would be searched through for each row
+        some = " OR ".join(f"{column} IN (SELECT unnest({given}::text[]))" for column in rows.column)
+        condition, within = f"{within} AND ({some})", f"{within} AND {given}::text[] IS NOT NULL"
+    elif rows.column:
+        condition = within = f"{within} AND {rows.column} = {given}"
     # a column that is the same in all rows must not be compared as part of their key, or no range of the index is read
     fixed = (*scoped, rows.column)
-    return _Where(rows.table, condition, tuple(name for name in _KEYS[rows.table] if name not in fixed), arguments)
+    key = tuple(name for name in _KEYS[rows.table] if name not in fixed)
+    return _Where(rows.table, condition, within, key, arguments)
 
 
 async def count(tx: Tx, rows: Rows) -> int:
@@ -85,18 +96,20 @@ Place = tuple[Any, ...]
 
 
 async def erase(tx: Tx, rows: Rows, *, after: Place | None, most: int) -> tuple[int, Place | None]:
-    """Delete the next rows in the order of their key, at most so many; how many, and where to go on if there may be
-    more. Two statements, each over one range of the key."""
+    """Delete the next rows in the order of their key, at most so many, after a look at no more where no index finds
+    them; how many, and where to go on if there may be more. Two statements, each over one range of the key."""
     where = _where(tx, rows)
     if not where.key:
         return await tx.execute(f"DELETE FROM {where.table} WHERE {where.condition}", *where.arguments), None
     key, first = ", ".join(where.key), tx.bound + len(where.arguments) + 1
-    arguments, condition = [*where.arguments], where.condition
+    arguments, beyond = [*where.arguments], ""
     if after is not None:
-        condition += f" AND {_compared(key, '>', first, len(where.key))}"
+        beyond = f" AND {_compared(key, '>', first, len(where.key))}"
         arguments += after
+    condition = where.condition + beyond
     last = await tx.fetchrow(
-        f"SELECT {key} FROM {where.table} WHERE {condition} ORDER BY {key} OFFSET {most - 1} LIMIT 1", *arguments
+        f"SELECT {key} FROM {where.table} WHERE {where.range}{beyond} ORDER BY {key} OFFSET {most - 1} LIMIT 1",
+        *arguments,
     )
     if last is None:
         return await tx.execute(f"DELETE FROM {where.table} WHERE {condition}", *arguments), None

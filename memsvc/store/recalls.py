@@ -136,7 +136,7 @@ async def withdraw(tx: Tx, sessions: Collection[str], path: str, *, limit: int) 
         """
         SELECT session, recalled_at, recall, told FROM recalls AS r WHERE tenant = $1 AND project = $2
             AND EXISTS (SELECT FROM jsonb_array_elements(r.told -> 'candidates') AS one (told)
-                        WHERE one.told ->> 'session' = ANY($3::text[])
+                        WHERE one.told ->> 'session' IN (SELECT unnest($3::text[]))
                             OR EXISTS (SELECT FROM unnest($4::text[]) AS path (start)
                                        WHERE starts_with(one.told ->> 'ref', path.start)))
         ORDER BY session, recalled_at, recall LIMIT $5 FOR UPDATE
@@ -147,7 +147,7 @@ async def withdraw(tx: Tx, sessions: Collection[str], path: str, *, limit: int) 
     )
 
     def without(told: dict[str, Any]) -> dict[str, Any]:
-        if told.get("session") not in sessions and not told["ref"].startswith(below or "\0"):
+        if told.get("session") not in sessions and not (told["ref"] or "").startswith(below or "\0"):
             return told
         return {name: told[name] for name in told if name != "place"} | PURGED
 

@@ -1,5 +1,6 @@
 """What was purged stays away: no retry, job or rebuild brings it back, and what others know stays."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -131,3 +132,31 @@ async def test_rebuilding_a_purged_session_makes_nothing(
     assert {table: after[table] for table in after if table != "books"} == {
         table: before[table] for table in before if table != "books"
     }
+
+
+async def test_a_trace_that_is_written_after_the_purge_began_goes_too(
+    database: Any, clock: FakeClock, tokens: Any, meter: Any, scope: Scope, monkeypatch: pytest.MonkeyPatch,
+    admin: asyncpg.Connection,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("tests.door.FLUSH_EVERY_S", 1.0)
+    call = open_door(database, clock, tokens, meter, scope)
+    names = {"session": "s1", "user": "u", "project": ""}
+
+    async def recalled_and_purged(level: str, name: str) -> None:
+        await call("memory_before_turn", project=level, session_id="s1", user_id="u", current_input="My name?")
+        await purge(call, level, name, project=level)
+
+    for level in names:
+        await talk(call, "s1", "u", "Ann", project=level)
+    async with call.at_work():
+        await asyncio.gather(*(recalled_and_purged(*one) for one in names.items()))
+    assert await admin.fetch("SELECT project, session, user_id FROM recalls") == []
+
+
+async def test_the_call_log_forgets_a_name_however_it_was_spelt(call: Door, admin: asyncpg.Connection) -> None:
+    await talk(call, " Mu\u0308l ", " Zoe\u0308 ", "Ann")
+    await call.dispatch.call_log.flush()
+    raw = json.dumps({"session_id": " Mu\u0308l ", "user_id": " Zoe\u0308 "})
+    await admin.execute("UPDATE calls SET arguments = $1::text::jsonb", raw)
+    await purge(call, "session", "M\u00fcl")
+    assert await admin.fetchval("SELECT count(*) FROM calls WHERE tool = 'memory_after_turn'") == 0

@@ -6,10 +6,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.core.errors import Code
+from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.stored import StoredOptions
+from memsvc.gateway.stored import StoredOptions, StoredQuota
+from memsvc.store.database import Tx
 from tests.administration.purged import said
 from tests.door import Door, Refused, open_door
 from tests.fakes import FakeClock
@@ -111,3 +112,25 @@ async def test_a_process_looks_by_itself_what_a_tenant_holds(call: Door, clock: 
         return False
 
     await until(refused)
+
+
+async def test_a_count_that_failed_is_not_tried_again_with_each_write(
+    call: Door, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[Tx] = []
+
+    async def failing(tx: Tx) -> int:
+        tried.append(tx)
+        raise MemsvcError(Code.UNAVAILABLE, "the statement took too long")
+
+    monkeypatch.setattr("memsvc.store.usage.held_bytes", failing)
+    quota = call.dispatch.quota
+    assert quota is not None
+    for turn in range(3):
+        await talk(call, f"t{turn}")
+        await until(lambda: _done(quota))
+    assert len(tried) == 1
+
+
+async def _done(quota: StoredQuota) -> bool:
+    return not quota._counting

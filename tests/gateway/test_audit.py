@@ -47,6 +47,7 @@ def record(clock: FakeClock) -> CallRecord:
         ({"count": True, "first": None}, {"count": True, "first": None}),
         ({"text": "メモ"}, {"text": {"redacted": True, "bytes": 6}}),
         ({"session_id": "s1", "project": "p"}, {"session_id": "s1", "project": "p"}),
+        ({"session_id": " Mu\u0308l "}, {"session_id": "M\u00fcl"}),
         ({"session_id": "s" * 200}, {"session_id": "s" * 128}),
         ({"session_id": "a\x00\nb"}, {"session_id": "a\ufffd\ufffdb"}),
         ({"items": [1, "two"]}, {"items": {"redacted": True, "items": 2, "bytes": 9}}),
