@@ -125,7 +125,7 @@ class Console:
             if seal is not None:
                 await self._given.end_session(seal.session, seal.ends)
         except MemsvcError as error:
-            return _told(error, sent=True)
+            return _told(error, request)
         answer = RedirectResponse(f"{CONSOLE_PATH}/", SEE_OTHER)
         answer.delete_cookie(COOKIE, path=f"{CONSOLE_PATH}/{quote(slot, safe='')}/", httponly=True, samesite="strict")
         answer.headers["Clear-Site-Data"] = '"cache", "storage"'
@@ -154,7 +154,7 @@ class Console:
                     return _away(request)
                 caller = await self._given.recognise(seal.key_hash)
             except MemsvcError as error:
-                return _told(error, sent=request.method == "POST")
+                return _told(error, request)
             if caller is None:
                 return _away(request)
             calls = self._given.calls(caller, request.scope[REQUEST_ID])
@@ -188,9 +188,11 @@ def _away(request: Request) -> Response:
     return RedirectResponse(f"{CONSOLE_PATH}/", SEE_OTHER)
 
 
-def _told(error: MemsvcError, *, sent: bool) -> Response:
-    """Why somebody cannot be recognised just now."""
-    return HTMLResponse(environment.get_template("away.html").render(error=error.body(), sent=sent), error.http_status)
+def _told(error: MemsvcError, request: Request) -> Response:
+    """Why somebody cannot be recognised just now: a page, or what is put into the one that is there."""
+    template = "parts/error.html" if request.headers.get("hx-request") == "true" else "away.html"
+    text = environment.get_template(template).render(error=error.body(), sent=request.method == "POST")
+    return HTMLResponse(text, error.http_status)
 
 
 def _is_https(request: Request) -> bool:
