@@ -1,5 +1,6 @@
 """`make` says in one sentence what it needs and what it could not do."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from tests.e2e.process import CHECKOUT
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+OUTER = {"GNUMAKEFLAGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
 # runs what it is given by -c as another version would
 OLDER = f"""#!/bin/sh
 exec '{sys.executable}' -c 'import sys; sys.version_info = (3, 10, 13); exec(sys.argv[2])' "$@"
@@ -17,8 +19,11 @@ exec '{sys.executable}' -c 'import sys; sys.version_info = (3, 10, 13); exec(sys
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """What comes of it in this checkout."""
-    return subprocess.run(["make", *arguments], cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)
+    """Return what comes of it in this checkout, as from a shell: also where a `make` runs the tests, which says so to
+    those below it."""
+    ours = {name: value for name, value in os.environ.items() if name not in OUTER}
+    command = ["make", *arguments]
+    return subprocess.run(command, cwd=CHECKOUT, env=ours, capture_output=True, text=True, timeout=60, check=False)
 
 
 def set_up(python: Path | str, folder: Path) -> subprocess.CompletedProcess[str]:
