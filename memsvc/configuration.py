@@ -22,20 +22,21 @@ _PAGE_HEAD: Final = f"""\
 
 <!-- Made by `memsvc docs` from the settings themselves. -->
 
-memsvc starts without any configuration. A setting is taken from the first of these that has it:
+For operators: every setting with its default and what it may be. memsvc needs none of them. A setting is taken from
+the first of these that has it:
 
 1. the command line: `--host`, `--port`, `--data-dir`;
-2. the environment: `{PREFIX}` and the path of the setting in capitals, its steps joined by two underscores, such as
-   `{PREFIX}AUTH__MODE` for `auth.mode`. A list is JSON, or words between commas.
+2. the environment: `{PREFIX}` and the setting's path in capitals, joined by two underscores: `{PREFIX}AUTH__MODE` for
+   `auth.mode`. A list is JSON, or words between commas.
    {_SHORT};
 3. the YAML file: `--config FILE` or `{PREFIX}CONFIG`, else the shipped `config/memsvc.yaml`, which holds the defaults;
 4. the default.
 
-A name that is not below, or a value that is not allowed, stops the start with exit code 2 and one line a problem, each
-with the full path of the setting. No message and no log line tells a value.
+An unknown name or a value that is not allowed stops the start with exit code 2 and a line for each problem. No message
+and no log line shows a value.
 """
 _SIGNS: Final = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
-_KINDS: Final[dict[Any, str]] = {bool: "true or false", int: "whole number", float: "number", Path: "path"}
+_KINDS: Final[dict[Any, str]] = {int: "integer", float: "number", Path: "path"}
 
 
 def yaml_file() -> str:
@@ -62,7 +63,7 @@ def _yaml_value(default: Any) -> str:
 
 
 def page() -> str:
-    """The text of docs/configuration.md."""
+    """Return the text of docs/configuration.md."""
     lines = [_PAGE_HEAD]
     section = None
     for path, field in keys():
@@ -70,19 +71,18 @@ def page() -> str:
         if parent != section:
             section = parent
             lines += ["", f"## {f'`{parent}`' if parent else 'The server'}", ""]
-            lines += ["| setting | default | allowed | what it is |", "| --- | --- | --- | --- |"]
-        cells = (f"`{path}`", f"`{_yaml_value(field.default)}`", allowed(field), field.description or "")
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        kind = allowed(field)
+        lines.append(f"- `{path}` (`{_yaml_value(field.default)}`{kind and ': '}{kind}): {field.description or ''}")
     return "\n".join(lines) + "\n"
 
 
 def allowed(field: FieldInfo) -> str:
-    """What a setting may be: its choices, or its type and bounds."""
+    """Return what a setting may be: its choices, or its type and bounds; nothing for what its default shows."""
     kind = field.annotation
     if get_origin(kind) is Literal:
         return ", ".join(f"`{choice}`" if choice else "empty" for choice in get_args(kind))
     if get_origin(kind) is tuple:
-        return "list of text"
+        return "list"
     if get_origin(kind) in (Union, UnionType):
         kind = next(part for part in get_args(kind) if part is not type(None))
     limits = (
@@ -91,4 +91,4 @@ def allowed(field: FieldInfo) -> str:
         for bound in field.metadata
         if getattr(bound, name, None) is not None
     )
-    return " ".join((_KINDS.get(kind, "text"), ", ".join(limits))).strip()
+    return " ".join((_KINDS.get(kind, ""), ", ".join(limits))).strip()

@@ -1,7 +1,8 @@
 """Describes every tool and every error code, as pages of the documentation made from the catalogue itself."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from memsvc.core.errors import HTTP_STATUS, RETRYABLE, Code
@@ -10,32 +11,36 @@ from memsvc.core.tools import Published, Tool
 from memsvc.gateway.metrics import described
 from memsvc.gateway.schemas import input_schema, output_schema
 
+SHARED_BY_MIN: Final = 3
+"""By how many tools an argument or a member of results has to be shared to be described once for all of them."""
+
 _TOOLS_HEAD: Final = """\
 # Tools
 
 <!-- Made by `memsvc docs` from the catalogue itself. -->
 
-Every tool answers with a JSON object, as text and as structured content. A failure is a result with `isError` and
-`{code, message, retryable, recovery?, retry_after_s?}`; see [errors](errors.md). An argument that is null counts as not
-given; an argument that is not listed is refused. Timestamps are RFC 3339 in UTC. What can be read under a URI, and the
-prompts, stand at the end.
+For whoever calls the tools: each with its arguments and result, then the resources and prompts.
+
+A tool answers with a JSON object, as text and as structured content; a failure has `isError` and an
+[error](errors.md). Arguments that are null count as not given, unknown ones are refused. An argument has a default, is
+required, or is optional. Timestamps are RFC 3339 in UTC.
+
+What several tools share is described here once; below a tool, a name without a description is one of these.
 """
 _RESOURCES_HEAD: Final = """\
 # Resources
 
-What `resources/read` answers, as a call of the tool: with its permission, limits and errors. Each `{name}` is one
-segment, percent-encoded, and `{+name}` all that follow; where the project is no segment, `?project=NAME` at the end
-names another than `default`. `resources/list` lists files, sessions, boards and documents that are there, a page at a
-time, and `completion/complete` completes the names. Of files, sessions and whiteboards `subscriptions/listen`, and
-where there are sessions of clients `resources/subscribe`, tell when one has changed.
+What `resources/read` answers, as a call of the tool: with its permission, limits and errors. `{name}` is one
+percent-encoded segment, `{+name}` all that follow. Where the project is no segment, `?project=NAME` names another than
+`default`. `resources/list` lists what exists, a page at a time; `completion/complete` completes names. Changes of
+files, sessions and boards are announced by `subscriptions/listen` and, with sessions, `resources/subscribe`.
 
 | URI | type | tool | meaning |
 | --- | --- | --- | --- |"""
 _PROMPTS_HEAD: Final = """\
 # Prompts
 
-What `prompts/get` answers: one message of the user, made from what the tool answers to the same arguments, or saying
-how the tools are used.
+What `prompts/get` answers: one user message, made from the tool's answer or explaining the tools.
 
 | prompt | arguments | tool | meaning |
 | --- | --- | --- | --- |"""
@@ -44,9 +49,9 @@ _ERRORS_HEAD: Final = """\
 
 <!-- Made by `memsvc docs` from the codes themselves. -->
 
-`{"code": "...", "message": "...", "retryable": false, "recovery": "..."}` on every surface: as the text of an MCP
-result with `isError`, and as the body of an HTTP answer. `recovery` is there where there is something to say,
-`retry_after_s` where waiting helps. A fault of the input is never retryable. An outage is never an empty answer.
+For whoever handles errors. Every surface answers
+`{"code": "...", "message": "...", "retryable": false, "recovery": "..."}`, with `recovery` and `retry_after_s` where
+they help. A fault of the input is never retryable; an outage is never an empty answer.
 
 | code | HTTP | retry | meaning |
 | --- | --- | --- | --- |
@@ -81,12 +86,10 @@ _METRICS_HEAD: Final = """\
 
 <!-- Made by `memsvc docs` from the metrics themselves. -->
 
-What `/metrics` tells in the Prometheus text format, of one process. Every series is there from the start, so that a
-rate over it is right from the first event on. Labels have the values that are listed and no others: no name that a
-caller gave is among them. `tool` is every tool of [tools](tools.md), and `unknown` for a call that named none; `job` is
-every job of the worker; `code` is one of [errors](errors.md), empty unless `status` is `error`. A histogram `x` has
-`x_bucket` with `le`, `x_sum` and `x_count`. Gauges of jobs and of the index are there for all tenants and replicas, but
-only in a process that runs jobs: take the greatest of them, not the sum.
+For operators: what `/metrics` of one process exposes, in the Prometheus text format. Every series exists from the
+start. Labels take the values listed and no others; `tool` is a tool or `unknown`, `job` a job of the worker, `code` an
+[error](errors.md), empty unless `status` is `error`. Processes that run jobs report gauges of jobs and of the index
+for all tenants and replicas: take the greatest, not the sum.
 
 | metric | type | labels | unit | meaning |
 | --- | --- | --- | --- | --- |
@@ -94,7 +97,7 @@ only in a process that runs jobs: take the greatest of them, not the sum.
 _BUCKETS_HEAD: Final = """
 ## Buckets
 
-The upper bounds of the histograms' buckets; above the last there is `+Inf`.
+Upper bounds of the histograms' buckets; `+Inf` follows.
 
 | histograms | bounds |
 | --- | --- |
@@ -102,15 +105,30 @@ The upper bounds of the histograms' buckets; above the last there is `+Inf`.
 
 
 def tools_page(published: Published) -> str:
-    """The text of docs/tools.md."""
-    tools = (line for tool in published.tools for line in _tool(tool))
-    return "\n".join(
-        [_TOOLS_HEAD, *tools, *_resources(published.tools), *_prompts(published.prompts, published.guides)]
-    )
+    """Return the text of docs/tools.md."""
+    arguments = _shared(arguments_of(tool) for tool in published.tools)
+    results = _shared(results_of(tool) for tool in published.tools)
+    lines = [_TOOLS_HEAD, "Arguments:\n", *arguments.values(), "\nMembers of results:\n", *results.values(), ""]
+    for tool in published.tools:
+        lines += _tool(tool, arguments, results)
+    return "\n".join([*lines, *_resources(published.tools), *_prompts(published.prompts, published.guides)])
+
+
+def arguments_of(tool: Tool) -> dict[str, str]:
+    """Return a line for each argument of a tool."""
+    schema = input_schema(tool)
+    required = schema.get("required", ())
+    return {name: _argument(name, field, name in required) for name, field in schema["properties"].items()}
+
+
+def results_of(tool: Tool) -> dict[str, str]:
+    """Return a line for each member of a tool's result."""
+    fields = output_schema(tool)["properties"].items()
+    return {name: f"- `{name}` ({_type(field)}): {field.get('description', '')}" for name, field in fields}
 
 
 def errors_page() -> str:
-    """The text of docs/errors.md."""
+    """Return the text of docs/errors.md."""
     rows = (
         f"| `{code}` | {HTTP_STATUS[code]} | {'yes' if code in RETRYABLE else 'no'} | {MEANINGS[code]} |\n"
         for code in Code
@@ -119,7 +137,7 @@ def errors_page() -> str:
 
 
 def metrics_page() -> str:
-    """The text of docs/metrics.md."""
+    """Return the text of docs/metrics.md."""
     rows, bounds = "", dict[tuple[float, ...], list[str]]()
     for one in described():
         labels = "; ".join(_label(name, values) for name, values in one.labels.items())
@@ -134,14 +152,31 @@ def _label(name: str, values: tuple[str, ...]) -> str:
     return f"`{name}`" if not values or name == "code" else f"`{name}`: {', '.join(values)}"
 
 
-def _tool(tool: Tool) -> Iterator[str]:
+def _shared(tables: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return, by name, the lines that several tools have word for word; of two about one name the commoner."""
+    counted = Counter(row for table in tables for row in table.items())
+    lines = dict[str, str]()
+    for (name, line), tools in counted.most_common():
+        if tools >= SHARED_BY_MIN:
+            lines.setdefault(name, line)
+    return lines
+
+
+def _tool(tool: Tool, arguments: Mapping[str, str], results: Mapping[str, str]) -> Iterator[str]:
     marks = ("read-only", tool.read_only), ("idempotent", tool.idempotent), ("destructive", tool.destructive)
-    hints = ", ".join(name for name, on in marks if on) or "neither read-only nor idempotent"
+    hints = [name for name, on in marks if on]
     yield f"## {tool.name}\n"
     yield f"{tool.description}\n"
-    yield f"Needs the {tool.permission.value} permission; {hints}.{_told(tool)}\n"
-    yield from _table("argument", input_schema(tool), defaults=True)
-    yield from _table("result", output_schema(tool), defaults=False)
+    yield f"Needs `{tool.permission.value}`; {', '.join(hints) or 'neither read-only nor idempotent'}.{_told(tool)}\n"
+    yield from _members("Arguments", arguments_of(tool), arguments)
+    yield from _members("Result", results_of(tool), results)
+
+
+def _members(title: str, own: Mapping[str, str], shared: Mapping[str, str]) -> Iterator[str]:
+    named = ", ".join(f"`{name}`" for name, line in own.items() if shared.get(name) == line)
+    yield f"{title}: {named}" if named else f"{title}:" if own else f"{title}: none"
+    yield from (line for name, line in own.items() if shared.get(name) != line)
+    yield ""
 
 
 def _told(tool: Tool) -> str:
@@ -172,15 +207,12 @@ def _prompts(prompts: Iterable[Prompt], guides: Iterable[Guide]) -> Iterator[str
     yield ""
 
 
-def _table(title: str, schema: dict[str, Any], *, defaults: bool) -> Iterator[str]:
-    required = schema.get("required", ())
-    yield f"| {title} | type |{' default |' if defaults else ''} meaning |"
-    yield f"| --- | --- |{' --- |' if defaults else ''} --- |"
-    for name, field in schema["properties"].items():
-        empty: object = {} if field.get("type") == "object" else []
-        default = "required" if name in required else f"`{json.dumps(field.get('default', empty))}`"
-        yield f"| `{name}` | {_type(field)} |{f' {default} |' if defaults else ''} {field.get('description', '')} |"
-    yield ""
+def _argument(name: str, field: dict[str, Any], required: bool) -> str:
+    """Return an argument's line; null is what an argument that is not given is, and so is not told as a type."""
+    empty: object = {} if field.get("type") == "object" else []
+    default = field.get("default", empty)
+    mark = "required" if required else "optional" if default is None else f"`{json.dumps(default)}`"
+    return f"- `{name}` ({_type(field).removesuffix(' or null')}, {mark}): {field.get('description', '')}"
 
 
 def _type(field: dict[str, Any]) -> str:

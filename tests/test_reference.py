@@ -1,5 +1,6 @@
 """The pages that are made from the code are as the code is."""
 
+import re
 from pathlib import Path
 
 from memsvc import reference
@@ -36,7 +37,12 @@ def test_the_page_on_metrics_tells_of_every_metric() -> None:
         assert f"| `{name}` |" in page
 
 
-def test_every_argument_and_result_is_described() -> None:
-    page = (DOCS / "tools.md").read_text("utf-8")
-    bare = [line for line in page.splitlines() if line.startswith("| `") and line.endswith("|  |")]
-    assert not bare
+def test_every_argument_and_result_is_described_below_its_tool_or_once_for_all() -> None:
+    head, *sections = re.split(r"^## ", (DOCS / "tools.md").read_text("utf-8"), flags=re.M)
+    below = {section.partition("\n")[0]: section for section in sections}
+    arguments, results = head.split("Members of results:")
+    for tool in described().tools:
+        for members, shared in ((reference.arguments_of(tool), arguments), (reference.results_of(tool), results)):
+            for name, line in members.items():
+                assert not line.endswith(": "), (tool.name, name)
+                assert line in below[tool.name] or (f"`{name}`" in below[tool.name] and f"{line}\n" in shared)
