@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import yaml
-from pydantic.fields import FieldInfo
 
 from memsvc import configuration
 from memsvc.core.errors import SettingsError
@@ -48,10 +47,8 @@ def test_the_shipped_file_and_the_page_are_made_from_the_settings() -> None:
     assert (CHECKOUT / "docs/configuration.md").read_text("utf-8") == configuration.page(), "run `memsvc docs`"
 
 
-@pytest.mark.parametrize(("path", "field"), list(keys()), ids=[path for path, _ in keys()])
-def test_every_setting_says_what_it_is(path: str, field: FieldInfo) -> None:
-    assert field.description, path
-    assert section_of(field) is None
+def test_every_setting_says_what_it_is() -> None:
+    assert [path for path, field in keys() if not field.description or section_of(field) is not None] == []
 
 
 @pytest.mark.parametrize(
