@@ -1,4 +1,4 @@
-"""Adds what a conversation tells: by a model in two questions, or by rules; in both cases one transaction writes."""
+"""Memories added from a conversation, by a model in two requests or by rules."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,9 +36,9 @@ log = structlog.get_logger("memsvc.memories")
 
 PURPOSE: Final = "memories"
 TRIES: Final = 2
-"""How often the model compares where what it was shown is changed by somebody else meanwhile."""
+"""Attempts of the model to compare, where others change the memories it was given meanwhile."""
 HEARD: Final = ("user", "assistant")
-"""Whose messages a model is shown; a system says nothing of a user."""
+"""Roles whose messages a model gets; a system message says nothing about a user."""
 NOT_EXTRACTED: Final = "Failed to extract facts"
 NOT_UPDATED: Final = "Failed to update memories"
 
@@ -55,15 +55,18 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What a conversation came to: whether it told anything at all, and what was done in what order."""
+    """Result of adding a conversation: whether it had facts at all, and the changes in order."""
 
     anything: bool
     changes: list[Change]
 
 
 class Adding:
-    """Serialises the writers of a user's memories by the lock of the book, which is never held while a model thinks:
-    what the model decided is compared with what holds by then."""
+    """Writer of memories found in conversations.
+
+    The lock of the index serialises the writers of a user's memories and is never held while a
+    model runs: the model's decisions are compared with what is stored by then.
+    """
 
     def __init__(
         self,
@@ -87,16 +90,21 @@ class Adding:
         self._budget = budget
 
     async def add(self, scope: Scope, user: str, said: Sequence[Said], metadata: dict[str, Any]) -> Added:
-        """Add what the messages tell of a user. UNAVAILABLE, with nothing written, when the model fails or takes too
-        long for both questions; RESOURCE_BUSY when others write the same user's memories for too long. Where the
-        tenant's day has had its questions to the model, rules do it."""
+        """Add the facts of the messages about a user as memories.
+
+        UNAVAILABLE, with nothing written, when the model fails or takes too long for both requests;
+        RESOURCE_BUSY when others write the same user's memories for too long. Rules do it once the
+        tenant's daily budget of model requests is used up.
+        """
         if self._llm is None:
             return await self._by_rules(scope, user, said, metadata)
         deadline = anyio.current_time() + self._options.deadline_s
         try:
             return await self._by_model(self._llm, scope, user, said, metadata, deadline)
         except SpentError:
-            log.info("memories are found by rules: this day has had its questions to the model", project=scope.project)
+            log.info(
+                "memories are found by rules: the daily budget of model requests is used up", project=scope.project
+            )
             return await self._by_rules(scope, user, said, metadata)
 
     async def _by_rules(self, scope: Scope, user: str, said: Sequence[Said], metadata: dict[str, Any]) -> Added:
@@ -136,10 +144,10 @@ class Adding:
             changes = await self._apply(scope, user, proposals, shown, metadata, insist=attempt == TRIES)
             if changes is not None:
                 return Added(True, changes)
-        raise AssertionError("the last attempt insists")
+        raise AssertionError("the last attempt always applies")
 
     async def _extracted(self, llm: Llm, scope: Scope, said: Sequence[Said], deadline: float) -> list[str]:
-        """The facts that a model finds in a conversation, as far as they may be memories."""
+        """Return the facts that a model finds in a conversation and that may become memories."""
         lines = [
             f"{one.role}: {within_lines(masked(one.text))}" for one in said if one.role in HEARD and one.text.strip()
         ]
@@ -152,8 +160,10 @@ class Adding:
         return [one for one in told if deciding.fit(one)][: self._options.facts_max]
 
     async def _compared(self, tx: Tx, shelf: Book, found: Sequence[str], meaning: Meaning | None) -> dict[str, Memory]:
-        """The memories to compare new facts with: all if they are few, else those that are about the same. Those that
-        are hidden by now are among them."""
+        """Return the memories to compare new facts with, by id, hidden ones too.
+
+        All of them if they are few, else those about the same subject.
+        """
         most = self._options.compared_max
         shown = await memories.newest(tx, shelf.number, since=None, most=most + 1)
         if len(shown) > most:
@@ -170,8 +180,11 @@ class Adding:
         *,
         insist: bool,
     ) -> list[Change] | None:
-        """Do what was proposed as far as it still fits; None, and nothing done, when a memory that was shown is another
-        one by now, unless `insist`."""
+        """Apply the proposals that still fit.
+
+        Return None, and change nothing, when a memory given to the model has changed since, unless
+        `insist`.
+        """
         now, shelf = self._clock.now(), book(user)
         async with self._database.begin(scope, locks=[book_lock(shelf.name)]) as tx:
             present = await _present(tx, shelf, shown, [one.text for one in proposals])
@@ -193,7 +206,7 @@ class Adding:
     async def _ask(
         self, llm: Llm, scope: Scope, text: str, read: Callable[[str], Read], failed: str, deadline: float
     ) -> Read:
-        """What a model's answer says; UNAVAILABLE, told as `failed`, when there is none that can be read in time."""
+        """Return a model's parsed answer; UNAVAILABLE, worded as `failed`, without one in time."""
         await self._budget.take(scope)
         started = perf_counter()
         try:

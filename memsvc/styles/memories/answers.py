@@ -1,4 +1,4 @@
-"""Reads what a model wrote where it was asked for JSON: fenced, wrapped in prose, or cut off in the middle."""
+"""Parser of a model's JSON answers: fenced, wrapped in prose, or cut off in the middle."""
 
 import re
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ import orjson
 CHARS_READ_MAX: Final = 40_000
 LEVELS_MAX: Final = 32
 _STARTS_MAX: Final = 4
-"""Places at which JSON may begin that are tried."""
+"""Positions at which JSON may begin that are tried."""
 _CUTS_MAX: Final = 6
-"""Places at which what was cut off is cut again, until it can be read."""
+"""Times that truncated JSON is shortened further until it parses."""
 _TRAILING_COMMA: Final = re.compile(r",\s*(?=[}\]])")
 _MARK: Final = re.compile(r'\\.|["{}\[\],]', re.DOTALL)
 
@@ -21,12 +21,12 @@ EVENTS: Final[tuple[Event, ...]] = ("ADD", "UPDATE", "DELETE", "NONE")
 
 
 class UnreadableError(Exception):
-    """An answer holds nothing of what was asked for."""
+    """An answer holds nothing of what was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a model would do: to which memory, if it named one, and what that should say."""
+    """Change that a model proposes: to which memory, if it named one, and its new text."""
 
     event: Event
     memory: str
@@ -35,9 +35,10 @@ class Proposal:
 
 
 def facts_in(answer: str) -> list[str]:
-    """The facts of an answer `{"facts": [...]}`, blank ones and repetitions left out; `UnreadableError`.
+    """Return the facts of an answer `{"facts": [...]}`, without blanks and duplicates.
 
-    A list alone counts too, and so does an object with one text for a fact.
+    A bare list is accepted too, and so is an object with one text for a fact. Raises
+    `UnreadableError`.
     """
     whole = _members(answer, "facts")
     texts = [_text(one, "fact", "text", "memory", "content", "value") for one in whole]
@@ -47,8 +48,10 @@ def facts_in(answer: str) -> list[str]:
 
 
 def proposals_in(answer: str) -> list[Proposal]:
-    """The changes of an answer `{"memory": [...]}`, in its order; `UnreadableError`. What names no event that is known
-    is left out."""
+    """Return the changes of an answer `{"memory": [...]}`, in order.
+
+    Those without a known event are left out. Raises `UnreadableError`.
+    """
     whole = _members(answer, "memory", "memories", "results")
     found = [one for one in map(_proposal, whole) if one is not None]
     if whole and not found:
@@ -68,16 +71,19 @@ def _proposal(one: Any) -> Proposal | None:
 
 
 def _text(one: Any, *names: str) -> str:
-    """A text in one line, as it is or as a member of an object, without what a database cannot hold."""
+    """Return a string, or a member of an object, on one line and without NUL characters."""
     if isinstance(one, dict):
         one = next((one[name] for name in names if isinstance(one.get(name), str)), "")
     return " ".join(one.replace("\x00", " ").split()) if isinstance(one, str) else ""
 
 
 def _members(answer: str, *names: str) -> list[Any]:
-    """The list that an answer holds under one of the names, or that it is. Of one that was cut off, what is whole."""
+    """Return the list that an answer is, or holds under one of the names.
+
+    Of a truncated list, its complete elements.
+    """
     for number, whole, cut in _values(answer[:CHARS_READ_MAX]):
-        held = whole if number == 0 else None  # a list further on belongs to something else
+        held = whole if number == 0 else None  # a later list belongs to something else
         if isinstance(whole, dict):
             held = next((whole[name] for name in names if name in whole), None)
             if held in (None, {}, "") and any(name in whole for name in names):
@@ -88,8 +94,10 @@ def _members(answer: str, *names: str) -> list[Any]:
 
 
 def _values(answer: str) -> Iterator[tuple[int, Any, bool]]:
-    """What can be read as JSON in an answer, from each place where it may begin: the number of the place, what stands
-    there, and whether it was cut off."""
+    """Yield the JSON values of an answer, tried at each position where one may begin.
+
+    As the number of the position, the value, and whether it was truncated.
+    """
     starts = [match.start() for match in re.finditer(r"[{\[]", answer)][:_STARTS_MAX]
     for number, start in enumerate(starts):
         end = _end(answer, start)
@@ -103,7 +111,7 @@ def _values(answer: str) -> Iterator[tuple[int, Any, bool]]:
 
 
 def _end(text: str, start: int) -> int | None:
-    """Where the value that begins here ends; None when it was cut off before."""
+    """Return the end of the value that begins here; None when it was truncated."""
     depth = 0
     for at, character in _outside_strings(text, start):
         depth += (character in "{[") - (character in "}]")
@@ -113,8 +121,10 @@ def _end(text: str, start: int) -> int | None:
 
 
 def _closed(text: str) -> Iterator[str]:
-    """A text that was cut off, closed: behind the last value that is whole, then behind the one before it, and so on.
-    Half a string is left out, as it says something else than the whole."""
+    """Yield a truncated text, closed after its last complete value, then the one before, and so on.
+
+    Half a string is left out, as it says something else than the complete one.
+    """
     for _ in range(_CUTS_MAX):
         closing: list[str] = []
         last = -1
@@ -135,7 +145,7 @@ def _closed(text: str) -> Iterator[str]:
 
 
 def _outside_strings(text: str, start: int) -> Iterator[tuple[int, str]]:
-    """What stands outside of strings from a place on: brackets, and the quotes that end a string."""
+    """Yield what is outside of strings: brackets, and the quotes that end a string."""
     quoted = False
     for match in _MARK.finditer(text, start):
         if match[0] == '"':

@@ -1,4 +1,4 @@
-"""What belongs to a user: the book of their memories; and to a session: what a client said it was found in."""
+"""Ownership of memories: the index of a user, and what a client said a session told."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -18,27 +18,29 @@ _BOOKS: Final = "memories/"
 
 
 class MemoryBelongings:
-    """What memories keep of whom."""
+    """Ownership of memories by session and user."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def of_session(self, scope: Scope, session: str) -> AsyncIterator[Belongings]:
-        """What memories said since a call whose metadata names the session (`session_id`). A memory of which nothing
-        else is left goes; one that said something else before ended then."""
+        """Yield what memories say since a call whose metadata has this `session_id`.
+
+        A memory with no other text is purged; one that said something else before ended then.
+        """
         async with self._database.begin(scope, read_only=True) as tx:
             learnt = await partings.books_learnt_in(tx, session, _BOOKS)
         for name in learnt:
             yield Belongings(locks=(book_lock(name),), partings=(_found_in(name, session),))
 
     async def of_user(self, scope: Scope, user: str) -> AsyncIterator[Belongings]:
-        """The user's memories, and what they were."""
+        """Yield the user's memories and their history."""
         del scope
         own = book(user)
         yield Belongings(locks=(book_lock(own.name),), books=(own.name,), jobs=((EMBED_JOB, str(own.number)),))
 
     def of_path(self, scope: Scope, path: str) -> AsyncIterator[Belongings]:
-        """Nothing: memories are no files."""
+        """Yield nothing: memories are no files."""
         return nothing()
 
 

@@ -1,7 +1,8 @@
-"""Words under which a memory is found besides its own: what the things that it names are kinds of.
+"""Category keywords that find a memory besides its own words.
 
-A short list of everyday things, so that "outdoor activities" finds hiking where nothing is there that knows what words
-mean. It is no thesaurus: what is not in it is found by its own words, or by meaning where an embedder is configured.
+A short list of everyday things, so that "outdoor activities" finds hiking without an embedder. It
+is no thesaurus: what is not in it is found by its own words, or by similarity where an embedder is
+configured.
 """
 
 from collections.abc import Mapping
@@ -60,6 +61,6 @@ _BY_TERM: Final = _by_term()
 
 
 def kinds_of(text: str) -> str:
-    """The words for what a text names, each once; "" where nothing of it is known."""
+    """Return the categories of the things that a text names, each word once; "" for none."""
     kinds = [kind for term in terms(text) for kind in _BY_TERM.get(term, ())]
     return " ".join(dict.fromkeys(" ".join(kinds).split()))

@@ -1,4 +1,4 @@
-"""What the tools over memories take and answer, under the names that REST clients of such memories know."""
+"""Arguments and results of the memory tools, named as REST clients of such memories know them."""
 
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
@@ -22,7 +22,7 @@ Metadata = Annotated[dict[str, Any], WithJsonSchema(_OBJECT)]
 
 
 class Message(BaseModel):
-    """One message of a conversation; what else a client sends with it is not looked at."""
+    """One message of a conversation; other fields that a client sends are ignored."""
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
@@ -49,7 +49,7 @@ class Message(BaseModel):
 
 
 class UserArguments(Arguments):
-    """What every tool over a user's memories takes."""
+    """Arguments of every tool over a user's memories."""
 
     user_id: str = Field(description="whose memories; any text of up to 128 bytes")
 
@@ -60,7 +60,7 @@ class UserArguments(Arguments):
 
 
 class OneArguments(UserArguments):
-    """What every tool over one memory takes."""
+    """Arguments of every tool over one memory."""
 
     memory_id: str = Field(min_length=1, max_length=MEMORY_ID_CHARS_MAX, description="which memory")
 
@@ -133,7 +133,7 @@ class SettingsArguments(Arguments):
     )
 
     def wanted(self) -> dict[str, Any]:
-        """What was given."""
+        """Return the settings that were given."""
         return self.model_dump(include={"memoryEnabled", "decayDays", "searchLimit"}, exclude_none=True)
 
 
@@ -205,7 +205,7 @@ class ResetResult(Result):
 
 
 def checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
-    """The metadata, or INVALID_ARGUMENT where a database could not hold it."""
+    """Return the metadata; INVALID_ARGUMENT where a database could not store it."""
     if not _storable(value):
         raise invalid("metadata must not hold NUL characters")
     return value

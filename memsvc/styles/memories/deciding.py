@@ -1,4 +1,4 @@
-"""Decides what becomes of memories: by what a model proposes, or by what rules read; pure, on what holds right now."""
+"""Decisions about memories, from a model's proposals or from rules; pure, on the current state."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ TEXT_BYTES_MAX: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What is to be done, and whether a proposal was about a memory that is another one by now."""
+    """Changes to apply, and whether a proposal was about a memory that has changed since."""
 
     changes: list[Change]
     outdated: bool
@@ -25,8 +25,11 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What holds as a decision is made: the memories that are meant, by id; those that say the same as what is new, by
-    text; the texts of what was shown and is deleted by now."""
+    """State at the time of a decision.
+
+    The memories that proposals name, by id; those that equal a new text, by text; the texts of
+    memories given to the model and deleted since.
+    """
 
     by_id: Mapping[str, Memory]
     by_text: Mapping[str, Memory]
@@ -34,7 +37,7 @@ class Present:
 
 
 def fit(text: str) -> bool:
-    """Whether a text may be a memory: short, not blank, and no secret."""
+    """Return whether a text may be a memory: short, not blank, and no secret."""
     return bool(text) and len(text.encode()) <= TEXT_BYTES_MAX and not is_secret(text, text)
 
 
@@ -47,9 +50,12 @@ def by_proposals(
     *,
     most: int,
 ) -> Decided:
-    """What a model's proposals come to. It may touch what it was shown, once each and as it was shown; a proposal for
-    any other id does nothing. What is said already is not said again, unless the same answer takes that away: of two
-    memories that become one, one is left. `most` may be added."""
+    """Return the changes that a model's proposals amount to.
+
+    A proposal may touch a memory that the model was given, once, and unchanged since; one for any
+    other id does nothing. A known text is not added again, unless the same answer takes it away: of
+    two memories that become one, one is left. `most` limits the additions.
+    """
     steps: list[tuple[Memory | None, str]] = []
     touched: set[str] = set()
     added = 0
@@ -76,14 +82,17 @@ def by_proposals(
 
 
 def _says_more(text: str, current: Memory, present: Present) -> bool:
-    """Whether a text may be what a memory says from now on, and is not what it says already."""
+    """Return whether a text may become a memory's text and differs from the current one."""
     return fit(text) and same(text) not in present.gone and same(text) != same(current.text)
 
 
 def _changes(
     steps: Sequence[tuple[Memory | None, str]], said: set[str], evidence: Evidence, new_id: Callable[[], str]
 ) -> list[Change]:
-    """Memories that are to say a text: a new one for None, none any more for "". `said` is what the others say."""
+    """Return the changes that give memories their texts: None adds one, "" deletes it.
+
+    `said` holds the texts of the other memories.
+    """
     changes: list[Change] = []
     for memory, text in steps:
         again = same(text) in said
@@ -98,7 +107,10 @@ def _changes(
 
 
 def target(proposal: Proposal, shown: Mapping[str, Memory]) -> Memory | None:
-    """The memory that a proposal means, among those that the model was shown: by its id, or else by its old text."""
+    """Return the memory that a proposal means, among those given to the model.
+
+    By its id, or else by its old text.
+    """
     if proposal.memory in shown:
         return shown[proposal.memory]
     old = same(proposal.old_text)
@@ -108,8 +120,11 @@ def target(proposal: Proposal, shown: Mapping[str, Memory]) -> Memory | None:
 def by_claims(
     merged: Merge, known: Mapping[int, Memory], present: Present, new_id: Callable[[], str], evidence: Evidence
 ) -> list[Change]:
-    """What rules come to: a value of a key that has one is a change, any other an addition. `known` are the memories of
-    the facts that the merge touches, by entry; what is said already under another key is not said again."""
+    """Return the changes that claims of rules amount to.
+
+    A value of a key that has one is a change, any other an addition. `known` are the memories of
+    the facts that the merge touches, by entry; a text known under another key is not added again.
+    """
     kept = {statement.record: statement for statement in merged.kept}
     continued: dict[str, Memory] = {}
     ended = [known[fact.entry] for fact in merged.deleted if fact.entry in known]

@@ -1,4 +1,4 @@
-"""Finds a user's memories for a question: by words, and by meaning where an embedder is configured."""
+"""Search of a user's memories: by words, and by similarity where an embedder is configured."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,18 +17,24 @@ from memsvc.styles.memories.book import Book
 
 CANDIDATES: Final = 100
 MEANING_WEIGHT: Final = 0.5
-"""Memories are a few words, of which a question often shares none."""
+"""Weight of similarity: a memory is a few words, and a query often shares none of them."""
 
 
 class Finding:
-    """Search in one book. What was kept is found by the next call by its words, by its meaning once it has a vector."""
+    """Search in one index.
+
+    A stored memory is found by its words at once, by similarity once it has a vector.
+    """
 
     def __init__(self, meter: Meter, embedding: Embedding | None) -> None:
         self._meter = meter
         self._embedding = embedding
 
     async def meaning(self, question: str) -> Meaning | None:
-        """What a question means, to be asked for before a transaction begins; None where nobody can say in time."""
+        """Return the embedding of a query; None where there is none in time.
+
+        Call it before a transaction begins.
+        """
         if self._embedding is None:
             return None
         vector = await self._embedding.question(question)
@@ -37,8 +43,11 @@ class Finding:
     async def find(
         self, tx: Tx, book: Book, question: str, meaning: Meaning | None, *, since: datetime | None, most: int
     ) -> list[Memory]:
-        """The memories that answer best, best first, then those of the kinds that are asked for in words too common to
-        search by; with `since`, none that is hidden."""
+        """Return the memories that answer best, best first.
+
+        Then those of the kinds that the query asks for in words too common to search by; with
+        `since`, no hidden ones.
+        """
         found = await self._ranked(tx, book, question, meaning, since=since, most=most)
         if len(found) < most and (kinds := asked_for(question)):
             there = {one.memory for one in found}
@@ -62,7 +71,7 @@ class Finding:
             shown = await memories.at(tx, book.number, ranked, since=since)
             if len(shown) >= most or max(len(words), len(alike)) < best:
                 return _in_order(ranked, shown, most)
-            best *= 8  # what is hidden stands in the way of what is shown
+            best *= 8  # hidden memories took the places of visible ones
         return []
 
 

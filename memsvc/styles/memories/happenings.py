@@ -1,4 +1,4 @@
-"""What was found in conversations, for those who wait for it: in order, by numbers to go on from."""
+"""Events of memories found in conversations: in order, with numbers to resume from."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +14,7 @@ TOLD_AT_ONCE: Final = 100
 
 
 class Found:
-    """The `Happenings` of memories: each call that added or changed some is one."""
+    """`Happenings` of memories: each call that added or changed some is one event."""
 
     uri = FOUND_URI
     tool = "memories_get_settings"
@@ -27,7 +27,7 @@ class Found:
             return await memory_settings.findings(tx)
 
     async def since(self, scope: Scope, number: int) -> Sequence[Happening]:
-        """At most 100 at once; what was deleted since is not told."""
+        """Return up to 100 events; texts deleted since are left out."""
         async with self._database.begin(scope, read_only=True) as tx:
             found = await memory_settings.since(tx, number, most=TOLD_AT_ONCE)
         return [

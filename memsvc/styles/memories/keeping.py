@@ -1,4 +1,4 @@
-"""Writes what is to be done to a user's memories: one transaction under the lock of the book, all or nothing."""
+"""Writes of a user's memories: one transaction under the lock of the index, all or nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ CONFIDENCE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to become of a memory: `statement` is what it says from now on, `old` what it was."""
+    """Change of a memory: `statement` is its new text, `old` what it was."""
 
     event: Literal["ADD", "UPDATE", "DELETE"]
     memory: str
@@ -30,23 +30,23 @@ class Change:
 
     @property
     def text(self) -> str:
-        """What the memory says now; "" once it is deleted."""
+        """Return the memory's new text; "" once it is deleted."""
         return self.statement.value if self.statement is not None else ""
 
 
 def added(memory: str, text: str, evidence: Evidence) -> Change:
-    """A new memory of this text."""
+    """Return the addition of a memory of this text."""
     said = Statement(memories.record_of(memory, 1), KEY, KEY, memory, text, Tier.L0, CONFIDENCE, "", evidence)
     return Change("ADD", memory, _findable(said))
 
 
 def read(memory: str, statement: Statement) -> Change:
-    """A new memory that a rule read, under the identity that it has by the rule."""
+    """Return the addition of a memory that a rule read, with the identity of the rule."""
     return Change("ADD", memory, _findable(replace(statement, record=memories.record_of(memory, 1))))
 
 
 def changed(old: Memory, text: str, evidence: Evidence, *, cues: str = "") -> Change:
-    """A memory that says something else from now on; `cues` are words that find it besides its own."""
+    """Return a memory's change to a new text; `cues` are keywords that find it besides its own."""
     before = old.fact.statement
     record = memories.record_of(old.memory, memories.version_of(before.record) + 1)
     said = replace(before, record=record, value=text, cues=cues, evidence=evidence, ends=())
@@ -54,12 +54,12 @@ def changed(old: Memory, text: str, evidence: Evidence, *, cues: str = "") -> Ch
 
 
 def deleted(old: Memory) -> Change:
-    """The end of a memory."""
+    """Return the deletion of a memory."""
     return Change("DELETE", old.memory, None, old)
 
 
 def evidence_of(user: str, origin: Origin, metadata: dict[str, Any]) -> Evidence:
-    """Who found something, and in which session if the client says so."""
+    """Return who found something, and in which session if the client names one."""
     session = metadata.get("session_id")
     return Evidence(session[:128] if isinstance(session, str) else "", "", "", user, origin)
 
@@ -70,7 +70,7 @@ def _findable(statement: Statement) -> Statement:
 
 
 class Keeping:
-    """Applies changes, for those who decided them within the same transaction."""
+    """Writer of changes that were decided within the same transaction."""
 
     def __init__(self, *, per_user_max: int, users_max: int, embeds: bool) -> None:
         self._per_user_max = per_user_max
@@ -80,8 +80,10 @@ class Keeping:
     async def keep(
         self, tx: Tx, book: Book, made: Sequence[Change], now: datetime, *, metadata: dict[str, Any], found: bool
     ) -> None:
-        """Write changes of different memories of a book, whose lock is held. `metadata` goes with what is added. What
-        was `found` in a conversation is noted for those who wait for that. QUOTA_EXCEEDED when there would be too many.
+        """Write changes of different memories of an index whose lock is held.
+
+        `metadata` is stored with what is added. What was `found` in a conversation becomes an
+        event. QUOTA_EXCEEDED when there would be too many.
         """
         new = [one for one in made if one.event == "ADD"]
         if new:
@@ -120,7 +122,10 @@ class Keeping:
             )
 
     async def _check_users(self, tx: Tx, book: Book) -> None:
-        """QUOTA_EXCEEDED where this is a user too many. Asked when somebody's first memory is kept, one at a time."""
+        """Raise QUOTA_EXCEEDED for one user too many.
+
+        Checked when a user's first memory is stored, one user at a time.
+        """
         if await memories.any_of(tx, book.number):
             return
         await tx.lock(book_lock(ALL_USERS))

@@ -1,4 +1,4 @@
-"""A user's memories as they are looked up, and as the client changes them one by one."""
+"""A user's memories: searched, listed, and changed one by one by the client."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from memsvc.styles.memories.keeping import Keeping, evidence_of
 from memsvc.styles.memories.project_settings import SEARCH_LIMIT_OF_ZERO, ProjectSettings
 
 DELETED_AT_ONCE = 1000
-"""Memories that one transaction deletes."""
+"""Memories deleted in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that became of a memory: what it said before and from then on, and who found that."""
+    """One step of a memory's history: its text before and after, and who found it."""
 
     event: Literal["ADD", "UPDATE", "DELETE"]
     text: str
@@ -37,8 +37,10 @@ class Step:
 
 
 class Memories:
-    """Looks up and changes memories. What is hidden, because nobody changed it for too long, is neither found nor
-    listed, but is still there under its id."""
+    """Reads and changes of memories.
+
+    A hidden memory, unchanged for too long, is neither found nor listed, but can be read by its id.
+    """
 
     def __init__(
         self,
@@ -55,7 +57,10 @@ class Memories:
         self._settings = settings
 
     async def search(self, scope: Scope, user: str, question: str, limit: int | None) -> list[Memory]:
-        """The memories that answer a question best, best first. Without a limit, as many as the project wants."""
+        """Return the memories that answer a question best, best first.
+
+        Without a limit, as many as the project's setting says.
+        """
         meaning = await self._finding.meaning(question)
         async with self._database.begin(scope, read_only=True) as tx:
             wants = await self._settings.read(tx)
@@ -64,19 +69,21 @@ class Memories:
             return await self._finding.find(tx, book(user), question, meaning, since=since, most=most)
 
     async def listed(self, scope: Scope, user: str, limit: int) -> list[Memory]:
-        """A user's memories, the one that was made last first."""
+        """Return a user's memories, newest first."""
         async with self._database.begin(scope, read_only=True) as tx:
             since = hidden_before(self._clock.now(), (await self._settings.read(tx)).decay_days)
             return await memories.newest(tx, book(user).number, since=since, most=limit)
 
     async def get(self, scope: Scope, user: str, memory: str) -> Memory:
-        """One memory, hidden or not; NOT_FOUND."""
+        """Return one memory, hidden or not; NOT_FOUND."""
         async with self._database.begin(scope, read_only=True) as tx:
             return await _there(tx, book(user), memory)
 
     async def change(self, scope: Scope, user: str, memory: str, text: str, metadata: dict[str, Any] | None) -> Memory:
-        """Let a memory say something else, and keep other metadata with it if any is given; NOT_FOUND. It counts as
-        changed even when it says the same."""
+        """Change a memory's text, and its metadata if any is given; NOT_FOUND.
+
+        It counts as changed even when the text is the same.
+        """
         now, shelf = self._clock.now(), book(user)
         if is_secret(text, text):
             raise invalid("memory looks like a password, key or number that must not be kept")
@@ -90,14 +97,14 @@ class Memories:
             return await _there(tx, shelf, memory)
 
     async def delete(self, scope: Scope, user: str, memory: str) -> None:
-        """End a memory; NOT_FOUND."""
+        """Delete a memory; NOT_FOUND."""
         now, shelf = self._clock.now(), book(user)
         async with self._database.begin(scope, locks=[book_lock(shelf.name)]) as tx:
             made = [keeping.deleted(await _there(tx, shelf, memory))]
             await self._keeping.keep(tx, shelf, made, now, metadata={}, found=False)
 
     async def delete_all(self, scope: Scope, user: str) -> int:
-        """End all memories of a user, hidden ones too; how many."""
+        """Delete all memories of a user, hidden ones too; return their number."""
         shelf, total = book(user), 0
         while True:
             async with self._database.begin(scope, locks=[book_lock(shelf.name)]) as tx:
@@ -109,7 +116,7 @@ class Memories:
                 return total
 
     async def history(self, scope: Scope, user: str, memory: str) -> list[Step]:
-        """What became of a memory, oldest first, its end included; NOT_FOUND where there never was one."""
+        """Return a memory's history, oldest first, with its deletion; NOT_FOUND."""
         async with self._database.begin(scope, read_only=True) as tx:
             trail = await memories.trail(tx, book(user).number, memory)
         if not trail:

@@ -1,4 +1,4 @@
-"""The functions behind the tools over memories."""
+"""Functions of the memory tools."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ NOTHING_FOUND = "No new information found to store"
 
 
 class MemoryTools:
-    """Arguments to methods, and what comes back to results."""
+    """Translation of tool arguments to method calls, and of their values to results."""
 
     def __init__(self, adding: Adding, memories: Memories, settings: ProjectSettings, options: MemoriesOptions) -> None:
         self._adding = adding

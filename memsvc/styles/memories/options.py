@@ -1,10 +1,10 @@
-"""The options of memories."""
+"""Options of the memories style."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class MemoriesOptions(BaseModel):
-    """How memories are found and shown, and what a call may bring."""
+    """Limits and defaults of search, listing and calls."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,4 +1,4 @@
-"""What a model is asked: for the facts of a conversation, and what they do to the memories that are there."""
+"""Prompts for a model: to extract facts from a conversation, and to compare them with memories."""
 
 from collections.abc import Iterable
 from importlib.resources import files as resources
@@ -20,12 +20,12 @@ def _text(name: str) -> str:
 
 
 EXTRACTION: Final = _text("extraction_prompt.md").rstrip("\n")
-"""How a model is asked for facts where a project has no way of its own."""
+"""Extraction prompt of projects without one of their own."""
 _UPDATE: Final = _text("update_prompt.md").rstrip("\n")
 
 
 def checked(prompt: str) -> str:
-    """A project's own prompt; INVALID_ARGUMENT unless it has a place for the conversation."""
+    """Return a project's own prompt; INVALID_ARGUMENT unless it has the placeholder once."""
     if prompt.count(CONVERSATION) != 1:
         raise invalid(f"prompt must hold {CONVERSATION} once: the conversation is put in its place")
     if "\x00" in prompt:
@@ -34,13 +34,13 @@ def checked(prompt: str) -> str:
 
 
 def extraction(prompt: str, conversation: str) -> str:
-    """The request for the facts of a conversation."""
+    """Return the prompt that asks for the facts of a conversation."""
     before, _, behind = prompt.partition(CONVERSATION)
     return before + conversation + behind
 
 
 def update(memories: Iterable[Memory], facts: Iterable[str]) -> str:
-    """The request to compare facts with memories; each of either stands in one line."""
+    """Return the prompt that compares facts with memories, each on one line."""
     lines = [f"{one.memory}: {' '.join(one.text.split())}" for one in memories]
     before, _, rest = _UPDATE.partition("{existing_memories}")
     between, _, behind = rest.partition("{new_facts}")

@@ -1,4 +1,4 @@
-"""All that this style publishes, put together."""
+"""Everything that this style publishes, assembled."""
 
 from typing import Any, Final
 
@@ -31,7 +31,10 @@ def published(
     llm: Llm | None = None,
     budget: ModelBudget | None = None,
 ) -> Published:
-    """The tools over memories. With a model, that finds them in conversations; without one, rules do."""
+    """Return the tools over memories.
+
+    A model finds memories in conversations; without one, rules do.
+    """
     settings = ProjectSettings(database, options)
     keeping = Keeping(per_user_max=options.per_user_max, users_max=options.users_max, embeds=embedding is not None)
     finding = Finding(meter, embedding)
@@ -138,7 +141,7 @@ def _settings_tools(functions: MemoryTools) -> list[Tool]:
 
 
 _Function = tuple[type[Arguments], type[Result], Any]
-"""The models of a tool's arguments and of its result, and what it runs."""
+"""Argument and result models of a tool, and the function that it runs."""
 
 
 def _reads(name: str, title: str, description: str, function: _Function) -> Tool:

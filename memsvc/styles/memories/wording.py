@@ -60,7 +60,7 @@ _OWN: Final = re.compile(r"\b(?:my|our)\b")
 
 
 def told(fact_id: str, key: str, value: str) -> str:
-    """A fact of the rules in words: `user_diet`, `diet`, `vegetarian` is "Is vegetarian"."""
+    """Return a fact of the rules in words: `user_diet`, `diet`, `vegetarian` is `Is vegetarian`."""
     text = _FIXED.get((fact_id, value.casefold()))
     if text is None:
         pattern = _SAID.get(fact_id, "{key}: {value}")
@@ -68,20 +68,22 @@ def told(fact_id: str, key: str, value: str) -> str:
             pattern = "Is {value}"
         if fact_id == "user_pet_kind" and not value.endswith("s"):
             value = f"{'an' if value[0] in 'aeiou' else 'a'} {value}"
-        if ": " not in pattern:  # behind a colon stands what the user said
+        if ": " not in pattern:  # after a colon comes the user's own text
             value = _OWN.sub("their", _ALL_OWN.sub("", value))
         text = pattern.format(key=key.replace("_", " "), value=value)
     return text[:1].upper() + text[1:]
 
 
 def lasting(claim: Claim) -> bool:
-    """Whether something is worth keeping for longer than the day on which it was said."""
+    """Return whether a claim is worth keeping beyond the day on which it was made."""
     return isinstance(claim, Retraction) or claim.tier is not Tier.L1
 
 
 def in_words(claim: Claim) -> Claim:
-    """The same claim about memories: what it states is told in words, those of the user in another language than
-    English, and kept until it is changed."""
+    """Return a claim fit for memories: its value phrased, and kept until it is changed.
+
+    In languages other than English the phrase is the user's own words.
+    """
     if isinstance(claim, Retraction):
         return claim
     value = claim.words[:1].upper() + claim.words[1:] or told(claim.fact_id, claim.key, claim.value)
