@@ -1,4 +1,7 @@
-"""The composition root of a server: settings in, ASGI app out. It and `parts` are the files that know every part."""
+"""Composition root of a server: settings in, ASGI app out.
+
+With `parts` it is the only file that knows every part.
+"""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -31,8 +34,10 @@ from memsvc.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """The ASGI app, to be served with its lifespan, the database below it, and the worker that runs with it, if any.
-    `warm` does what takes long the first time, for a process that goes on once it is ready."""
+    """The ASGI app, to be served with its lifespan; its database; its worker, if it has one.
+
+    `warm` does the slow first-time work, for a process that keeps running once it is ready.
+    """
 
     asgi: Starlette
     database: Database
@@ -44,10 +49,11 @@ class App:
 async def opened(
     settings: Settings, app_url: str, draining: rest.Draining, *, conformance: bool = False
 ) -> AsyncIterator[App]:
-    """The app over an open database, which is closed after it.
+    """Open the app over an open database, which is closed after it.
 
-    UNAVAILABLE when the database cannot be reached or was not migrated, PERMISSION_DENIED for a privileged role.
-    `conformance`: with what the official suite wants to find, for a server that nobody else uses.
+    Raises UNAVAILABLE when the database cannot be reached or was not migrated, PERMISSION_DENIED
+    for a privileged role. `conformance` adds what the official suite expects to find, for a server
+    that nobody else uses.
     """
     publish = _with_fixtures if conformance else published
     async with put_together(settings, app_url, settings.host, publish) as parts:
@@ -107,7 +113,7 @@ async def opened(
 def _with_fixtures(
     database: Database, settings: Settings, clock: Clock, tokens: TokenCounter, meter: Meter, models: Models
 ) -> Published:
-    """What is published, and the tools of the conformance suite."""
+    """Return what is published, plus the tools of the conformance suite."""
     from memsvc.gateway.mcp.conformance.serving import tools  # noqa: PLC0415 - for this mode alone
 
     there = published(database, settings, clock, tokens, meter, models)

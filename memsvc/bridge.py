@@ -1,6 +1,6 @@
-"""A bridge for hosts that start servers as processes: what comes in on stdin goes to a server elsewhere over HTTP.
+"""Bridge for hosts that start servers as processes: forwards stdin to a remote server over HTTP.
 
-It imports little, so that it starts at once: neither the MCP SDK nor anything of the server.
+It imports little so that it starts at once: neither the MCP SDK nor anything of the server.
 """
 
 import asyncio
@@ -40,7 +40,10 @@ Message = dict[str, Any]
 
 
 def main() -> None:
-    """Forward until stdin ends or a signal comes. Exit code 2 where the environment names no server or no key."""
+    """Forward until stdin ends or a signal comes.
+
+    Exits with code 2 when the environment names no server or no key.
+    """
     try:
         address, key = endpoint(os.environ)
     except MemsvcError as error:
@@ -51,7 +54,7 @@ def main() -> None:
 
 
 def endpoint(environment: Any) -> tuple[str, str]:
-    """Where to forward to, and the key to show there."""
+    """Return the URL to forward to and the key to send there."""
     given = environment.get(URL_VARIABLE, "").strip().rstrip("/")
     try:
         parts = urlsplit(given)
@@ -86,8 +89,10 @@ async def _forward(address: str, key: str, streams: StandardStreams) -> None:
 
 
 class Bridge:
-    """Forwards messages of one client, each request on its own. The server keeps nothing between two of them, so that
-    a restart of the server goes unnoticed."""
+    """Forwarder of one client's messages, each request on its own.
+
+    The server keeps nothing between two of them, so that its restart goes unnoticed.
+    """
 
     def __init__(self, address: str, http: httpx.AsyncClient, streams: StandardStreams) -> None:
         self._address = address
@@ -108,7 +113,7 @@ class Bridge:
                 await self._take(line)
 
     async def finish(self, grace_s: float) -> None:
-        """Wait for what is under way, but for subscriptions, and end what takes longer."""
+        """Wait for pending requests except subscriptions, and cancel what takes longer."""
         under_way = {*self._asked.values(), *self._notifying}
         if under_way - self._listening:
             await asyncio.wait(under_way - self._listening, timeout=grace_s)
@@ -126,7 +131,7 @@ class Bridge:
         if not isinstance(method, str):
             if not (isinstance(message, dict) and ("result" in message or "error" in message)):
                 await self._refuse(None, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message")
-            return  # an answer: the server asks nothing, so it waits for none
+            return  # an answer: the server sends no requests, so it waits for none
         if "id" not in message:
             self._notify(line, message)
             return
@@ -148,7 +153,7 @@ class Bridge:
             asked = self._asked.get(str(params.get("requestId"))) if isinstance(params, dict) else None
             if asked is None:
                 return
-            asked.cancel()  # on the newer wire that is all: the server sees that the connection is closed
+            asked.cancel()  # on the newer wire that is all: the server sees the closed connection
             if self._session is None:
                 return
         task = asyncio.create_task(self._send_notification(line, message))
@@ -156,11 +161,11 @@ class Bridge:
         task.add_done_callback(self._notifying.discard)
 
     async def _send_notification(self, line: bytes, message: Message) -> None:
-        with suppress(httpx.HTTPError):  # nobody waits for an answer, so nobody can be told
+        with suppress(httpx.HTTPError):  # nobody waits for an answer, so nobody can get the error
             await self._http.post(self._address, content=line, headers=self._headers(message))
 
     async def _ask(self, line: bytes, message: Message) -> None:
-        """Forward a request, and write what comes back; the last of it is its answer, in every case."""
+        """Forward a request and write what comes back; the last message is always its answer."""
         timeout: Any = httpx.USE_CLIENT_DEFAULT
         if message["method"] == LISTEN:
             timeout = httpx.Timeout(None, connect=CONNECT_S_MAX)
@@ -182,7 +187,8 @@ class Bridge:
         params = params if isinstance(params, dict) else {}
         meta = params.get("_meta")
         version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
-        if isinstance(version, str):  # each request says what it speaks, and a server holds headers and body together
+        # each request names its version; the server compares headers and body
+        if isinstance(version, str):
             headers |= {"MCP-Protocol-Version": _header(version), "Mcp-Method": _header(message["method"])}
             named = params.get(NAMED_BY.get(message["method"], ""))
             if isinstance(named, str):
@@ -247,11 +253,12 @@ class Bridge:
             )
 
     async def _write(self, message: bytes) -> None:
-        await self._streams.write(message.replace(b"\r", b" ").replace(b"\n", b" "))  # white space, between JSON tokens
+        # white space, between JSON tokens
+        await self._streams.write(message.replace(b"\r", b" ").replace(b"\n", b" "))
 
 
 def _header(value: str) -> str:
-    """A text as a header can carry it, in the way of the protocol."""
+    """Return a text as a header can carry it, encoded as the protocol asks."""
     if _PLAIN_HEADER.fullmatch(value):
         return value
     return f"=?base64?{base64.b64encode(value.encode('utf-8', 'replace')).decode()}?="
@@ -267,7 +274,7 @@ def _error_in(body: bytes) -> Message | None:
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The data of each event of a stream of server-sent events."""
+    """Yield the data of each event of a stream of server-sent events."""
     kept = b""
     lines: list[bytes] = []
     async for chunk in chunks:

@@ -1,4 +1,7 @@
-"""Describes every setting, as the shipped YAML file and as a page of the documentation, both made from the models."""
+"""Descriptions of every setting, as the shipped YAML file and a page of the documentation.
+
+Both are made from the models.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +43,7 @@ _KINDS: Final[dict[Any, str]] = {int: "integer", float: "number", Path: "path"}
 
 
 def yaml_file() -> str:
-    """The text of config/memsvc.yaml: every key with its default, below a comment that says what it is."""
+    """Return the text of config/memsvc.yaml: every key with its default, below a comment about it."""
     return "\n".join((_YAML_HEAD, *_yaml_lines(Settings, ""))) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The console, with what the service gives to it."""
+"""The console, connected to the services it needs."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -32,7 +32,7 @@ def console(
     clock: Clock,
     version: str,
 ) -> ASGIApp | None:
-    """The app at /console; None where it is switched off."""
+    """Return the app at /console, or None when it is switched off."""
     if not options.enabled:
         return None
 

@@ -1,4 +1,4 @@
-"""The database of a process: the configured server or the embedded one, brought up to date, and opened."""
+"""The database of a process: the configured server or the embedded one, migrated and opened."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,12 +22,12 @@ log = structlog.get_logger("memsvc.databases")
 
 LOOK_EVERY_S: Final = 1.0
 LOOK_AGAIN_S_MAX: Final = 30.0
-"""How often the embedded server is looked after, and how seldom where it does not start."""
+"""Interval between checks of the embedded server, and the longest one while it does not start."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUrls:
-    """Where the database is, for the application role and, if it is known here, for the owner."""
+    """URLs of the database for the application role and, if known here, for the owner."""
 
     app: str = field(repr=False)
     admin: str = field(repr=False)
@@ -35,15 +35,20 @@ class DatabaseUrls:
 
 @contextmanager
 def database_urls(settings: Settings) -> Iterator[DatabaseUrls]:
-    """The configured server, or the embedded one, which runs until the last process that uses it is done with it."""
+    """Yield the URLs of the configured server, or of the embedded one.
+
+    The embedded server runs until the last process that uses it is done with it.
+    """
     with database_starting(settings) as started:
         yield started()
 
 
 @contextmanager
 def database_starting(settings: Settings) -> Iterator[Callable[[], DatabaseUrls]]:
-    """As `database_urls`, but the embedded server starts meanwhile: what this gives waits until it is there, or raises
-    what kept it from starting."""
+    """Yield a function that returns the URLs, while the embedded server starts in the background.
+
+    The function waits until the server has started, or raises the error that kept it from starting.
+    """
     if settings.database.url:
         yield lambda: DatabaseUrls(settings.database.url, settings.database.admin_url)
         return
@@ -55,7 +60,8 @@ def database_starting(settings: Settings) -> Iterator[Callable[[], DatabaseUrls]
         return DatabaseUrls(urls.app_url, urls.admin_url)
 
     try:
-        with ThreadPoolExecutor(1, "embedded PostgreSQL") as keeper:  # to start it and to look after it blocks
+        # starting and checking it block
+        with ThreadPoolExecutor(1, "embedded PostgreSQL") as keeper:
             try:
                 starting = keeper.submit(server.start)
                 keeper.submit(_keep_alive, server, ending)
@@ -74,15 +80,18 @@ def _keep_alive(server: EmbeddedPostgres, ending: Event) -> None:
             if server.revive():
                 log.warning("the embedded PostgreSQL had died and was started again")
             pause_s = LOOK_EVERY_S
-        except (MemsvcError, OSError) as error:  # OSError: this process may open no more files, say
+        # OSError: this process may open no more files, for example
+        except (MemsvcError, OSError) as error:
             pause_s = min(pause_s * 2, LOOK_AGAIN_S_MAX)
             told = error.message if isinstance(error, MemsvcError) else type(error).__name__
             log.error("the embedded PostgreSQL cannot be looked after or started", error=told, again_in_s=pause_s)
 
 
 async def bring_up_to_date(urls: DatabaseUrls, settings: Settings, *, anyway: bool = False) -> tuple[str, ...]:
-    """Migrate, where the owner is known and, unless `anyway`, the database does not say that this has been done; the
-    revisions that were applied."""
+    """Migrate where the owner is known, and return the revisions that were applied.
+
+    Does nothing when the database says that it is migrated, unless `anyway`.
+    """
     if not urls.admin:
         return ()
     role, password = role_of(urls.app)
@@ -93,7 +102,7 @@ async def bring_up_to_date(urls: DatabaseUrls, settings: Settings, *, anyway: bo
 
 
 def role_of(url: str) -> tuple[str | None, str | None]:
-    """The role and the password in a DSN."""
+    """Return the role and the password in a DSN."""
     parts = urlsplit(url)
     query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     user = unquote(parts.username) if parts.username else query.get("user")
@@ -104,7 +113,10 @@ def role_of(url: str) -> tuple[str | None, str | None]:
 async def opened_database(
     settings: Settings, app_url: str, meter: Meter, revisions: Revisions
 ) -> AsyncIterator[Database]:
-    """The pool of a database that this version of memsvc can work on; UNAVAILABLE for another."""
+    """Open the pool of a database that this version of memsvc can work on.
+
+    Raises UNAVAILABLE for any other.
+    """
     database = await Database.open(app_url, settings.database, meter)
     try:
         _tell_of_pooler(database, settings)
@@ -119,14 +131,14 @@ def _tell_of_pooler(database: Database, settings: Settings) -> None:
         return
     if not database.prepares:
         keep = "let the pooler keep prepared statements (PgBouncer 1.21 and newer: max_prepared_statements)"
-        log.info("statements are not prepared, and take a round trip more", recovery=keep)
+        log.info("statements are not prepared and take one more round trip", recovery=keep)
     if not settings.database.direct_url:
         told = "a pooler is between: in transaction mode, changes and new jobs are not heard of"
         log.warning(told, recovery="set database.direct_url to PostgreSQL itself")
 
 
 async def is_migrated(database: Database, revisions: Revisions) -> bool:
-    """Whether the database has everything that these revisions bring."""
+    """Return whether the database has everything that these revisions bring."""
     rows = await database.registry("SELECT version_num FROM alembic_version")
     return revisions.suffices(rows[0]["version_num"] if rows else None)
 

@@ -1,4 +1,4 @@
-"""What is in force for a tenant: retention, quotas and rates, in the words of the settings themselves."""
+"""Limits that apply to a tenant: retention, quotas and rates, in the words of the settings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -52,7 +52,7 @@ TOLD: Final[Mapping[Kind, Sequence[str]]] = {
 
 
 def in_force(settings: Settings) -> InForce:
-    """What is in force, for any tenant; rates are those that this tenant has."""
+    """Return a function from a tenant to its limits; rates are scaled by the tenant's factor."""
     rates = settings.limits.rates
     told = [
         _limit(settings, kind, path)

@@ -1,4 +1,4 @@
-"""Where settings come from: defaults, then the YAML file, then the environment, then the command line."""
+"""Sources of settings: defaults, then the YAML file, the environment and the command line."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,12 +17,16 @@ from memsvc.settings import Settings
 PREFIX = "MEMSVC_"
 SHORT_FORMS = {"MEMSVC_DATABASE_URL": "MEMSVC_DATABASE__URL", "MEMORY_MODEL": "MEMSVC_MODEL__MODEL"}
 SHORT_FORMS |= {"MEMORY_DECAY_DAYS": "MEMSVC_MEMORIES__DECAY_DAYS"}
-# Read by other programs, or set by Kubernetes in every container beside a service that is named memsvc.
+# Read by other programs, or set by Kubernetes in every container beside a service that is named
+# memsvc.
 NOT_SETTINGS = ("MEMSVC_CONFIG", "MEMSVC_URL", "MEMSVC_API_KEY", "MEMSVC_TEST_", "MEMSVC_SERVICE_", "MEMSVC_PORT_")
 
 
 def load(file: Path, environment: Mapping[str, str], **given: Any) -> Settings:
-    """The settings; SettingsError with all problems at once, none of which tells a value."""
+    """Load the settings.
+
+    Raises SettingsError with all problems at once, none of which shows a value.
+    """
     problems: list[str] = []
     values: dict[str, Any] = {}
     _merge(values, _read(file))
@@ -44,7 +48,7 @@ def load(file: Path, environment: Mapping[str, str], **given: Any) -> Settings:
 
 
 def keys(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every setting by its path, sections left out, in the order of the file."""
+    """Yield every setting with its path, without sections, in the order of the file."""
     for name, field in model.model_fields.items():
         inner = section_of(field)
         if inner is None:
@@ -68,7 +72,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, list[str], str]]:
-    """Every variable that means a setting, the short forms first so that the long ones win."""
+    """Yield every variable that sets a setting, short forms first so that the long ones win."""
     for variable in sorted(environment, key=lambda name: (name not in SHORT_FORMS, name)):
         text = environment[variable]
         from_kubernetes = variable == "MEMSVC_PORT" and text.startswith("tcp://")
@@ -89,13 +93,13 @@ def _field(path: list[str]) -> FieldInfo | None:
 
 
 def section_of(field: FieldInfo) -> type[BaseModel] | None:
-    """The model of a section; None for a setting."""
+    """Return the model of a section; None for a setting."""
     kind = field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
 def _parsed(text: str, field: FieldInfo) -> Any:
-    """A list from JSON or from words between commas; everything else as it is, for pydantic to read."""
+    """Parse a list from JSON or comma-separated words; leave everything else for pydantic."""
     if get_origin(field.annotation) is not tuple:
         return text
     if text.lstrip().startswith("["):
@@ -114,7 +118,7 @@ def _nested(path: list[str], value: Any) -> dict[str, Any]:
 
 
 def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Later values over earlier ones, key by key; an empty key of the file counts as not given."""
+    """Merge later values over earlier ones, key by key; an empty key of the file counts as missing."""
     for name, value in values.items():
         if isinstance(value, Mapping) and isinstance(into.get(name), dict):
             _merge(into[name], value)
@@ -137,7 +141,7 @@ def _told(error: ErrorDetails) -> str:
 
 
 def _nearest(path: list[str]) -> str:
-    """What may stand there instead: the nearest names of all settings, else the names of the section."""
+    """Suggest what may stand there instead: the nearest setting names, else the section's names."""
     every = [name for name, _ in keys()]
     if near := did_you_mean(".".join(path), every):
         return f"; {near}"

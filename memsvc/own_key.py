@@ -1,4 +1,4 @@
-"""The key of a data folder: made with a new database, kept in a file, and used by whoever serves from that folder."""
+"""Key of a data folder: made with a new database, kept in a file, used by local processes."""
 
 import asyncio
 import os
@@ -23,12 +23,14 @@ log = structlog.get_logger("memsvc.keys")
 KEY_FILE: Final = "api-key"
 ADOPTED_LABEL: Final = "adopted"
 WRITTEN_S_MAX: Final = 2.0
-"""How long another process, started at the same moment, may take from making the first key to writing it."""
+"""Seconds that another process, started at the same time, may take to write the key it made."""
 
 
 async def own_key(database: Database, file: Path) -> str:
-    """The key that the data folder holds, as `memsvc serve` makes it there at its first start. PERMISSION_DENIED when
-    keys were made otherwise, so that this process cannot know one."""
+    """Return the key in the data folder, made as `memsvc serve` makes it at its first start.
+
+    Raises PERMISSION_DENIED when keys were made otherwise, so that this process cannot know one.
+    """
     await first_key(database, file, SystemClock().now())
     deadline = monotonic() + WRITTEN_S_MAX
     while not (text := _read_secret(file)) and monotonic() < deadline:  # noqa: ASYNC110 - another process writes it
@@ -43,9 +45,9 @@ async def own_key(database: Database, file: Path) -> str:
 
 
 async def first_key(database: Database, file: Path, now: datetime) -> tuple[str, str]:
-    """What to show as the key, and a sentence about it. The first key of a database is made here and kept in the file.
+    """Return the key to show and a sentence about it; make a database's first key and store it.
 
-    Its text is shown the first time only. A key that the file holds is never replaced.
+    The key's text is shown the first time only. A key that the file holds is never replaced.
     """
     kept = _read_secret(file)
     if kept is not None:
@@ -60,7 +62,8 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
         _write_secret(file, made.text)
     except OSError as error:
         await keys.revoke_key(database, made.key.key_id, now)
-        if isinstance(error, FileExistsError):  # another server, started at the same moment, was first
+        # another server, started at the same time, was first
+        if isinstance(error, FileExistsError):
             return await first_key(database, file, now)
         raise MemsvcError(
             Code.UNAVAILABLE, f"cannot write {file}: {error.strerror}", recovery="set data_dir to a folder to write to"
@@ -69,15 +72,21 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
 
 
 def told_file(settings: Settings) -> Path | None:
-    """Return where users of this machine find the key of an embedded data folder; None with a database elsewhere."""
+    """Return where users of this machine find the key of an embedded data folder.
+
+    None with a database elsewhere.
+    """
     return None if settings.database.url else settings.data_dir.absolute() / KEY_FILE
 
 
 async def adopt(database: Database, options: AuthOptions, host: str, now: datetime) -> None:
-    """List the keys by which tenants were opened while any key was a tenant, where these hold anything, so that nobody
-    is locked out of what was stored. That was so on a `host` of this machine unless `auth.mode` said otherwise. Keys
-    that are listed, be they revoked, stay as they are. Where tokens are taken, a tenant may be that of tokens: no key
-    opens its row, which therefore never counts among those that manage keys."""
+    """List the keys that opened tenants while any key was a tenant, where these tenants hold data.
+
+    Otherwise their users would be locked out of what they stored. Any key was a tenant on a `host`
+    of this machine unless `auth.mode` said otherwise. Keys that are listed, even revoked ones, stay
+    as they are. Where tokens are accepted, a tenant may belong to a token: no key opens its row,
+    which therefore never counts among those that manage keys.
+    """
     if options.mode or not is_loopback(host):
         return
     permissions = ALL_PERMISSIONS - {Permission.ADMIN} if options.oauth.issuer else ALL_PERMISSIONS
@@ -92,7 +101,7 @@ async def adopt(database: Database, options: AuthOptions, host: str, now: dateti
 
 
 def _read_secret(file: Path) -> str | None:
-    """The key that is kept in this file, if there is one."""
+    """Return the key that is kept in this file, if there is one."""
     return file.read_text("utf-8").strip() if file.exists() else None
 
 

@@ -1,4 +1,4 @@
-"""What stands behind every way in and every worker, put together: settings in, parts out."""
+"""Services behind every entry point and every worker: settings in, runtime out."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -40,17 +40,17 @@ from memsvc.worker import Worker
 log = structlog.get_logger("memsvc.parts")
 
 Publish = Callable[[Database, Settings, Clock, TokenCounter, Meter, Models], Published]
-"""What makes tools and jobs of all this: `published`, or what a way in takes of it."""
+"""Makes tools and jobs of these services: `published`, or what an entry point takes of it."""
 
 
 def instructions() -> str:
-    """What the server tells an agent about how to use its tools."""
+    """Return what the server tells an agent about how to use its tools."""
     return resources("memsvc").joinpath("instructions.md").read_text("utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What stands behind every way in."""
+    """Services behind every entry point."""
 
     database: Database
     metrics: Metrics
@@ -67,8 +67,10 @@ class Parts:
     tokens: O200kCounter
 
     async def warm(self) -> None:
-        """Do now what takes long the first time, a little at once: whoever calls later need not wait for it. A
-        vocabulary that cannot be used is told in the log; calls that count tokens fail then, and no others."""
+        """Do the slow first-time work now, step by step, so that no caller waits for it.
+
+        A vocabulary that cannot be used is logged; only calls that count tokens fail then.
+        """
         try:
             await asyncio.to_thread(self.tokens.load)
         except RuntimeError as error:
@@ -81,7 +83,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What every process stands on, whether it serves or only works."""
+    """Services that every process needs, whether it serves or only runs jobs."""
 
     metrics: Metrics
     clock: Clock
@@ -92,7 +94,7 @@ class Ground:
 
 @asynccontextmanager
 async def grounded(settings: Settings, app_url: str) -> AsyncIterator[Ground]:
-    """An open database and the models that the settings name, measured and traced; all closed at the end."""
+    """Open the database and the models of the settings, measured and traced; close all at the end."""
     metrics, clock = Metrics(), SystemClock()
     async with (
         opened_tracer(settings.tracing, metrics, version()) as tracer,
@@ -108,8 +110,11 @@ async def grounded(settings: Settings, app_url: str) -> AsyncIterator[Ground]:
 async def put_together(
     settings: Settings, app_url: str, host: str, publish: Publish = published
 ) -> AsyncIterator[Parts]:
-    """All parts over an open database, none of them running yet. On a `host` of this machine alone keys that opened a
-    tenant before they had to be listed are listed now, and whoever has a wrong one is told where the right one is."""
+    """Build the runtime over an open database; nothing of it runs yet.
+
+    With a `host` that only this machine reaches, keys that opened a tenant before they had to be
+    listed are listed now, and a caller with a wrong key learns where the right one is.
+    """
     async with grounded(settings, app_url) as ground:
         metrics, clock, database = ground.metrics, ground.clock, ground.database
         tracer, models = ground.tracer, ground.models
@@ -138,7 +143,7 @@ async def put_together(
         changes = Changes(settings.database.direct_url or app_url)
         issued = Tokens(settings.auth.oauth, clock) if settings.auth.oauth.issuer else None
         await adopt(database, settings.auth, host, clock.now())
-        # as it was configured: over HTTP nobody is told where on this machine a relative folder lies
+        # as configured: over HTTP nobody learns where on this machine a relative folder is
         key_file = settings.data_dir / KEY_FILE if is_loopback(host) and not settings.database.url else None
         authenticator = Authenticator(database, settings.auth, clock, changes, issued, key_file)
         yield Parts(
@@ -159,7 +164,7 @@ async def put_together(
 
 
 def checks_of(database: Database, worker: Worker | None) -> dict[str, rest.Check]:
-    """What has to hold for a process to be ready."""
+    """Return the checks that a process must pass to be ready."""
     revisions = Revisions.shipped()
     checks = {
         "database": rest.answers(database),
@@ -170,13 +175,16 @@ def checks_of(database: Database, worker: Worker | None) -> dict[str, rest.Check
 
 
 def stored_quota(database: Database, settings: Settings, clock: Clock) -> StoredQuota:
-    """What tenants may store."""
+    """Return the quota of what tenants may store."""
     stored = settings.limits.stored
     return StoredQuota(database, clock, bytes_max=stored.tenant_bytes_max, grace_days=stored.grace_days)
 
 
 def _disabled(settings: Settings, catalogue: Catalogue) -> frozenset[str]:
-    """The tools that the settings take out one by one; SettingsError for a name that would take out nothing."""
+    """Return the tools that the settings disable one by one.
+
+    Raises SettingsError for a name that is not a tool.
+    """
     names, there = frozenset(settings.settings.mcp.tools.disabled), catalogue.names()
     if not names <= {*there}:
         raise SettingsError([f"settings.mcp.tools.disabled: not all of these are tools; there are: {', '.join(there)}"])

@@ -1,4 +1,4 @@
-"""What every serving process does: log, load what it needs, and end when it is told to."""
+"""Steps that every serving process takes: configure logs, freeze the heap, stop on signals."""
 
 import asyncio
 import gc
@@ -14,21 +14,22 @@ QUIET_LIBRARIES = ("alembic", "mcp", "pgqueuer", "uvicorn")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 Say = Callable[[str], None]
-"""Who is told, in words, how far a process has come."""
+"""Prints how far a process has come, in words."""
 
 
 def begin(settings: Settings) -> None:
-    """What every serving process does first: log as it should, and let a signal undo what was started."""
+    """Configure logging, and let a signal undo what was started."""
     configure_logging(settings.log_level)
     for library in QUIET_LIBRARIES:
         logging.getLogger(library).setLevel(logging.WARNING)
-    for each in STOP_SIGNALS:  # until the process's own part takes them over, so that what was started is stopped
+    # until the process takes them over, so that what was started is stopped
+    for each in STOP_SIGNALS:
         signal.signal(each, signal.default_int_handler)
-    gc.disable()  # until it is ready: what is loaded and put together stays, and looking through it again takes long
+    gc.disable()  # until ready: what is loaded now stays, and scanning it again takes long
 
 
 def ready() -> None:
-    """What every serving process does when all that it stands on is there: it stays, and is looked through no more."""
+    """Free garbage, and exempt what has been loaded from later collections."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -45,4 +46,5 @@ def taken_over(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for each in STOP_SIGNALS:
             loop.remove_signal_handler(each)
-            signal.signal(each, signal.SIG_IGN)  # what is left is quick, and must not stop half way
+            # what is left is quick, and must not be interrupted
+            signal.signal(each, signal.SIG_IGN)

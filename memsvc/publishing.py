@@ -1,4 +1,4 @@
-"""What there is: every style that the settings let in, with the models that it takes, as one set of tools and jobs."""
+"""Tools and jobs of every style that the settings enable, with the models that it uses."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -48,7 +48,7 @@ log = structlog.get_logger("memsvc.publishing")
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The models that the settings name, as the styles take them; memsvc works without any."""
+    """Models that the settings name, as the styles use them; memsvc works without any."""
 
     embedding: Embedding | None = None
     reranker: Reranker | None = None
@@ -56,19 +56,21 @@ class Models:
     turn_llm: Llm | None = None
     memories_llm: Llm | None = None
     refused: Callable[[], bool] = lambda: False
-    """Whether one of them, when it was asked last, did not take the key, or has no model of that name."""
+    """Returns whether a model's last call failed because of its key or its name."""
 
     @property
     def any_asked(self) -> bool:
-        """Whether there is a language model at all."""
+        """Return whether there is a language model at all."""
         return any(one is not None for one in (self.llm, self.turn_llm, self.memories_llm))
 
 
 def published(
     database: Database, settings: Settings, clock: Clock, tokens: TokenCounter, meter: Meter, models: Models
 ) -> Published:
-    """Every tool of every style that the settings let in, those of the gateway itself, and every job. The jobs of files
-    are always there: other styles keep files too."""
+    """Return every tool of every enabled style, those of the gateway itself, and every job.
+
+    The jobs of files are always included: other styles keep files too.
+    """
     options, on = settings.settings.mcp, settings.settings.mcp.tools
     embedding, general = models.embedding, models.llm
     budget = ModelBudget(database, clock, settings.limits.model_calls_a_day)
@@ -134,13 +136,15 @@ def published(
 
 
 def settle_s(settings: Settings) -> float:
-    """How long a row of the call log or a recall trace may wait to be written while the database takes them."""
+    """Return how long a row of the call log or a recall trace may wait while the database works."""
     return 2 * max(settings.audit.flush_every_s, settings.settings.mcp.memory.trace.flush_every_s)
 
 
 def owners(database: Database, clock: Clock) -> Owners:
-    """Whoever tells what belongs to a session, a user or a path: every style, also one that the settings leave out, as
-    what it kept before is still there."""
+    """Return the ownership of every style: what belongs to a session, a user or a path.
+
+    Disabled styles are included, as what they stored before is still there.
+    """
     return (
         TurnBelongings(database, clock),
         BoardBelongings(database),
@@ -150,7 +154,7 @@ def owners(database: Database, clock: Clock) -> Owners:
 
 
 def _together(styles: dict[str, Published], settings: Settings, clock: Clock, embedding: Embedding | None) -> Published:
-    """The styles as one, with the tools of the gateway, which work with all others, and the jobs of the embedder."""
+    """Merge the styles, the tools of the gateway, which use all others, and the embedder's jobs."""
     on = settings.settings.mcp.tools
     tools = [tool for style in styles.values() for tool in style.tools]
     if on.mcp_pipe.enabled:
@@ -172,7 +176,7 @@ def _together(styles: dict[str, Published], settings: Settings, clock: Clock, em
 
 @asynccontextmanager
 async def opened_models(settings: Settings, database: Database, clock: Clock, meter: Meter) -> AsyncIterator[Models]:
-    """The models that the settings name; their connections are closed at the end."""
+    """Open the models that the settings name; their connections are closed at the end."""
     async with (
         embedder(settings.embeddings) as embeds,
         reranker(settings.rerank) as reranks,
@@ -201,7 +205,7 @@ async def opened_models(settings: Settings, database: Database, clock: Clock, me
 async def _own_llm(
     options: ModelOptions, section: str, settings: Settings, meter: Meter, general: "ModelClient | None"
 ) -> AsyncIterator["ModelClient | None"]:
-    """The model of one style, which is the general one where it is asked in no other way."""
+    """Open the model of one style: the general one unless its options differ."""
     if options == settings.model:
         yield general
         return
@@ -210,7 +214,10 @@ async def _own_llm(
 
 
 def described() -> Published:
-    """What the documentation tells of, what an option brings too: no tool can be called, as there is no database."""
+    """Return what the documentation describes, optional tools included.
+
+    No tool can be called, as there is no database.
+    """
     nothing = cast(Any, None)
     everything = Settings.model_validate({"settings": {"mcp": {"memory": {"shadow": {"enabled": True}}}}})
     return published(nothing, everything, SystemClock(), O200kCounter(), nothing, Models())

@@ -1,4 +1,4 @@
-"""Describes every tool and every error code, as pages of the documentation made from the catalogue itself."""
+"""Pages of the documentation about every tool and error code, made from the catalogue itself."""
 
 import json
 from collections import Counter
@@ -180,7 +180,7 @@ def _members(title: str, own: Mapping[str, str], shared: Mapping[str, str]) -> I
 
 
 def _told(tool: Tool) -> str:
-    """How its answers are told over MCP, where they are not told as all others are."""
+    """Return a note on how a tool answers over MCP, where it differs from all others."""
     text = "" if tool.told_as is None else f" The text is `{tool.told_as}` alone."
     return text + (" Over MCP an error is one of JSON-RPC, with the body as its data." if tool.protocol_errors else "")
 

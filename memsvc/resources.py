@@ -1,4 +1,4 @@
-"""Finds the files that ship with memsvc beside its code, in a checkout and in an installed wheel alike."""
+"""Paths of the files that ship beside the code, in a checkout and an installed wheel alike."""
 
 from pathlib import Path
 from typing import Final
@@ -7,16 +7,17 @@ PACKAGE: Final = Path(__file__).resolve().parent
 
 
 def migrations_dir() -> Path:
-    """The alembic script folder: env.py and versions/."""
+    """Return the alembic script folder: env.py and versions/."""
     return _shipped("migrations")
 
 
 def default_config() -> Path:
-    """The YAML file with every setting at its default."""
+    """Return the YAML file with every setting at its default."""
     return _shipped("config") / "memsvc.yaml"
 
 
 def _shipped(name: str) -> Path:
-    # The wheel carries the repository's top-level folders inside the package, under a leading underscore.
+    # The wheel carries the repository's top-level folders inside the package, under a leading
+    # underscore.
     installed = PACKAGE / f"_{name}"
     return installed if installed.is_dir() else PACKAGE.parent / name

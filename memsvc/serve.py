@@ -1,4 +1,4 @@
-"""The server process: claims its port, brings up what is below, serves, and drains when it is told to stop."""
+"""The server process: claims its port, starts what it needs, serves, and drains when stopped."""
 
 import asyncio
 import json
@@ -34,9 +34,10 @@ Set auth.mode to listed, or host to 127.0.0.1.
 
 
 def run(settings: Settings, say: Say, *, conformance: bool = False) -> None:
-    """Serve until SIGTERM or SIGINT. Returns when everything is written, closed and, if it was ours, stopped.
+    """Serve until SIGTERM or SIGINT; return when all is written, closed and, if ours, stopped.
 
-    `conformance` adds what the official MCP suite wants to find; INVALID_ARGUMENT unless bound to loopback.
+    `conformance` adds what the official MCP suite expects; INVALID_ARGUMENT unless bound to
+    loopback.
     """
     if conformance and not is_loopback(settings.host):
         raise invalid("--conformance is for this machine alone", recovery="set host to 127.0.0.1")
@@ -95,8 +96,11 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready, and drains on the first signal: it answers on for the notice, then takes no connection and
-    ends what is under way. Each further signal ends one of these."""
+    """A web server that reports when it is ready and drains on the first signal.
+
+    It keeps answering for the notice, then accepts no connection and ends pending requests. Each
+    further signal cuts one of these short.
+    """
 
     def __init__(
         self,

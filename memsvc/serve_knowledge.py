@@ -1,4 +1,4 @@
-"""The knowledge tools alone over standard input and output: a drop-in for the server of elfmem."""
+"""The knowledge tools alone over standard input and output: a drop-in for the elfmem server."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +17,10 @@ PREFIX: Final = "elfmem_"
 
 
 def serve(data_dir: Path, config: Path | None) -> None:
-    """Serve until stdin ends, SIGTERM or SIGINT. Of the environment nothing counts, so that a folder is served in the
-    same way everywhere."""
+    """Serve until stdin ends, SIGTERM or SIGINT.
+
+    The environment is ignored, so that a folder is served in the same way everywhere.
+    """
     settings = load(config or default_config(), {}, data_dir=data_dir, log_level="warning")
     run(settings, None, Face(guide(None), SERVER_NAME, _published))
 

@@ -1,4 +1,4 @@
-"""The notebook alone over standard input and output, in a folder of Markdown files: a drop-in for structured-memory."""
+"""The notebook alone over stdio, in a folder of Markdown files: a drop-in for structured-memory."""
 
 import asyncio
 import sys
@@ -42,7 +42,10 @@ shallow. A document is linked by exactly one other, and goes away once nothing l
 
 
 def serve(environment: Mapping[str, str], *, all_tools: bool) -> None:
-    """Serve until stdin ends, SIGTERM or SIGINT. What the environment lacks, and why it stopped, is told on stderr."""
+    """Serve until stdin ends, SIGTERM or SIGINT.
+
+    What the environment lacks, and why the server stopped, is written to stderr.
+    """
     given = _required(environment, FOLDER_VARIABLE)
     template = _required(environment, TEMPLATE_VARIABLE)
     folder = Path(given).absolute()
@@ -66,7 +69,7 @@ def _required(environment: Mapping[str, str], name: str) -> str:
 
 
 def _settings(data_dir: Path, template: str) -> Settings:
-    """The defaults: nothing else of the environment counts, so that a folder is served in the same way everywhere."""
+    """Return the defaults; the environment is ignored, so that a folder is always served alike."""
     notebook_options = {"root_template": template}
     try:
         return load(default_config(), {}, data_dir=data_dir, log_level="warning", notebook=notebook_options)
@@ -74,7 +77,7 @@ def _settings(data_dir: Path, template: str) -> Settings:
         raise MemsvcError(Code.INVALID_ARGUMENT, f"{TEMPLATE_VARIABLE}: {'; '.join(error.problems)}") from None
 
 
-def _published(  # noqa: PLR0917 - what `app.published` takes, behind what is known here
+def _published(  # noqa: PLR0917 - the arguments of `published`, after those bound here
     in_step: "InStep",
     names: Collection[str] | None,
     database: Database,
@@ -84,18 +87,21 @@ def _published(  # noqa: PLR0917 - what `app.published` takes, behind what is kn
     meter: Meter,
     models: Models,
 ) -> Published:
-    """These tools of the notebook, or all of them; those that write keep the folder in step. All jobs there are."""
+    """Return the named tools of the notebook, or all; those that write sync the folder. All jobs."""
     tools = notebook_tools.published(database, clock, meter, settings.notebook).tools
     kept = [tool for tool in tools if names is None or tool.name in names]
     jobs = published(database, settings, clock, tokens, meter, models).jobs
     offered = [tool if tool.read_only else in_step.following(tool, database) for tool in kept]
-    # what clients of that server know has tools and nothing beside them
+    # clients of that server expect tools and nothing else
     return Published([replace(tool, resource=None) for tool in offered] if names is not None else offered, jobs)
 
 
 class InStep:
-    """Keeps the files of a folder in step with the notebook. The database is what counts: the files are read once, into
-    a notebook that is empty, and written from then on."""
+    """Sync of the files of a folder with the notebook.
+
+    The database is authoritative: the files are read once, into an empty notebook, and written from
+    then on.
+    """
 
     def __init__(self, folder: DocumentFolder, options: NotebookOptions) -> None:
         self._folder = folder
@@ -104,7 +110,7 @@ class InStep:
         self._told: set[str] = set()
 
     async def begin(self, parts: Parts, caller: Caller) -> None:
-        """Bring the files in at the first start, and write what is missing or behind."""
+        """Import the files at the first start, and write those that are missing or stale."""
         scope = Scope(caller.tenant, DEFAULT_PROJECT)
         async with parts.database.begin(scope, read_only=True) as tx:
             is_new = not await outlines.count(tx, BOOK)
@@ -122,7 +128,7 @@ class InStep:
             imported = await documents.import_documents(scope, texts)
         except MemsvcError as error:
             if error.code is Code.NOT_EMPTY:
-                return  # another process, started at the same moment, was first
+                return  # another process, started at the same time, was first
             where = ", ".join(f"{name} {value}" for name, value in error.details.items())
             raise MemsvcError(
                 error.code,
@@ -134,20 +140,24 @@ class InStep:
         )
 
     def following(self, tool: Tool, database: Database) -> Tool:
-        """The tool, but that the files follow what it has done."""
+        """Return the tool with a sync of the files after each call."""
         if isinstance(tool.run, Composed | Reporting | ByCaller):
             raise TypeError(tool.name)
         does = tool.run
 
         async def run(scope: Scope, asked: Any) -> Result:
             result = await does(scope, asked)
-            await asyncio.shield(self.follow(database, scope))  # it is written, whether or not the client still waits
+            # it is written, whether or not the client still waits
+            await asyncio.shield(self.follow(database, scope))
             return result
 
         return replace(tool, run=run)
 
     async def follow(self, database: Database, scope: Scope) -> None:
-        """Let the files hold what the documents hold now. What cannot be done is told on stderr, and done next time."""
+        """Write what the documents hold now to the files.
+
+        Errors are written to stderr, and the next call tries again.
+        """
         try:
             async with self._alone, _in_thread(self._folder.alone()):
                 texts, there = await self._behind(database, scope)
@@ -158,7 +168,7 @@ class InStep:
             self._tell([f"the *.md files are not up to date: {error.message}"])
 
     async def _behind(self, database: Database, scope: Scope) -> tuple[dict[str, bytes], list[str]]:
-        """The texts of the documents whose files are not known to hold them, and the names of all documents."""
+        """Return the texts of documents whose files are stale or missing, and the names of all."""
         written = await asyncio.to_thread(self._folder.written)
         texts: dict[str, bytes] = {}
         async with database.begin(scope, read_only=True) as tx:
@@ -187,6 +197,6 @@ async def _in_thread(alone: AbstractContextManager[None]) -> AsyncIterator[None]
 
 
 def _say(text: str) -> None:
-    with suppress(BrokenPipeError):  # whoever started the server need not listen to it
+    with suppress(BrokenPipeError):  # the parent process need not read stderr
         sys.stderr.write(text + "\n")
         sys.stderr.flush()

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, key: str | None, face: "Face | None" = None) -> None:
-    """Serve until stdin ends, SIGTERM or SIGINT. Without a key the data folder's own one is used, and made if this is
-    the first start. PERMISSION_DENIED when the key stands for nobody."""
+    """Serve until stdin ends, SIGTERM or SIGINT.
+
+    Without a key the one of the data folder is used, and made at the first start. Raises
+    PERMISSION_DENIED when the key is unknown.
+    """
     with claimed_streams() as streams:
         begin(settings)
         with (

@@ -1,4 +1,4 @@
-"""The worker process: runs the jobs of the queue, answers no calls, and has a port if it is to be probed.
+"""The worker process: runs queued jobs, answers no calls, and has a port if it is to be probed.
 
 It does not load what answers calls (the MCP SDK, the console), which would stay in its memory.
 """
@@ -24,7 +24,7 @@ PROBE_GRACE_S = 1
 
 
 def run(settings: Settings, say: Say) -> None:
-    """Run jobs until SIGTERM or SIGINT. Returns when those under way have ended or were handed back."""
+    """Run jobs until SIGTERM or SIGINT; return when those running have ended or were returned."""
     begin(settings)
     with (
         claimed(settings.host, settings.worker.port) if settings.worker.port else nullcontext() as sockets,
@@ -53,7 +53,7 @@ async def _work(
 
 @asynccontextmanager
 async def _probed(asgi: Starlette, limits: LimitsOptions, sockets: list[socket.socket]) -> AsyncIterator[None]:
-    """Answer on these sockets, if there are any, as long as the block."""
+    """Answer on these sockets, if there are any, for the duration of the block."""
     if not sockets:
         yield
         return
@@ -67,7 +67,7 @@ async def _probed(asgi: Starlette, limits: LimitsOptions, sockets: list[socket.s
 
 
 class _Probes(uvicorn.Server):
-    """Leaves signals to the worker."""
+    """A web server that leaves signals to the worker."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

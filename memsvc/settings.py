@@ -40,13 +40,13 @@ class Switch(BaseModel):
 
 
 class AdminSwitch(Switch):
-    """The administrative tools."""
+    """Switches of the administrative tools."""
 
     over_mcp: bool = Field(False, description="whether agents see them too, beside REST and commands")
 
 
 class ToolSwitches(BaseModel):
-    """Which tools are there."""
+    """Switches of the tools."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -72,7 +72,7 @@ class McpOptions(BaseModel):
 
 
 class ToolSettings(BaseModel):
-    """What operators of MCP memory tools look for under `settings`."""
+    """Settings that operators of MCP memory tools look for under `settings`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -127,8 +127,11 @@ class Settings(BaseModel):
 
     @property
     def turn_model(self) -> ModelOptions:
-        """The model that turn memory asks: that of `heuristic` where it has an endpoint of its own, else the general
-        one, with the time limit of `heuristic` where that is on; without a name, none."""
+        """Return the model of turn memory.
+
+        That of `heuristic` where it has its own endpoint, else the general one, with the time limit
+        of `heuristic` where that is on; without a name, none.
+        """
         heuristic = self.settings.mcp.memory.heuristic
         if not self.settings.mcp.tools.memory.enabled:
             return ModelOptions()
@@ -147,14 +150,17 @@ class Settings(BaseModel):
 
     @property
     def memories_model(self) -> ModelOptions:
-        """The model that finds memories: the general one; where only its key or its endpoint is set, gpt-5-mini there.
-        It gets no longer than a call may wait for both answers."""
+        """Return the model that finds memories: the general one, by default gpt-5-mini.
+
+        The default applies where only the key or the endpoint is set. Its time limit is no longer
+        than a call may wait for both answers.
+        """
         on = self.settings.mcp.tools.memories.enabled
         return self.model.within(self.memories.deadline_s, MEMORIES_MODEL) if on else ModelOptions()
 
     @property
     def turn_model_section(self) -> str:
-        """Where the settings name the model that turn memory asks."""
+        """Return the section of the settings that names the model of turn memory."""
         heuristic = self.settings.mcp.memory.heuristic
         return HEURISTIC if heuristic.enabled and heuristic.base_url else "model"
 

@@ -1,4 +1,4 @@
-"""The sockets that a process listens on, claimed before anything else is begun."""
+"""The sockets that a process listens on, claimed before anything else starts."""
 
 import errno
 import socket
@@ -10,7 +10,10 @@ from memsvc.core.errors import Code, MemsvcError
 
 @contextmanager
 def claimed(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Sockets that listen on every address of a host. UNAVAILABLE when one is taken or is not this machine's."""
+    """Yield sockets that listen on every address of a host.
+
+    Raises UNAVAILABLE when one is taken or is not this machine's.
+    """
     with ExitStack() as stack:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -45,10 +48,13 @@ def _not_to_be_had(host: str, port: int, error: OSError) -> MemsvcError:
 
 
 def shown(host: str) -> str:
-    """A host as it stands in a URL."""
+    """Return a host as it is written in a URL."""
     return f"[{host}]" if ":" in host else host
 
 
 def reachable(host: str) -> str:
-    """Return the address by which this machine reaches a server bound to `host`: loopback for one bound to all."""
+    """Return the address by which this machine reaches a server bound to `host`.
+
+    Loopback for a server bound to all addresses.
+    """
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - it is looked for, not bound

@@ -1,4 +1,4 @@
-"""The service put together for a host that talks to it over standard input and output: one client, one key."""
+"""The service of a host that talks over standard input and output: one client, one key."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,8 +22,7 @@ from memsvc.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """What the server is to its client: how it calls itself, what it tells of its tools, which ones there are, and what
-    it does for its caller before it answers anything."""
+    """Properties of the server that its client sees, and what is prepared before it answers."""
 
     instructions: str = field(default_factory=instructions)
     name: str = SERVER_NAME
@@ -33,8 +32,10 @@ class Face:
 
 @dataclass(frozen=True, slots=True)
 class Stdio:
-    """What serves the client, and the worker that runs beside it, if any. `warm` does what takes long the first
-    time."""
+    """The endpoint of the client, and the worker that runs beside it, if there is one.
+
+    `warm` does the slow first-time work.
+    """
 
     endpoint: StdioEndpoint
     subscriptions: Subscriptions | None
@@ -54,8 +55,8 @@ class Stdio:
 async def opened(
     settings: Settings, app_url: str, streams: StandardStreams, key: str | None, face: Face
 ) -> AsyncIterator[Stdio]:
-    """The service for the client at the other end of the streams, with everything behind it at work."""
-    # of a database elsewhere only a server knows whether keys opened tenants without being listed there
+    """Open the service for the client at the other end of the streams, with all that it needs."""
+    # only the server of a remote database knows whether keys opened tenants without being listed
     host = "" if settings.database.url else LOOPBACK_HOSTS[0]
     async with put_together(settings, app_url, host, face.publish) as parts, AsyncExitStack() as running:
         text = key if key is not None else await own_key(parts.database, settings.data_dir.absolute() / KEY_FILE)

@@ -1,4 +1,4 @@
-"""The variables that say which server a client talks to, and as whom: they are no settings of a server."""
+"""Environment variables of clients: the server's URL and the key; no settings of a server."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The web server of a process: uvicorn, bounded as the limits say."""
+"""The web server of a process: uvicorn, with the configured limits."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ KEEP_ALIVE_S = 75
 def configured(
     asgi: Starlette, limits: LimitsOptions, *, lifespan: Literal["on", "off"], timeout_graceful_shutdown: int
 ) -> uvicorn.Config:
-    """How uvicorn serves this app."""
+    """Return the uvicorn configuration that serves this app."""
     return uvicorn.Config(
         asgi,
         http=bounded(limits),

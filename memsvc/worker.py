@@ -1,4 +1,4 @@
-"""The worker: runs the jobs of the queue, tries again what fails, and keeps aside what fails for good."""
+"""The worker: runs queued jobs, retries those that fail, and keeps those that fail for good."""
 
 import asyncio
 import random
@@ -31,14 +31,15 @@ from memsvc.store.jobs import Claim, Ref
 log = structlog.get_logger("memsvc.worker")
 
 BEAT_S_MAX = 60.0
-BUSY_RETRY_S, SLICE_PAUSE_S = 1.0, 0.5  # until a job is looked at again that another runs, or that had its slice
+# until a job is picked again that another worker runs, or whose slice ended
+BUSY_RETRY_S, SLICE_PAUSE_S = 1.0, 0.5
 BEGIN_AGAIN_S_MAX = 30.0
 PRUNE_EVERY_S = 3600.0
 BUSY, HANDED_BACK, SLICE_OVER = "busy", "handed back", "slice over"
 
 
 class WorkerOptions(BaseModel):
-    """How jobs are run."""
+    """Options of the worker."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -57,26 +58,28 @@ class WorkerOptions(BaseModel):
 
 
 def _known_by(ref: Ref) -> dict[str, object]:
-    """What every log line of a job tells of it."""
+    """Return the fields of a job that each of its log lines carries."""
     return {"job_id": ref.job} | ({"request_id": ref.request} if ref.request else {})
 
 
 class JobFailedError(Exception):
-    """What the queue is told of a job that failed for good: the error code and nothing else."""
+    """Error code of a job that failed for good, and nothing else, for the queue."""
 
     def __init__(self, code: Code) -> None:
         super().__init__(code.value)
 
 
 class Worker:
-    """Runs jobs until it is told to stop, over a connection of its own that it opens again whenever it is lost.
+    """Runs jobs until it is stopped, over its own connection, which it reopens when it is lost.
 
-    A job runs at least once, and not beside another of its name and subject. When its slice of time is over, it is put
-    back between two of its steps, and one tenant has three quarters of the slots at the most. A retryable error is
-    tried again for ever, any other one until `attempts_max`; then the job stays in the queue as failed. Neither the
-    queue nor the log gets anything of an error but its code. A regular job is queued when its last time, which the
-    database keeps, is long enough ago: neither restarts nor several workers change its pace. A tenant is looked at when
-    the next of its regular jobs is due, so that a new project waits for its first one as long as any would between two.
+    A job runs at least once, and not beside another of its name and subject. When its slice of time
+    is over, it is put back between two of its steps, and one tenant has at most three quarters of
+    the slots. A retryable error is retried for ever, any other one until `attempts_max`; then the
+    job stays in the queue as failed. Neither the queue nor the log gets anything of an error but
+    its code. A regular job is queued when its last time, which the database keeps, is long enough
+    ago: neither restarts nor several workers change its interval. A tenant is checked when the next
+    of its regular jobs is due, so that a new project waits for its first one no longer than for any
+    other.
     """
 
     def __init__(
@@ -106,17 +109,18 @@ class Worker:
         self._attempts: set[asyncio.Task[Claim]] = set()
         self._handed_back: set[asyncio.Task[Claim]] = set()
         self._look_at: dict[bytes, datetime] = {}
-        self._for_others = max(1, options.concurrency // 4)  # slots that no tenant has who has all others
+        # slots kept for others when one tenant has all the rest
+        self._for_others = max(1, options.concurrency // 4)
         self.backlog = Backlog()
         self.index_size = IndexSize()
 
     async def alive(self) -> bool:
-        """Whether it is at work and has heard from the queue within the last minute."""
+        """Return whether it is running and has heard from the queue within the last minute."""
         return self._running and self._clock.now() - self._heard_at < timedelta(seconds=BEAT_S_MAX)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run in the background; at the end, stop and wait for what is under way."""
+        """Run in the background; at the end, stop and wait for pending jobs."""
         task = asyncio.create_task(self.run())
         try:
             yield
@@ -125,7 +129,7 @@ class Worker:
             await task
 
     def stop(self) -> None:
-        """Take no more jobs; those under way may end within the grace and are handed back after it."""
+        """Take no more jobs; return pending ones to the queue after the grace period."""
         if not self._stopping.is_set():
             self._stopping.set()
             asyncio.get_running_loop().call_later(self._grace_s, self._hand_back)
@@ -157,7 +161,7 @@ class Worker:
                     self._url, prepares=prepares, tenant_jobs_max=most, heard=self._hear, lost=self._hand_back
                 ) as queries:
                     await self._work(queries)
-            except Exception as error:  # noqa: BLE001 - whatever ended the work, it begins again
+            except Exception as error:  # noqa: BLE001 - whatever ended the work, it starts again
                 log.warning("the worker lost the queue", error=type(error).__name__)
             pause_s = 0.5 if self._heard_at != began_at else min(pause_s * 2, BEGIN_AGAIN_S_MAX)
             await told_or_after(self._stopping, pause_s)
@@ -188,7 +192,7 @@ class Worker:
             attempt.cancel()
 
     async def _perform(self, job: Job, picked: Picked) -> None:
-        """One attempt, in a task of its own, so that only what this raises reaches the queue."""
+        """Run one attempt in its own task, so that only what this raises reaches the queue."""
         ref = Ref.read(picked.id, job.name, picked.headers)
         with structlog.contextvars.bound_contextvars(**_known_by(ref)):
             await self._performed(job, ref, picked.attempts)
@@ -198,7 +202,8 @@ class Worker:
         self._attempts.add(attempt)
         try:
             await asyncio.wait({attempt})
-        except asyncio.CancelledError:  # the process is told to end at once; the queue would take it for a job's end
+        # the process must end at once; the queue would take it for a job's end
+        except asyncio.CancelledError:
             raise RetryRequested(timedelta(0), HANDED_BACK) from None
         finally:
             attempt.cancel()
@@ -236,13 +241,13 @@ class Worker:
     async def _outcome(
         self, job: Job, ref: Ref, attempts: int, error: BaseException
     ) -> RetryRequested | JobFailedError:
-        """What the queue is told of an attempt that did not end: to try again and when, or that it failed for good."""
+        """Return what the queue gets for a failed attempt: a retry, or a final failure."""
         if isinstance(error, SliceOverError):
             return RetryRequested(timedelta(seconds=SLICE_PAUSE_S), SLICE_OVER)
         code = error.code if isinstance(error, MemsvcError) else Code.INTERNAL_ERROR
         try:
             before = await jobs.failures(self._database, ref)
-        except MemsvcError:  # the database is away, and so is what it knows of earlier attempts
+        except MemsvcError:  # the database is away, and so are its records of earlier attempts
             before = Counter({Code.UNAVAILABLE: attempts})
         lasting = 1 + sum(times for earlier, times in before.items() if earlier not in RETRYABLE)
         told = {"job": job.name, "project": ref.scope.project, "code": code.value}
@@ -288,8 +293,10 @@ class Worker:
             self._look_at[tenant] = now + timedelta(seconds=0 if shut_out else next_s)
 
     async def _swept(self, tenant: bytes, project: str, name: str, every_s: dict[str, int]) -> bool:
-        """Queue a regular job; False where that has to wait, as the project is being purged or restored: no other
-        tenant waits for it."""
+        """Queue a regular job; False while the project is being purged or restored.
+
+        No other tenant waits for it.
+        """
         try:
             async with self._database.begin(Scope(tenant, project)) as tx:
                 await jobs.enqueue_sweep(tx, name, every_s=every_s[name], now=self._clock.now())

@@ -1,4 +1,4 @@
-"""The worker put together: settings in, a worker out, without anything that answers calls."""
+"""The worker with its probes: settings in, worker out, without anything that answers calls."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ from memsvc.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class WorkerApp:
-    """The worker alone, and the ASGI app that tells how it is."""
+    """The worker alone, and the ASGI app that reports its state."""
 
     asgi: Starlette
     worker: Worker
@@ -25,9 +25,10 @@ class WorkerApp:
 
 @asynccontextmanager
 async def opened(settings: Settings, app_url: str, draining: Draining) -> AsyncIterator[WorkerApp]:
-    """The worker over an open database, which is closed after it.
+    """Open the worker over an open database, which is closed after it.
 
-    UNAVAILABLE when the database cannot be reached or was not migrated, PERMISSION_DENIED for a privileged role.
+    Raises UNAVAILABLE when the database cannot be reached or was not migrated, PERMISSION_DENIED
+    for a privileged role.
     """
     async with grounded(settings, app_url) as ground:
         metrics, clock, database, tracer = ground.metrics, ground.clock, ground.database, ground.tracer
