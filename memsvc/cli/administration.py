@@ -1,4 +1,4 @@
-"""`memsvc purge` and `memsvc usage`: what a tenant holds, and how it goes for good."""
+"""Commands `memsvc purge` and `memsvc usage`: what a tenant stores, and its removal for good."""
 
 import asyncio
 from collections.abc import Iterator
@@ -34,9 +34,10 @@ def purge(
 ) -> None:
     """Remove a tenant, a project, a user, a session or a path for good, and print a receipt.
 
-    All that is derived from it goes with it: past versions, the index, facts, jobs that wait. Without --tenant it works
-    as the key of MEMSVC_API_KEY, which needs the admin permission, on a server or in the data folder. With --tenant it
-    works on the database itself. Interrupted, it is finished by the same command.
+    All that is derived from it goes with it: past versions, the index, facts, jobs that wait.
+    Without --tenant it works as the key of MEMSVC_API_KEY, which needs the admin permission, on a
+    server or in the data folder. With --tenant it works on the database itself. Interrupted, it is
+    finished by the same command.
     """
     project = project or (ALL if level == "tenant" else "")
     if not project:
@@ -70,7 +71,7 @@ def _receipt(body: dict[str, Any]) -> Iterator[str]:
 
 
 async def usage(call: Calls) -> Said:
-    """Tell what a project holds; with --project '*' each project and all of them together."""
+    """Report what a project stores; with --project '*' each project and all of them together."""
     body = await call("tenant_usage")
     rows = [*body["projects"], *([{"project": ALL} | body["total"]] if len(body["projects"]) != 1 else [])]
     head = "\t".join(("project", *_COUNTED, "calls"))

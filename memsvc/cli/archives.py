@@ -1,4 +1,4 @@
-"""`memsvc export` and `memsvc restore`: a tenant's memory, or a project of it, as a file that can be read anywhere."""
+"""Commands `memsvc export` and `memsvc restore`: a tenant's memory, or a project, as a file."""
 
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -17,7 +17,7 @@ PATH: Final = "/api/archive"
 COMPRESSED: Final = (".gz", ".tgz")
 PIECE_BYTES: Final = 256 * 1024
 TIMEOUT_S: Final = 600.0
-"""How long the server may be silent: a large archive is read and written before it is answered."""
+"""How long the server may be silent: it reads and writes a large archive before it answers."""
 
 Archive = Annotated[Path, typer.Argument(help="The archive; - for standard output or input.", allow_dash=True)]
 
@@ -29,7 +29,7 @@ def placed(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> Place:
-    """The place that the options name, whatever the project."""
+    """Return the target that the options name, for all projects."""
     return Place(server_of(url, data_dir, config), ALL_PROJECTS, config, data_dir, as_json)
 
 
@@ -40,10 +40,10 @@ async def export_archive(
     calls: Annotated[bool, typer.Option("--calls", help="With the call log, to read.")] = False,
     gzip: Annotated[bool, typer.Option("--gzip", help="Compressed; so is a file named .gz or .tgz.")] = False,
 ) -> Said:
-    """Write everything that is kept, or one project of it, to an archive: a tar file of files and lines of JSON.
+    """Write all that is stored, or one project, to an archive: a tar of files and lines of JSON.
 
-    It is one moment of the memory, whatever is written meanwhile, and comes back by `memsvc restore`. The key needs the
-    admin permission.
+    It is a snapshot of the memory, whatever is written meanwhile, and is restored by `memsvc
+    restore`. The key needs the admin permission.
     """
     asked = {
         "project": project or ALL_PROJECTS,
@@ -75,9 +75,10 @@ async def restore_archive(
     into: Annotated[str | None, typer.Option(help="Where the only project of the archive goes.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Only say whether it could be restored.")] = False,
 ) -> Said:
-    """Restore an archive that `memsvc export` wrote, compressed or not, to projects in which nothing is.
+    """Restore an archive that `memsvc export` wrote, compressed or not, to empty projects.
 
-    It comes whole or not at all, and can be sent once more. The key needs the admin permission.
+    It is restored completely or not at all, and can be sent again. The key needs the admin
+    permission.
     """
     asked = {"project": into or ALL_PROJECTS, "check": str(check).lower()}
     with _opened(archive) as file:
@@ -112,7 +113,7 @@ async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
 
 @contextmanager
 def _written(archive: Path) -> Iterator[BinaryIO]:
-    """A file that has the name of the archive once it is whole, and no name before."""
+    """Yield a file that gets the name of the archive once it is complete, and not before."""
     if str(archive) == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

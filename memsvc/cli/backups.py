@@ -1,4 +1,4 @@
-"""`memsvc db archive`, `backup`, `backups` and `restore`: the embedded PostgreSQL, kept and brought back whole."""
+"""Commands `memsvc db archive`, `backup`, `backups` and `restore` of the embedded PostgreSQL."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,9 +29,10 @@ def archive(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Keep the log of the embedded PostgreSQL from now on, and take a first backup: any later time can be restored.
+    """Keep the log of the embedded PostgreSQL from now on, and take a first backup.
 
-    It holds for the data folder, whichever memsvc serves from it. Servers go on after a second's pause.
+    Any later time can then be restored. It holds for the data folder, whichever memsvc serves from
+    it. Servers pause for a second.
     """
     if off == (folder is not None):
         raise invalid("name a folder, or say --off")
@@ -50,9 +51,9 @@ def backup(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Take a backup of the embedded PostgreSQL while servers serve, and check it by its checksums.
+    """Take a backup of the embedded PostgreSQL while servers run, and verify its checksums.
 
-    In the folder that `memsvc db archive` named, --keep also drops what of the log no backup needs any more.
+    In the folder that `memsvc db archive` named, --keep also drops the log that no backup needs.
     """
     taken, dropped = _backups(folder, config, data_dir).backup(keep)
     said = _told(taken)
@@ -62,7 +63,7 @@ def backup(
 
 
 def backups(folder: Folder, as_json: Json = False) -> None:
-    """List the backups in a folder, and until when the log goes on from them."""
+    """List the backups in a folder, and how far the log after them reaches."""
     until = kept_until(folder)
     rows = [_Listed(one, missing_segments(folder, one)) for one in backups_in(folder)]
     body = {
@@ -82,9 +83,10 @@ def restore(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Make the database of a data folder that has none from a backup, as of a moment.
+    """Restore the database of an empty data folder from a backup, as of a point in time.
 
-    What was acknowledged before the moment is there, nothing of what came after. Then start memsvc on the data folder.
+    What was acknowledged before that time is there, nothing of what came after. Then start memsvc
+    on the data folder.
     """
     moment = moment_of(at, "--at")
     used = _backups(folder, config, data_dir).restore(moment)

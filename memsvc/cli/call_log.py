@@ -1,4 +1,4 @@
-"""`memsvc calls`: the call log of a tenant, over a server or the data folder."""
+"""Command `memsvc calls`: the call log of a tenant, over a server or the data folder."""
 
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ def everywhere(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> Place:
-    """As `placed`, over all projects where none is named."""
+    """Return the target as `placed` does, over all projects where none is named."""
     return placed(project=project, as_json=as_json, url=url, config=config, data_dir=data_dir)
 
 

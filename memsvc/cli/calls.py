@@ -1,4 +1,4 @@
-"""What the commands that use a memory share: tools called on a running server, or on the embedded data folder."""
+"""Client of the memory's tools for all commands, on a server or the embedded data folder."""
 
 import asyncio
 import inspect
@@ -24,7 +24,7 @@ from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 TIMEOUT_S: Final = 120.0
 CONFIG_VARIABLE: Final = "MEMSVC_CONFIG"
 SCORE_DIGITS: Final = 4
-"""Digits behind the point of what is printed; JSON has all of them."""
+"""Decimal places that are printed; JSON has all of them."""
 
 Config = Annotated[Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="YAML file of settings.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded PostgreSQL and of the first API key.")]
@@ -38,15 +38,17 @@ Url = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command prints: with --json the body, else the lines. A command whose answer is bytes writes them itself
-    and says None."""
+    """Output of a command: the body with --json, else the lines.
+
+    A command whose answer is bytes writes them itself and returns None as the body.
+    """
 
     body: Any
     lines: Iterable[str]
 
 
 def show(said: Said, *, as_json: bool, project: str | None = None) -> None:
-    """Print it. A list without a line says so on stderr, with the project that was looked in."""
+    """Print the output; an empty list names its project on stderr."""
     if said.body is None:
         return
     if as_json:
@@ -67,8 +69,11 @@ class Calls:
         self.project = project
 
     async def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """The result of a tool; arguments that are None count as not given. The tool's own error, or UNAVAILABLE;
-        INVALID_ARGUMENT for what a shell can hand over and JSON cannot."""
+        """Call a tool and return its result; arguments that are None are left out.
+
+        Raises the tool's own error, or UNAVAILABLE; INVALID_ARGUMENT for what a shell can pass and
+        JSON cannot.
+        """
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
             content = orjson.dumps({"project": self.project} | given)
@@ -80,7 +85,7 @@ class Calls:
         return result
 
     async def pages(self, tool: str, member: str, **arguments: Any) -> list[dict[str, Any]]:
-        """What a tool answers page by page, all of it: the lists of this member, one behind the other."""
+        """Return all pages of a tool's answer: the lists of this member, joined."""
         whole: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
@@ -91,11 +96,11 @@ class Calls:
                 return whole
 
     def content_path(self, path: str) -> str:
-        """Where the bytes of a file stand."""
+        """Return the path of a file's bytes."""
         return f"/api/files/{quote(self.project, safe='')}/content{quote(check_path(path))}"
 
     async def send(self, method: str, path: str, **request: Any) -> httpx.Response:
-        """The answer to a request that succeeded; else the error that it came with."""
+        """Send a request and return its response; raise the error that it failed with."""
         try:
             response = await self.http.request(method, path, **request)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -110,7 +115,7 @@ class Calls:
 
 
 def failure(response: httpx.Response) -> MemsvcError:
-    """The error of an answer, in our words where it is one of ours."""
+    """Return the error of a response, in our words where it is one of ours."""
     try:
         body = orjson.loads(response.content)
         code, message = Code(body["code"]), str(body["message"])
@@ -125,8 +130,10 @@ def failure(response: httpx.Response) -> MemsvcError:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which memory a command is about: the server at `url` or, without one, the data folder (or the database that is
-    configured); and how its answer is printed."""
+    """The memory that a command works on, and the format of its output.
+
+    It is the server at `url` or, without one, the data folder (or the database that is configured).
+    """
 
     url: str | None = None
     project: str = DEFAULT_PROJECT
@@ -134,11 +141,11 @@ class Place:
     data_dir: Path | None = None
     as_json: bool = False
     own_key: bool = False
-    """Whether the data folder is opened by its own key, whatever MEMSVC_API_KEY is."""
+    """Opens the data folder by its own key, whatever MEMSVC_API_KEY is."""
 
 
 def reached(place: Place) -> AbstractAsyncContextManager[httpx.AsyncClient]:
-    """A client of that memory with the key of MEMSVC_API_KEY or, in a data folder, with its own."""
+    """Return a client of that memory with the key of MEMSVC_API_KEY or the data folder's own."""
     key = "" if place.own_key else given_key()
     if place.url:
         return client(place.url, key)
@@ -148,7 +155,10 @@ def reached(place: Place) -> AbstractAsyncContextManager[httpx.AsyncClient]:
 
 
 def given_key() -> str:
-    """The key of MEMSVC_API_KEY, "" where it is not set; INVALID_ARGUMENT for what can be no key."""
+    """Return the key of MEMSVC_API_KEY, "" where it is not set.
+
+    Raises INVALID_ARGUMENT for what cannot be a key.
+    """
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise invalid(f"{KEY_VARIABLE} is no key", recovery="set it to a key of this memory, in one line")
@@ -156,8 +166,10 @@ def given_key() -> str:
 
 
 def client(url: str, key: str, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
-    """A client of the server at a URL, which may be that of its MCP endpoint, with a key; INVALID_ARGUMENT for what is
-    no such URL."""
+    """Return a client of the server at a URL, which may be that of its MCP endpoint, with a key.
+
+    Raises INVALID_ARGUMENT for what is no such URL.
+    """
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -180,13 +192,15 @@ def placed(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> Place:
-    """The place that the options of `memsvc` commands name."""
+    """Return the target that the options of a command name."""
     return Place(server_of(url, data_dir, config), project, config, data_dir, as_json)
 
 
 def server_of(url: str | None, data_dir: Path | None, config: Path | None) -> str | None:
-    """The server that a command is about, if it is about one: a data folder or settings that were named count more than
-    a URL that only stands in the environment."""
+    """Return the server that a command uses; None for the data folder or the configured database.
+
+    A data folder or settings on the command line win over a URL from the environment.
+    """
     typed = config is not None and str(config) != os.environ.get(CONFIG_VARIABLE)
     return None if (data_dir is not None or typed) and url == os.environ.get(URL_VARIABLE) else url
 
@@ -205,8 +219,11 @@ def using_memory(commands: typer.Typer, place_of: Callable[..., Place] = placed)
 
 
 def as_command(function: Command, place_of: Callable[..., Place] = placed) -> Callable[..., None]:
-    """What typer makes a command of: it takes, beside the parameters of the function behind its first, which are the
-    `Calls`, those of `place_of`; and it prints what the function says."""
+    """Return the function that typer makes a command of; it prints what `function` returns.
+
+    Its parameters are those of `function` but the first, which is the `Calls`, and those of
+    `place_of`.
+    """
     own, places = _parameters(function)[1:], _parameters(place_of)
 
     def command(**given: Any) -> None:
@@ -217,7 +234,8 @@ def as_command(function: Command, place_of: Callable[..., Place] = placed) -> Ca
     parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*own, *places)]
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    command.__doc__ = (function.__doc__ or "").replace("[[", r"[\[")  # a help is Rich markup, where brackets are tags
+    # the help is Rich markup, where brackets are tags
+    command.__doc__ = (function.__doc__ or "").replace("[[", r"[\[")
     return command
 
 
@@ -230,17 +248,17 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 async def said(place: Place, function: Callable[[Calls], Awaitable[Said]]) -> Said:
-    """What a function that calls tools says of that memory."""
+    """Return what a function that calls tools makes of that memory."""
     async with reached(place) as http:
         try:
             return await function(Calls(http, place.project))
         except MemsvcError as error:
-            failed = error  # raised behind the app, whose task groups would wrap it
+            failed = error  # raised outside the app, whose task groups would wrap it
     raise failed
 
 
 def local_bytes(source: Path) -> bytes:
-    """What a local file holds, or standard input for `-`."""
+    """Return the content of a local file, or standard input for `-`."""
     if str(source) == "-":
         return sys.stdin.buffer.read()
     try:
@@ -250,7 +268,7 @@ def local_bytes(source: Path) -> bytes:
 
 
 def columns(rows: Iterable[Mapping[str, Any]], *names: str) -> Iterable[str]:
-    """A line for each row, columns separated by tabs."""
+    """Yield a line for each row, columns separated by tabs."""
     return ("\t".join(_shown(row.get(name)) for name in names) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""`memsvc db`: the database as its operator handles it."""
+"""Command `memsvc db`: the database as its operator handles it."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""`memsvc db distribute`: the tables of a migrated database over the nodes of a Citus cluster."""
+"""Command `memsvc db distribute`: a migrated database over the nodes of a Citus cluster."""
 
 import asyncio
 from typing import Annotated
@@ -22,8 +22,8 @@ def distribute(
 ) -> None:
     """Distribute the tables of a migrated database over the nodes of its Citus cluster, by tenant.
 
-    For the owner, on the coordinator, with servers and workers stopped. Run it again after each migration, and when it
-    was broken off: it does what is left to do.
+    For the owner, on the coordinator, with servers and workers stopped. Run it again after each
+    migration, and when it was interrupted: it does what is left to do.
     """
     from memsvc.store import distribute as distributing  # noqa: PLC0415 - heavy, and for this command alone
 

@@ -1,4 +1,4 @@
-"""`memsvc doctor`: whether everything that a server needs is there, and what to do about what is not."""
+"""Command `memsvc doctor`: checks of all that a server needs, and how to fix what fails."""
 
 import asyncio
 import shutil
@@ -35,7 +35,7 @@ ROLE_TIMEOUT_S: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. `recovery` is what to do where it is not `ok`."""
+    """Result of one check; `recovery` is what to do where it is not `ok`."""
 
     name: str
     ok: bool
@@ -46,7 +46,8 @@ class Finding:
 def doctor(url: Url = None, as_json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
     """Check the settings, the database and the models or, with --url, a running server.
 
-    Exit code 1 where anything is amiss."""
+    Exit code 1 where a check fails.
+    """
     server = server_of(url, data_dir, config)
     findings = asyncio.run(_gathered(_server(server))) if server else _here(settings_of(config, data_dir=data_dir))
     if as_json:
@@ -65,7 +66,7 @@ async def _gathered(findings: AsyncIterator[Finding]) -> list[Finding]:
 
 
 def _here(settings: Settings) -> list[Finding]:
-    """What can be found out without a server."""
+    """Check what needs no server."""
     python = ".".join(map(str, sys.version_info[:3]))
     found = [Finding("python", True, python), Finding("settings", True, "they can be read")]
     if not settings.database.url:
@@ -106,7 +107,7 @@ async def _database(settings: Settings, url: str, migrated: Awaitable[object]) -
 
 
 async def _timeouts(database: Database) -> Finding:
-    """Whether PostgreSQL ends what hangs: where migration may not set up the role, nobody else does."""
+    """Check that PostgreSQL ends what hangs: where migration may not set the role up, nobody does."""
     names = ("statement_timeout", "idle_in_transaction_session_timeout")
     rows = await database.registry("SELECT name, setting FROM pg_settings WHERE name = ANY($1)", names)
     off = sorted(row["name"] for row in rows if row["setting"] == "0")
@@ -126,7 +127,7 @@ def _pooler(database: Database) -> Finding:
 
 
 async def _listening(settings: Settings, url: str) -> Finding:
-    """Whether what listens hears: not through a pooler that gives its connection to others."""
+    """Check that listeners get notifications, which a pooler in transaction mode prevents."""
     try:
         deaf = await hands_out(settings.database.direct_url or url)
     except CANNOT_CONNECT as error:
@@ -147,12 +148,13 @@ async def _keys(settings: Settings, database: Database) -> Finding:
     now = SystemClock().now()
     usable = sum(key.opens(now) for key in await keys.list_keys(database))
     mode = settings.auth.mode or "listed"
-    ok = bool(usable) or mode == "open" or is_loopback(settings.host)  # a first start makes the first key
+    # a first start makes the first key
+    ok = bool(usable) or mode == "open" or is_loopback(settings.host)
     return Finding("keys", ok, f"{usable} usable, mode {mode}", "run `memsvc key create`")
 
 
 async def _key(settings: Settings, database: Database, text: str) -> Finding:
-    """Whether the key of the environment opens anything."""
+    """Check that the key of the environment opens anything."""
     key = await keys.find_key(database, keys.hash_key(text))
     if settings.auth.mode == "open" or (key is not None and key.opens(SystemClock().now())):
         return Finding("key", True, f"that of {KEY_VARIABLE} is known")
@@ -174,7 +176,7 @@ async def _queue(database: Database) -> Finding:
 
 
 async def _log(database: Database) -> Finding:
-    """Whether PostgreSQL keeps its log where backups are restored from, as far as it does that itself."""
+    """Check that PostgreSQL archives its log for backups, as far as it does that itself."""
     (row,) = await database.registry(
         "SELECT current_setting('archive_mode') <> 'off' AS kept, last_archived_time AS at, "
         "coalesce(last_failed_time > coalesce(last_archived_time, '-infinity'), false) AS failing FROM pg_stat_archiver"

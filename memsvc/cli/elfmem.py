@@ -24,15 +24,20 @@ Config = Annotated[Path | None, typer.Option("--config", envvar="ELFMEM_CONFIG",
 
 
 def place_of(*, db: Db = None, config: Config = None, as_json: Json = False) -> Place:
-    """The data folder, opened by its own key as `serve` does; or, where none is named and MEMSVC_URL is set, the server
-    there."""
+    """Return the data folder, opened by its own key as `serve` does.
+
+    Where none is named and MEMSVC_URL is set, return the server there.
+    """
     if not db and os.environ.get(URL_VARIABLE):
         return Place(os.environ[URL_VARIABLE], config=config, as_json=as_json)
     return Place(config=config, data_dir=folder_of(db), as_json=as_json, own_key=True)
 
 
 def folder_of(db: str | None) -> Path:
-    """The data folder; one error where none is named, another where it is a database of another program."""
+    """Return the data folder.
+
+    Raises one error where none is named, another where it is a database of another program.
+    """
     if not db:
         raise invalid("--db is required (or set ELFMEM_DB env var)")
     folder = Path(db)
@@ -55,7 +60,7 @@ def serve(db: Db = None, config: Config = None) -> None:
 
 
 def main() -> None:
-    """Run the command that was typed; a failure is told in a line or two on stderr, without a traceback."""
+    """Run the command; a failure prints a line or two on stderr, without a traceback."""
     try:
         commands()
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""The service within a command, over the data folder or the configured database: nobody listens, and no job runs."""
+"""The service within a command, on the data folder or database: no listener, and no job runs."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,11 +20,13 @@ INSIDE: Final = "http://localhost"
 
 @asynccontextmanager
 async def opened(config: Path | None, data_dir: Path | None, key: str) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the service, with this key or, for "", the data folder's own. What it queues is for the server or
-    the worker that runs next."""
+    """Open a client of the service, with this key or, for "", the data folder's own.
+
+    The jobs it queues are for the server or worker that runs next.
+    """
     settings = settings_of(config, data_dir=data_dir)
     alone = settings.model_copy(update={"worker": settings.worker.model_copy(update={"enabled": False})})
-    configure_logging("warning")  # among others, that a key was never seen before and opens an empty memory
+    configure_logging("warning")  # hides, among others, that a new key opens an empty memory
     async with AsyncExitStack() as stack:
         started = stack.enter_context(database_starting(alone))
         from memsvc import app as root  # noqa: PLC0415 - takes a second or more, in which PostgreSQL starts

@@ -1,4 +1,4 @@
-"""`memsvc files`: the files of a project, as a shell user knows them."""
+"""Command `memsvc files`: the files of a project, as a shell user knows them."""
 
 import sys
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""`memsvc import` and `memsvc shadow-report`: from a memory that clients kept themselves to this one."""
+"""Commands `memsvc import` and `memsvc shadow-report`: migration from clients' own memory."""
 
 import sys
 from collections import Counter
@@ -42,9 +42,10 @@ def import_folder(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Import sessions that a client-side SDK kept as folders. Run again, it goes on where it stood.
+    """Import sessions that a client-side SDK kept as folders; run again, it resumes.
 
-    Name the owner of the memory by --tenant or by a key: the variable MEMSVC_API_KEY, else you are asked for one.
+    Name the owner of the memory by --tenant or by a key: the variable MEMSVC_API_KEY, else you are
+    asked for one.
     """
     settings = settings_of(config, data_dir=data_dir)
     found = folders(folder)
@@ -64,7 +65,7 @@ def import_folder(
     done = with_database(settings, work)
     _tell(done, found, dry_run=dry_run, as_json=as_json)
     if any((one.broken and not +one.counts) or one.conflicts for one in done.values()):
-        sys.exit(1)  # a session of which nothing could be read, or that is here with other items
+        sys.exit(1)  # a session that could not be read at all, or is stored with other items
 
 
 async def _import(
@@ -79,7 +80,7 @@ async def _import(
 
 def _importing(database: Database, settings: Settings) -> Importing:
     clock, tokens, options = SystemClock(), O200kCounter(), settings.settings.mcp.memory
-    follow_up = FollowUp([], clock, embeds=False)  # a server's sweep finds what lacks vectors
+    follow_up = FollowUp([], clock, embeds=False)  # a server's sweep finds what has no vectors
     return Importing(database, clock, tokens, options, follow_up, Rebuilding(database, clock, tokens, options))
 
 
@@ -114,9 +115,10 @@ def shadow_report(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Say how far clients' own memory and this one agreed, as memory_shadow_compare found.
+    """Report how far clients' own memory and this one agreed, as memory_shadow_compare found.
 
-    Exit code 1 where nothing was ever compared."""
+    Exit code 1 where nothing was ever compared.
+    """
     settings = settings_of(config, data_dir=data_dir)
 
     async def work(database: Database) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`memsvc jobs`: what waits, runs and has failed in the queue, over all tenants, and what to do about it."""
+"""Command `memsvc jobs`: pending, running and failed jobs of all tenants, to retry or drop."""
 
 from typing import Annotated, Any
 
@@ -45,7 +45,7 @@ def list_jobs(
 
 @commands.command("retry")
 def retry(jobs: Numbers, as_json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """Let jobs that have failed be tried again."""
+    """Retry jobs that have failed."""
 
     async def retry_each(database: Database) -> None:
         for job in jobs:
@@ -57,7 +57,7 @@ def retry(jobs: Numbers, as_json: Json = False, config: Config = None, data_dir:
 
 @commands.command("drop")
 def drop(jobs: Numbers, as_json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """Take jobs that wait or have failed out of the queue. A later write queues another one."""
+    """Remove jobs that wait or have failed from the queue; a later write queues another one."""
 
     async def drop_each(database: Database) -> None:
         for job in jobs:

@@ -1,5 +1,8 @@
-"""`memsvc key`: API keys, made, listed, rotated and revoked: by the server of --url or MEMSVC_URL, as the key of
-MEMSVC_API_KEY may, else in the data folder or the configured database, as its operator."""
+"""Command `memsvc key`: API keys, made, listed, rotated and revoked.
+
+By the server of --url or MEMSVC_URL, as the key of MEMSVC_API_KEY may; else in the data folder or
+the configured database, as its operator.
+"""
 
 import asyncio
 import os
@@ -37,7 +40,7 @@ def create_key(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Make a key and print it, this once, and where it was made."""
+    """Make a key and print it, this once, with where it was made."""
     now = SystemClock().now()
     server = server_of(url, data_dir, config)
     if server:
@@ -68,7 +71,7 @@ def create_key(
 
 @commands.command("list")
 def list_keys(url: Url = None, config: Config = None, data_dir: DataDir = None) -> None:
-    """List the keys, one a line, columns separated by tabs. Their texts are stored nowhere."""
+    """List the keys, one a line, columns separated by tabs; their texts are not stored."""
     if server := server_of(url, data_dir, config):
         print(*COLUMNS, sep="\t")
         for one in _asked(server, "keys_list")["keys"]:
@@ -105,7 +108,7 @@ def revoke_key(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Revoke a key. Servers that are running are told, and notice within auth.cache_s seconds at the latest."""
+    """Revoke a key; running servers are notified, and notice within auth.cache_s at the latest."""
     if server := server_of(url, data_dir, config):
         revoked = _asked(server, "keys_revoke", key_id=str(key_id), even_last=even_last)["key"]
         print(f"revoked {revoked['key_id']} ({revoked['label']})")
@@ -123,7 +126,7 @@ def rotate_key(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Make a key that opens and may what another does, and let that one expire. The new one does not expire."""
+    """Make a key with the rights of another, which then expires; the new one does not expire."""
     if server := server_of(url, data_dir, config):
         rotated = _asked(server, "keys_rotate", key_id=str(key_id), overlap_hours=overlap_hours)
         _print_new(rotated, server)
@@ -144,9 +147,10 @@ def adopt_key(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Bind a key to an existing tenant's data. Without --tenant, asks for the key whose tenant it was in open mode.
+    """Bind a key to an existing tenant's data; without --tenant, ask for the key used in open mode.
 
-    It works on the data folder or the configured database, and not by a server."""
+    It works on the data folder or the configured database, and not by a server.
+    """
     if server_of(os.environ.get(URL_VARIABLE), data_dir, config):
         recovery = "name the data folder with --data-dir, or the database with --config"
         raise invalid(f"a server binds no key to another tenant, and {URL_VARIABLE} names one", recovery=recovery)
@@ -163,7 +167,7 @@ def _moment(moment: datetime | None) -> str:
 
 
 def _asked(url: str, tool: str, **arguments: Any) -> dict[str, Any]:
-    """What a tool of a server answers."""
+    """Return what a tool of a server answers."""
 
     async def ask() -> dict[str, Any]:
         async with reached(Place(url)) as http:

@@ -1,4 +1,4 @@
-"""The commands of the knowledge style: `memsvc remember` and its kin, and the same under the name `elfmem`."""
+"""Commands of the knowledge style: `memsvc remember` and others, also under the name `elfmem`."""
 
 import sys
 from pathlib import Path
@@ -82,7 +82,7 @@ async def edit(
 
 
 async def forget(call: Calls, block_id: Block) -> Said:
-    """Let a block be recalled no more."""
+    """Stop recalling a block."""
     return _summary(await call("elfmem_forget", block_id=block_id))
 
 
@@ -97,12 +97,12 @@ async def ls(
 
 
 async def inbox(call: Calls, most: Annotated[int | None, typer.Option("--max", min=1)] = None) -> Said:
-    """List the blocks that wait for consolidation."""
+    """List the blocks pending consolidation."""
     return _blocks(await call("elfmem_inbox", max_count=most), "Inbox empty.")
 
 
 async def dream(call: Calls) -> Said:
-    """Consolidate the blocks that wait."""
+    """Consolidate the pending blocks."""
     body = await call("elfmem_dream")
     if "message" in body:
         idle = "No pending blocks \N{EM DASH} nothing to consolidate."
@@ -144,8 +144,8 @@ def _tags(tags: list[str]) -> str:
 
 
 MAIN = (remember, recall, status, outcome, curate)
-"""What `memsvc` itself has as commands."""
+"""Commands of `memsvc` itself."""
 FURTHER = (edit, forget, ls, inbox, dream, connect, disconnect)
-"""What stands under `memsvc knowledge`."""
+"""Commands under `memsvc knowledge`."""
 for _command in FURTHER:
     using_memory(commands)(_command)

@@ -1,4 +1,7 @@
-"""The command line. Each command is loaded when it is typed: a server takes seconds to load, a call of one does not."""
+"""The command line.
+
+Each command is loaded when it is used: a server takes seconds to load, a call of one does not.
+"""
 
 import gc
 import json
@@ -21,7 +24,7 @@ PLACES: Final = {
     "db": ("db:commands", "The database as a whole: kept, brought back, distributed."),
     "stdio": (
         "stdio:stdio",
-        "Serve MCP over standard input and output, on the embedded PostgreSQL unless database.url names another.",
+        "Serve MCP over standard input and output, on the embedded or the configured PostgreSQL.",
     ),
     "structured-memory": (
         "structured_memory:structured_memory",
@@ -33,7 +36,7 @@ PLACES: Final = {
     "doctor": ("doctor:doctor", "Check the settings, the database and the models or, with --url, a running server."),
     "maintain": (
         "maintain:maintain",
-        "Maintain sessions. With --check or --rebuild, compare every derived row with the files that it comes from.",
+        "Maintain sessions; with --check or --rebuild, compare derived rows with their source files.",
     ),
     "purge": (
         "administration:purge",
@@ -41,23 +44,23 @@ PLACES: Final = {
     ),
     "usage": (
         "administration:usage",
-        "Tell what a project holds; with --project '*' each project and all of them together.",
+        "Report what a project stores; with --project '*' each project and all of them together.",
     ),
     "import": (
         "imports:import_folder",
-        "Import sessions that a client-side SDK kept as folders. Run again, it goes on where it stood.",
+        "Import sessions that a client-side SDK kept as folders; run again, it resumes.",
     ),
     "export": (
         "archives:export_command",
-        "Write everything that is kept, or one project of it, to an archive: a tar file of files and lines of JSON.",
+        "Write all that is stored, or one project, to an archive: a tar of files and lines of JSON.",
     ),
     "restore": (
         "archives:restore_command",
-        "Restore an archive that `memsvc export` wrote, compressed or not, to projects in which nothing is.",
+        "Restore an archive that `memsvc export` wrote, compressed or not, to empty projects.",
     ),
     "shadow-report": (
         "imports:shadow_report",
-        "Say how far clients' own memory and this one agreed, as memory_shadow_compare found.",
+        "Report how far clients' own memory and this one agreed, as memory_shadow_compare found.",
     ),
     "files": ("files:commands", "Files: what is kept in a project's file store."),
     "turns": ("turns:commands", "Turn memory: sessions, their turns and facts, and what they recall."),
@@ -77,16 +80,18 @@ PLACES: Final = {
     "version": ("version:version_command", "Print the version."),
     "docs": (
         "pages:docs",
-        "Write what is made from the code: config/memsvc.yaml and the pages on settings, tools, errors and metrics.",
+        "Write config/memsvc.yaml and the pages on settings, tools, errors and metrics.",
     ),
 }
-"""Where each command is, a module of this package and a group or a function in it, and what it says of itself first:
-`memsvc --help` loads none of them."""
+"""The commands: each one's module here, its group or function in it, and its help.
+
+`memsvc --help` loads none of them.
+"""
 HIDDEN: Final = frozenset({"docs"})
 
 
 class _Commands(TyperGroup):
-    """The commands of `PLACES`, of which the one that is typed is loaded."""
+    """The commands of `PLACES`; only the one that is used is loaded."""
 
     def __init__(self, **given: Any) -> None:
         named = {name: TyperCommand(name, help=told, hidden=name in HIDDEN) for name, (_, told) in PLACES.items()}
@@ -98,13 +103,13 @@ class _Commands(TyperGroup):
 
 
 def loaded(name: str) -> Any:
-    """The command of this name."""
+    """Return the command of this name."""
     module, _, attribute = PLACES[name][0].partition(":")
-    gc.disable()  # what is loaded stays, and looking through it again and again takes a tenth of the start
+    gc.disable()  # what is loaded stays, and scanning it again takes a tenth of the start
     found = getattr(import_module(f"memsvc.cli.{module}"), attribute)
     gc.enable()
     if iscoroutinefunction(found):
-        from memsvc.cli.calls import as_command  # noqa: PLC0415 - the client of HTTP; the command has loaded it
+        from memsvc.cli.calls import as_command  # noqa: PLC0415 the HTTP client; the command has loaded it
 
         found = as_command(found)
     if not isinstance(found, typer.Typer):
@@ -134,9 +139,12 @@ def _memsvc(
 
 
 def main(typed: Callable[[], Any] = commands) -> None:
-    """Run the command that was typed; a failure is told in a line or two on stderr, without a traceback, and in JSON
-    where the answer would have been."""
-    if isinstance(sys.stdout, TextIOWrapper):  # whatever a terminal or a file can hold: what it cannot is told escaped
+    """Run the command; a failure prints a line or two on stderr, without a traceback.
+
+    It is JSON where the answer would have been.
+    """
+    # characters that a terminal or a file cannot hold are escaped
+    if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         typed()
@@ -150,7 +158,7 @@ def main(typed: Callable[[], Any] = commands) -> None:
 
 
 def fail(messages: list[str], recovery: str | None, *, status: int = 1) -> NoReturn:
-    """Tell what is wrong, and end."""
+    """Print what is wrong, and exit."""
     for message in messages:
         print(f"Error: {message.removeprefix('Error: ')}", file=sys.stderr)
     if recovery is not None:

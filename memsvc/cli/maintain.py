@@ -1,4 +1,4 @@
-"""`memsvc maintain`: keeps sessions in order, and compares or rebuilds what is derived from their files."""
+"""Command `memsvc maintain`: maintains sessions, and compares or rebuilds their derived rows."""
 
 import sys
 from collections import Counter
@@ -43,9 +43,10 @@ def maintain(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Maintain sessions. With --check or --rebuild, compare every derived row with the files that it comes from.
+    """Maintain sessions; with --check or --rebuild, compare derived rows with their source files.
 
-    Name the owner of the memory by --tenant or by a key: the variable MEMSVC_API_KEY, else you are asked for one.
+    Name the owner of the memory by --tenant or by a key: the variable MEMSVC_API_KEY, else you are
+    asked for one.
     """
     if check and rebuild:
         raise invalid("--check changes nothing and --rebuild does: choose one of them")
@@ -83,7 +84,7 @@ def maintain(
 
 
 class _Upkeep:
-    """Works through the sessions of a project."""
+    """Maintenance of the sessions of a project."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         clock, tokens = SystemClock(), O200kCounter()
@@ -93,7 +94,7 @@ class _Upkeep:
         self._maintenance: Tool | None = next((tool for tool in tools if tool.name == MAINTENANCE), None)
 
     async def project(self, scope: Scope, only: str | None, *, check: bool, rebuild: bool) -> dict[str, Any]:
-        """Maintain, compare or rebuild what a project holds, or one session of it."""
+        """Maintain, compare or rebuild all of a project, or one session of it."""
         sessions = [check_identifier(only, "--session")] if only is not None else await self._rebuilding.sessions(scope)
         found: Counter[str] = Counter()
         counters: Counter[str] = Counter()

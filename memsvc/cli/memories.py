@@ -1,4 +1,4 @@
-"""`memsvc memories`: what is known of a user, as REST clients of long-term memories keep it."""
+"""Command `memsvc memories`: memories of a user, as REST clients of long-term memories use them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +22,7 @@ async def add(
     text: Annotated[str | None, typer.Argument(help="What the user said.")] = None,
     messages: Annotated[Path | None, typer.Option(help="A JSON file: a list of {role, content}.")] = None,
 ) -> Said:
-    """Extract memories from what was said and keep them."""
+    """Extract memories from a conversation and store them."""
     if (text is None) == (messages is None):
         raise invalid("give either a text or --messages")
     if messages is None:
@@ -45,7 +45,7 @@ async def search(
     query: Annotated[str, typer.Argument(help="A question, or words.")],
     limit: Annotated[int | None, typer.Option(min=1, help="Memories at the most.")] = None,
 ) -> Said:
-    """Find the memories of a user that bear on a question."""
+    """Find the memories of a user that match a question."""
     body = await call("memories_search", user_id=user, query=query, limit=limit)
     return Said(body, columns(body["results"], "id", "memory"))
 
@@ -61,7 +61,7 @@ async def ls(
 
 @using_memory(commands)
 async def history(call: Calls, user: User, memory: Memory) -> Said:
-    """Show what became of a memory, oldest first."""
+    """Show the changes of a memory, oldest first."""
     body = await call("memories_history", user_id=user, memory_id=memory)
     return Said(body, columns(body["results"], "at", "event", "origin", "memory"))
 

@@ -1,4 +1,4 @@
-"""`memsvc notebook`: the tree of linked documents of a project."""
+"""Command `memsvc notebook`: the tree of linked documents of a project."""
 
 from pathlib import Path
 from typing import Annotated
@@ -34,7 +34,7 @@ async def read(
 
 @using_memory(commands)
 async def write(call: Calls, document: Document, source: Source) -> Said:
-    """Let a document hold what a local file holds; new [[links]] make documents, dropped ones remove them."""
+    """Replace a document with a local file; new [[links]] make documents, dropped ones remove them."""
     try:
         content = local_bytes(source).decode()
     except UnicodeDecodeError as error:
@@ -45,7 +45,7 @@ async def write(call: Calls, document: Document, source: Source) -> Said:
 
 @using_memory(commands)
 async def edit(call: Calls, document: Document, old_text: str, new_text: str) -> Said:
-    """Replace a text that stands in a document exactly once."""
+    """Replace a text that occurs exactly once in a document."""
     body = await call("edit_document", id=document, old_text=old_text, new_text=new_text)
     return Said(body, [body["text"]])
 
@@ -75,7 +75,7 @@ async def history(call: Calls, document: Document = "root") -> Said:
 
 @using_memory(commands)
 async def restore(call: Calls, document: Document, version: str) -> Said:
-    """Let a document hold again what it held at a version."""
+    """Restore a document to a version."""
     body = await call("restore_document", id=document, version=version)
     return Said(body, [body["text"]])
 
@@ -84,6 +84,6 @@ async def restore(call: Calls, document: Document, version: str) -> Said:
 async def split(
     call: Calls, document: Document, apply: Annotated[bool, typer.Option("--apply", help="Do it.")] = False
 ) -> Said:
-    """Say how a document could be cut into parts by its headings, or do it."""
+    """Show how a document could be split by its headings, or do it."""
     body = await call("split_document", id=document, apply=apply)
     return Said(body, [body["text"]])

@@ -1,4 +1,4 @@
-"""What the commands share: where their settings come from, and an open database for those that need one."""
+"""Options of commands: their settings, and an open database for those that need one."""
 
 import asyncio
 import os
@@ -28,12 +28,12 @@ Owner = Annotated[str | None, typer.Option("--tenant", help="The tenant, as 64 h
 
 
 def settings_of(config: Path | None, **given: Any) -> Settings:
-    """The settings of this command: its options over the environment over the file."""
+    """Return the settings of this command: its options over the environment over the file."""
     return load(config or default_config(), os.environ, **given)
 
 
 def with_database(settings: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
-    """What `work` makes of the database, which is migrated before and closed after."""
+    """Return what `work` makes of the database, which is migrated before and closed after."""
 
     async def run(urls: databases.DatabaseUrls) -> Answer:
         await databases.bring_up_to_date(urls, settings)
@@ -49,15 +49,18 @@ def with_database(settings: Settings, work: Callable[[Database], Awaitable[Answe
 
 
 async def owner_of(database: Database, settings: Settings, tenant: str | None, project: str | None) -> bytes:
-    """The tenant that a command is about: the one that was named, else the one that a key opens, which is read from
-    the environment or asked for and never stands on the command line. PERMISSION_DENIED for a key that opens nothing,
-    may not write, or may not touch the project (or all of them)."""
+    """Return the tenant of a command: the one that was named, else the one that a key opens.
+
+    The key is read from the environment or a prompt, and never from the command line. Raises
+    PERMISSION_DENIED for a key that opens nothing, may not write, or may not use the project (or
+    all).
+    """
     if tenant is not None:
         return tenant_of(tenant)
     text = os.environ.get(KEY_VARIABLE) or typer.prompt("The key whose memory this is", hide_input=True, err=True)
     key_hash = keys.hash_key(text.strip())
     now = SystemClock().now()
-    if not settings.database.url:  # there, the server's start does that
+    if not settings.database.url:  # with a server elsewhere, its start does that
         await adopt(database, settings.auth, settings.host, now)
     key = await keys.find_key(database, key_hash)
     if key is None and settings.auth.mode == "open":
@@ -73,7 +76,7 @@ async def owner_of(database: Database, settings: Settings, tenant: str | None, p
 
 
 def tenant_of(text: str) -> bytes:
-    """The tenant that somebody typed."""
+    """Return the tenant of its hexadecimal digits."""
     try:
         tenant = bytes.fromhex(text)
     except ValueError:

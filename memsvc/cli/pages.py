@@ -1,4 +1,4 @@
-"""`memsvc docs`: the pages that are made from the code."""
+"""Command `memsvc docs`: the pages that are made from the code."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from memsvc.publishing import described
 
 
 def docs(checkout: Annotated[Path, typer.Argument(help="The checkout to write to.")] = Path()) -> None:
-    """Write what is made from the code: config/memsvc.yaml and the pages on settings, tools, errors and metrics."""
+    """Write config/memsvc.yaml and the pages on settings, tools, errors and metrics."""
     for path, text in (
         ("config/memsvc.yaml", configuration.yaml_file()),
         ("docs/configuration.md", configuration.page()),

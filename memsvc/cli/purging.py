@@ -1,4 +1,4 @@
-"""Purging on the database itself, for an operator who names the tenant."""
+"""Purge on the database itself, for an operator who names the tenant."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,10 @@ from memsvc.store.database import Database
 def purged(
     tenant: str, project: str, asked: dict[str, Any], *, keys: bool, config: Path | None, data_dir: Path | None
 ) -> dict[str, Any]:
-    """What tenant_purge answers, without a key. With `keys` those of the tenant go behind all else, and are counted."""
+    """Return what tenant_purge answers, without a key.
+
+    With `keys` those of the tenant are removed last, and counted.
+    """
     owner = tenant_of(tenant)
     try:
         arguments = PurgeArguments.model_validate({"project": project} | asked)

@@ -1,4 +1,4 @@
-"""`memsvc serve` and what operators need beside it: `worker`, `migrate`."""
+"""Command `memsvc serve` and those beside it: `worker`, `migrate`."""
 
 import asyncio
 from contextlib import suppress
@@ -32,7 +32,7 @@ def worker_command(config: Config = None, data_dir: DataDir = None) -> None:
 
 
 def _say(text: str) -> None:
-    with suppress(BrokenPipeError):  # whoever started the server need not go on listening to it
+    with suppress(BrokenPipeError):  # the parent process need not read on
         print(text, flush=True)
 
 
@@ -46,7 +46,7 @@ def migrate(
 ) -> None:
     """Bring the database to the newest revision, or back to an older one.
 
-    Going back is refused where something would be lost by it, which the refusal names.
+    Going back is refused where data would be lost, which the error names.
     """
     settings = settings_of(config, data_dir=data_dir)
     with databases.database_urls(settings) as urls:

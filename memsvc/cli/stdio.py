@@ -1,4 +1,4 @@
-"""`memsvc stdio`: a server for a host that starts its servers as processes, or a bridge to one elsewhere."""
+"""Command `memsvc stdio`: a server for hosts that start servers as processes, or a bridge."""
 
 import os
 import sys
@@ -18,10 +18,10 @@ LogLevel = Annotated[str, typer.Option(envvar="MEMSVC_LOG_LEVEL", help="The leas
 
 
 def stdio(config: Config = None, data_dir: DataDir = None, log_level: LogLevel = "warning") -> None:
-    """Serve MCP over standard input and output, on the embedded PostgreSQL unless database.url names another.
+    """Serve MCP over standard input and output, on the embedded or the configured PostgreSQL.
 
-    The key is that of MEMSVC_API_KEY, else the data folder's first one. With MEMSVC_URL set, every message goes to the
-    server there instead, with the key of MEMSVC_API_KEY.
+    The key is that of MEMSVC_API_KEY, else the data folder's first one. With MEMSVC_URL set, every
+    message goes to the server there instead, with the key of MEMSVC_API_KEY.
     """
     if os.environ.get(URL_VARIABLE):
         bridge.main()

@@ -1,4 +1,4 @@
-"""An app within this process as a transport of httpx that streams both ways, where httpx's own keeps a whole answer."""
+"""An httpx transport to an app in this process that streams both ways; httpx's buffers answers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,13 +12,13 @@ from starlette.types import ASGIApp, Message
 
 
 class StreamingTransport(httpx.AsyncBaseTransport):
-    """Sends requests to the app. An answer that breaks off ends in httpx.RemoteProtocolError."""
+    """A transport to the app; an answer that ends early raises httpx.RemoteProtocolError."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """The answer as soon as it begins; the app goes on while it is read."""
+        """Return the response as soon as it begins; the app continues while it is read."""
         assert isinstance(request.stream, httpx.AsyncByteStream)
         sends, answers = anyio.create_memory_object_stream[Message](0)
         body = aiter(request.stream)
@@ -30,7 +30,8 @@ class StreamingTransport(httpx.AsyncBaseTransport):
             if not over.is_set():
                 over.set()
                 return {"type": "http.request", "body": b"", "more_body": False}
-            await asyncio.Event().wait()  # whoever asks once more waits for a client that goes away, and none does
+            # a second call waits for a client to disconnect, and none does
+            await asyncio.Event().wait()
             raise AssertionError
 
         async def run() -> None:
@@ -47,7 +48,7 @@ class StreamingTransport(httpx.AsyncBaseTransport):
 
 
 class _Body(httpx.AsyncByteStream):
-    """What an app sends, as it sends it."""
+    """Body that an app sends, as it is sent."""
 
     def __init__(self, answers: MemoryObjectReceiveStream[Message], task: "asyncio.Task[None]") -> None:
         self._answers = answers
@@ -63,11 +64,12 @@ class _Body(httpx.AsyncByteStream):
         raise httpx.RemoteProtocolError("the answer broke off")
 
     async def aclose(self) -> None:
-        """Stop the app if its answer was not read to the end; else it has only to tell of it, and may."""
+        """Stop the app if its answer was not read to the end; else let it finish."""
         self._answers.close()
         if not self._whole:
             self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)  # the service has told of its faults in the log
+        # the service has logged its faults
+        await asyncio.gather(self._task, return_exceptions=True)
 
 
 def _scope(request: httpx.Request) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`memsvc structured-memory`: the notebook alone, for a host that starts its servers as processes."""
+"""Command `memsvc structured-memory`: the notebook alone, for hosts that start servers."""
 
 import os
 from typing import Annotated
@@ -13,6 +13,7 @@ def structured_memory(
 ) -> None:
     """Serve the notebook over standard input and output, as structured-memory does.
 
-    DATA_DIR names the folder of its documents, which are Markdown files, and ROOT_TEMPLATE the text of a new root.
+    DATA_DIR names the folder of its documents, which are Markdown files, and ROOT_TEMPLATE the text
+    of a new root.
     """
     serve_notebook.serve(os.environ, all_tools=all_tools)

@@ -1,4 +1,4 @@
-"""`memsvc turns`: what a session said, what was learnt from it, and what a question would recall."""
+"""Command `memsvc turns`: messages and facts of a session, and what a question recalls."""
 
 from collections.abc import Iterator
 from io import BytesIO
@@ -39,7 +39,7 @@ async def show(
     session: Session,
     last: Annotated[int, typer.Option(min=1, help="So many of the last items.")] = 100,
 ) -> Said:
-    """Show what was said in a session, oldest first: time, turn, role and text of each item."""
+    """Show the messages of a session, oldest first: time, turn, role and text of each item."""
     items: list[dict[str, Any]] = []
     for path in reversed(await _event_files(call, session)):
         items = [*_items(await _bytes(call, path)), *items]
@@ -59,7 +59,7 @@ async def facts(
         bool, typer.Option("--past", help="Also what was replaced, taken back or is past its day.")
     ] = False,
 ) -> Said:
-    """List the facts that a session, and its user, taught."""
+    """List the facts from a session and its user."""
     state = "all" if past else "active"
     whose = user or await _user_of(call, session)
     found = await call.pages("memory_list_facts", "facts", session_id=session, user_id=whose, state=state)
@@ -73,20 +73,20 @@ async def recall(
     question: Annotated[str, typer.Argument(help="What a person would say next.")],
     user: User = None,
 ) -> Said:
-    """Show what the model would be sent for a question: memory, history and the question, and why."""
+    """Show what the model would get for a question: memory, history and the question, and why."""
     body = await call("memory_before_turn", session_id=session, user_id=user, current_input_text=question, explain=True)
     lines = [f"{role_of(item)}: {text_of(item)}" for item in body["input_items"]]
     return Said(body, [*lines, f"({body['context_token_count']} tokens)"])
 
 
 async def _user_of(call: Calls, session: str) -> str | None:
-    """Return who spoke last in a session; None where that is not known."""
+    """Return the last user of a session; None where that is not known."""
     found = await call.pages("memory_list_sessions", "sessions", q=session)
     return next((one["user_id"] or None for one in found if one["session_id"] == session), None)
 
 
 async def _event_files(call: Calls, session: str) -> list[str]:
-    """The files of a session's events, oldest first."""
+    """Return the files of a session's events, oldest first."""
     root = f"/memory/{encode_segment(session)}/events"
     entries = await call.pages("file_list", "entries", path=root, depth=8)
     events = [

@@ -1,4 +1,4 @@
-"""`memsvc version`."""
+"""Command `memsvc version`."""
 
 from memsvc.core.version import version
 

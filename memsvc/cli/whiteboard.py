@@ -1,4 +1,4 @@
-"""`memsvc whiteboard`: the running summaries of conversations."""
+"""Command `memsvc whiteboard`: the running summaries of conversations."""
 
 from typing import Annotated
 
@@ -39,7 +39,7 @@ async def update(
     content: Annotated[str, typer.Argument(help="What was said.")],
     role: Annotated[str, typer.Option(help="Who said it.")] = "user",
 ) -> Said:
-    """Let a board take in what was said."""
+    """Update a board with a message."""
     entries = [{"role": role, "content": content}]
     body = await call("context_update", user_id=user, conversation_id=conversation, entries=entries)
     return Said(body, ["updated"])
@@ -54,7 +54,7 @@ async def history(call: Calls, user: User, conversation: Conversation) -> Said:
 
 @using_memory(commands)
 async def restore(call: Calls, user: User, conversation: Conversation, version: str) -> Said:
-    """Let a board be again what it was at a version."""
+    """Restore a board to a version."""
     body = await call("whiteboard_restore", user_id=user, conversation_id=conversation, version=version)
     return Said(body, ["restored"])
 

@@ -1,4 +1,4 @@
-"""Charts as the server draws them: where each line, bar and point of a picture stands. Templates write it as SVG.
+"""Charts drawn by the server: coordinates of lines, bars and points, which templates write as SVG.
 
 All coordinates are those of a picture's view box, from the top left corner, rounded to a tenth.
 """
@@ -10,7 +10,7 @@ from math import cos, exp, log10, pi, sin
 from typing import Any, Final
 
 STATES: Final = ("success", "cancelled", "error")
-"""How calls end, from the bottom of a bar to its top."""
+"""Final states of calls, from the bottom of a bar to its top."""
 SAMPLES: Final = 64
 TICKS: Final = 4
 NODES_MAX: Final = 12
@@ -30,11 +30,11 @@ class Frame:
     bottom: int
 
     def x(self, share: float) -> float:
-        """Where a share of the horizontal axis is."""
+        """Return the position of a share of the horizontal axis."""
         return round(self.left + share * (self.right - self.left), 1)
 
     def y(self, share: float) -> float:
-        """Where a share of the vertical axis is, which goes up."""
+        """Return the position of a share of the vertical axis, which goes up."""
         return round(self.bottom - share * (self.bottom - self.top), 1)
 
 
@@ -48,7 +48,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """How a block fades: `line` is a path, `area` what is below it up to now; `now` is where it is now."""
+    """The decay of a block.
+
+    `line` is a path, `area` what is below it up to now; `now` is the present point.
+    """
 
     frame: Frame
     line: str
@@ -63,8 +66,10 @@ FADING: Final = Frame(width=560, height=220, left=44, right=546, top=12, bottom=
 
 
 def fading(decay_per_h: float, unused_h: float, faded_after_h: float, threshold: float) -> Curve:
-    """What is left of a block over the hours since it was used last: exp(-lambda h), until it has faded to the
-    threshold, and further if it already has."""
+    """Return the decay of a block over the hours since its last use: exp(-lambda h).
+
+    It reaches to where the block fades to the threshold, or to now if that is later.
+    """
     reach = max(unused_h, faded_after_h) * 1.08 or 1.0
     points = [
         (FADING.x(step / SAMPLES), FADING.y(exp(-decay_per_h * reach * step / SAMPLES))) for step in range(SAMPLES + 1)
@@ -90,7 +95,7 @@ def fading(decay_per_h: float, unused_h: float, faded_after_h: float, threshold:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A neighbour in a graph, with what is known of its edge; the line goes from the centre to it."""
+    """A neighbour in a graph, with its edge; the line goes from the centre to it."""
 
     x: float
     y: float
@@ -115,7 +120,7 @@ AROUND: Final = Frame(width=560, height=300, left=150, right=410, top=46, bottom
 
 
 def graph(edges: Sequence[Mapping[str, Any]]) -> Graph:
-    """The strongest edges of a block, in the order given, clockwise from the top."""
+    """Return the strongest edges of a block, in the given order, clockwise from the top."""
     centre = AROUND.x(0.5), AROUND.y(0.5)
     shown = edges[:NODES_MAX]
     nodes = []
@@ -152,7 +157,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Calls by the hour: bars by how they ended, and a line of how long they took, on an axis of its own."""
+    """Calls by the hour: bars by final state, and a line of their duration on its own axis."""
 
     frame: Frame
     bars: list[Bar]
@@ -167,7 +172,7 @@ CALLS: Final = Frame(width=960, height=220, left=52, right=900, top=12, bottom=1
 
 
 def calls_by_hour(hours: Sequence[Mapping[str, Any]], since: datetime, count: int) -> Hours:
-    """So many hours from `since` on, whether or not there were calls in them."""
+    """Return `count` hours from `since` on, with or without calls in them."""
     by_hour = {round((datetime.fromisoformat(one["hour"]) - since) / HOUR): one for one in hours}
     step = _step(max((sum(one[state] for state in STATES) for one in hours), default=0) or TICKS, whole=True)
     most = step * TICKS
@@ -204,7 +209,7 @@ def _line(points: Sequence[tuple[float, float]], first: str = "M") -> str:
 
 
 def _step(reach: float, *, whole: bool = False) -> float:
-    """The distance of marks: 1, 2, 2.5 or 5 and a power of ten, so that TICKS of them are enough."""
+    """Return the distance of marks: 1, 2, 2.5 or 5 times a power of ten, so that TICKS are enough."""
     power = 10 ** int(log10(reach / TICKS) // 1)
     steps = [factor * power for factor in (1, 2, 2.5, 5, 10)]
     fitting = [step for step in steps if step * TICKS >= reach and (not whole or step == int(step))]

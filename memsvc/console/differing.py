@@ -1,4 +1,4 @@
-"""What is different between two texts, line by line."""
+"""Line-by-line difference of two texts."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,8 +10,11 @@ from typing import Final, Literal
 LINES_MAX: Final = 2000
 """Lines of each text that are compared."""
 PAIRS_MAX: Final = 20_000
-"""Pairs of lines that are the same, one of each text, which may be looked through each time that one of them is chosen:
-texts that repeat a few lines over and over would keep the whole process busy for hours."""
+"""Largest number of pairs of equal lines, one of each text.
+
+Each choice of a line may scan all of them: texts that repeat a few lines over and over would keep
+the whole process busy for hours.
+"""
 AROUND: Final = 3
 
 Kind = Literal["same", "added", "removed", "skipped"]
@@ -20,16 +23,18 @@ Step = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a comparison: of `skipped`, how many lines that are the same stand there."""
+    """One line of a comparison; the text of `skipped` is the number of equal lines left out there."""
 
     kind: Kind
     text: str
 
 
 def difference(before: str, after: str) -> list[Line]:
-    """What was removed and added from one text to another, with the lines around it. Of long texts only the first
-    LINES_MAX lines are compared; between the first and the last change of texts that repeat themselves too much, all
-    is told as removed and added."""
+    """Return what was removed and added from one text to another, with the lines around it.
+
+    Of long texts only the first LINES_MAX lines are compared; between the first and the last change
+    of texts that repeat themselves too much, everything counts as removed and added.
+    """
     old, new = before.splitlines()[:LINES_MAX], after.splitlines()[:LINES_MAX]
     lines: list[Line] = []
     steps = _steps(old, new)
@@ -43,7 +48,7 @@ def difference(before: str, after: str) -> list[Line]:
 
 
 def _steps(old: list[str], new: list[str]) -> list[Step]:
-    """What becomes of which lines: kind, where they begin and end in the old text, and where in the new one."""
+    """Return the changes of lines: kind, bounds in the old text, and bounds in the new one."""
     head = _alike(zip(old, new, strict=False))
     tail = _alike(zip(reversed(old[head:]), reversed(new[head:]), strict=False))
     changed, made = old[head : len(old) - tail], new[head : len(new) - tail]
@@ -66,7 +71,7 @@ def _changes(old: list[str], new: list[str]) -> Sequence[Step]:
 
 
 def _alike(pairs: Iterable[tuple[str, str]]) -> int:
-    """How many pairs from the first on are the same."""
+    """Return how many pairs from the first on are equal."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

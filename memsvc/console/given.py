@@ -1,4 +1,4 @@
-"""What the console is given: it knows no other part of the service."""
+"""Dependencies of the console, which knows no other part of the service."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -15,7 +15,7 @@ from memsvc.core.tools import Calls, Tool
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """Whom a key stands for, and the hash by which the key is known from then on."""
+    """The caller of a key, and the hash by which the key is known from then on."""
 
     caller: Caller
     key_hash: bytes
@@ -23,14 +23,15 @@ class SignedIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The rest of the service, as the console needs it.
+    """Functions of the service that the console calls.
 
-    `sign_in` takes the request and the key that somebody typed; PERMISSION_DENIED when it opens nothing,
-    RATE_LIMITED for an address that tried too often. `recognise` says who the key of a hash stands for now. Both
-    raise UNAVAILABLE when nobody can say. `receiving` holds one of the places of bodies that are on their way;
-    RESOURCE_BUSY where none is free. `calls` are the tools as that caller may use them, for one request. `schema`
-    is the JSON schema of a tool's arguments. `health` says which checks hold. `secret` is shared by all replicas,
-    and so is what `end_session` ends, until its cookies expire, and `has_ended`.
+    `sign_in` takes the request and the key that somebody typed; PERMISSION_DENIED when it opens
+    nothing, RATE_LIMITED for an address that tried too often. `recognise` returns the current
+    caller of a key's hash. Both raise UNAVAILABLE while the database is away. `receiving` reserves
+    a slot for a body in transit; RESOURCE_BUSY where none is free. `calls` are the tools as that
+    caller may use them, for one request. `schema` is the JSON schema of a tool's arguments.
+    `health` returns which checks pass. `secret` is shared by all replicas, and so are the sessions
+    closed by `end_session`, until their cookies expire, and `has_ended`.
     """
 
     sign_in: Callable[[Request, str], Awaitable[SignedIn]]

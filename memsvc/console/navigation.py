@@ -1,4 +1,4 @@
-"""Where one can go in the console, and which tool must be there for it."""
+"""Navigation of the console, and the tool that each entry needs."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,8 +6,11 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An entry of the navigation, for everybody or for whoever may use the `tool`. `icon` names a drawing in
-    parts/icons.html; groups stand in the order of their names, what is in none first."""
+    """An entry of the navigation, for everybody or for callers that may use the `tool`.
+
+    `icon` names a drawing in parts/icons.html; groups are sorted by name, entries without one
+    first.
+    """
 
     path: str
     title: str

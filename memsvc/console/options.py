@@ -1,10 +1,10 @@
-"""The options of the console."""
+"""Options of the console."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class ConsoleOptions(BaseModel):
-    """The web pages at /console."""
+    """Options of the web pages at /console."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,4 +1,4 @@
-"""One request to the console: who asks, for which project, the tools, and the page that is answered."""
+"""One request to the console: caller, project, tools, and the page that answers it."""
 
 from dataclasses import dataclass, field
 from hmac import compare_digest
@@ -36,8 +36,11 @@ environment.globals["root"] = CONSOLE_PATH
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a view works with. `project` is the one that the page is about, `allowed` the tools that the caller may use
-    by name."""
+    """Context of a view: the request, the caller and the tools.
+
+    `project` is the one that the page is about, `allowed` the names of tools that the caller may
+    use.
+    """
 
     request: Request
     given: Given
@@ -49,37 +52,43 @@ class Page:
     allowed: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Made once: a page of many rows asks for each."""
+        """Compute the allowed tools once: a page of many rows checks each."""
         allowed = (tool.name for tool in self.calls.tools() if tool.permission in self.caller.permissions)
         object.__setattr__(self, "allowed", frozenset(allowed))
 
     @property
     def partial(self) -> bool:
-        """Whether a part of a page is asked for, to be put into one that is there."""
+        """Return whether the request is for a part of a page, to be put into the current one."""
         return self.request.headers.get("hx-request") == "true"
 
     @property
     def origin(self) -> str:
-        """Where the browser found this server."""
+        """Return the address under which the browser found this server."""
         return f"{self.request.url.scheme}://{self.request.url.netloc}"
 
     def given_text(self, name: str, default: str = "") -> str:
-        """A parameter of the query."""
+        """Return a parameter of the query."""
         return self.request.query_params.get(name, default)
 
     def has(self, tool: str) -> bool:
-        """Whether the caller may use a tool."""
+        """Return whether the caller may use a tool."""
         return tool in self.allowed
 
     async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """What a tool answers, called in the page's project unless another is named; its error is raised."""
+        """Call a tool in the page's project unless another is named, and return its answer.
+
+        Raises the tool's error.
+        """
         outcome = await self.calls.call(tool, {"project": self.project} | arguments)
         if outcome.error is not None:
             raise outcome.error
         return outcome.body
 
     async def form(self) -> FormData:
-        """What was sent with a form; PERMISSION_DENIED unless it is one of this session's own."""
+        """Return the data of a submitted form.
+
+        Raises PERMISSION_DENIED unless it is one of this session's own.
+        """
         async with self.given.receiving(self.caller):
             form = await self.request.form(max_files=0, max_fields=200)
         token = form.get("form_token") or self.request.headers.get("x-form-token")
@@ -92,22 +101,25 @@ class Page:
         return form
 
     def url(self, place: str = "", *, project: str | None = None, **query: Any) -> str:
-        """The address of a place in the console; names of sessions, files and the like stand in the query."""
+        """Return the URL of a page in the console.
+
+        Names of sessions, files and the like are in the query.
+        """
         path = f"{CONSOLE_PATH}/{self.slot}/{quote(project or self.project)}/{place}"
         asked = {name: value for name, value in query.items() if value not in (None, "")}
         return f"{path}?{urlencode(asked)}" if asked else path
 
     def render(self, template: str, *, status: int = 200, **context: Any) -> Response:
-        """A page, or a part of one."""
+        """Render a page, or a part of one."""
         text = environment.get_template(template).render(self._common() | context)
         return HTMLResponse(text, status)
 
     def go(self, place: str, **query: Any) -> Response:
-        """On to another page, after something was done."""
+        """Redirect to another page, after something was done."""
         return RedirectResponse(self.url(place, **query), SEE_OTHER)
 
     def refused(self, error: MemsvcError) -> Response:
-        """The page that tells of an error."""
+        """Render the page about an error."""
         template = "parts/error.html" if self.partial else "error.html"
         title = OUT_OF_REACH if error.code is Code.UNAVAILABLE else "That did not work"
         return self.render(template, status=error.http_status, error=error.body(), title=title, here=None)

@@ -1,4 +1,4 @@
-"""The routes of the console: signing in and out, the pages behind that, and what they are drawn with."""
+"""Routes of the console: signing in and out, the pages behind that, and their static files."""
 
 import asyncio
 import secrets
@@ -32,9 +32,9 @@ KEY_CHARS_MAX: Final = 8192
 BODY_BYTES_MAX: Final = 12 * 1024 * 1024
 """A file of 10 MB, as a form sends it."""
 KEY_BODY_BYTES_MAX: Final = 64 * 1024
-"""A form with a key: what anybody may send, of whom nothing is known."""
+"""Size of a form with a key, which anybody may send before signing in."""
 BODY_S_MAX: Final = 30.0
-"""How long a form may take to come."""
+"""Seconds that a form may take to arrive."""
 SLOT_BYTES: Final = 9
 REQUEST_ID: Final = "memsvc.request_id"
 _MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -61,7 +61,7 @@ _HEADERS: Final = (
 
 
 def console_app(given: Given, options: ConsoleOptions) -> ASGIApp:
-    """Everything at /console. It knows its visitors itself, and takes bodies up to BODY_BYTES_MAX."""
+    """Return the app at /console, which identifies its users and takes up to BODY_BYTES_MAX."""
     return Console(given, options).app()
 
 
@@ -75,7 +75,7 @@ class Console:
         environment.globals["drawn"] = self._drawn.url
 
     def app(self) -> ASGIApp:
-        """The routes, with what every answer of them carries."""
+        """Return the routes, with the headers that every answer carries."""
         routes: list[BaseRoute] = [
             Route("/", self._door, methods=["GET"]),
             Route("/sign-in", self._sign_in, methods=["POST"]),
@@ -134,7 +134,7 @@ class Console:
     async def _give(
         self, answer: Response, request: Request, slot: str, key_hash: bytes, began: datetime | None = None
     ) -> None:
-        """Let the tab of a slot be known from now on."""
+        """Set the cookie that identifies the tab of a slot from now on."""
         answer.set_cookie(
             COOKIE,
             await self._seals.made(slot, key_hash, self._given.clock.now(), began),
@@ -173,7 +173,7 @@ class Console:
 
 
 def _first_project(caller: Caller) -> str:
-    """The project that somebody who signed in sees first."""
+    """Return the project that a user sees first after signing in."""
     return PROJECT if caller.may_touch(PROJECT) else min(caller.projects or {PROJECT})
 
 
@@ -182,14 +182,17 @@ def _signing_in(problem: str = "", *, status: int = 200) -> Response:
 
 
 def _away(request: Request) -> Response:
-    """To the door: who is not signed in, or no longer. A part of a page takes the whole tab there."""
+    """Redirect to the sign-in page, for users who are not signed in any more.
+
+    A part of a page takes the whole tab there.
+    """
     if request.headers.get("hx-request") == "true":
         return Response(status_code=401, headers={"HX-Redirect": f"{CONSOLE_PATH}/"})
     return RedirectResponse(f"{CONSOLE_PATH}/", SEE_OTHER)
 
 
 def _told(error: MemsvcError, request: Request) -> Response:
-    """Why somebody cannot be recognised just now: a page, or what is put into the one that is there."""
+    """Render an error of identification: a page, or a part put into the current one."""
     template = "parts/error.html" if request.headers.get("hx-request") == "true" else "away.html"
     text = environment.get_template(template).render(error=error.body(), sent=request.method == "POST")
     return HTMLResponse(text, error.http_status)
@@ -206,7 +209,7 @@ async def _not_there(request: Request, error: Exception) -> Response:
 
 
 class _Drawn:
-    """The style sheet, the scripts: each under an address that changes with its content, so that it may be kept."""
+    """Static files, each under a URL that changes with its content, so that caches may keep it."""
 
     def __init__(self, content: dict[str, bytes]) -> None:
         self._content = content
@@ -214,12 +217,12 @@ class _Drawn:
 
     @classmethod
     def read(cls) -> "_Drawn":
-        """Everything that the package ships."""
+        """Read every static file that the package ships."""
         there = resources("memsvc.console").joinpath("static").iterdir()
         return cls({one.name: one.read_bytes() for one in there if one.name.rpartition(".")[2] in _MEDIA_TYPES})
 
     def url(self, name: str) -> str:
-        """The address of a file."""
+        """Return the URL of a file."""
         return f"{CONSOLE_PATH}/static/{name}?{self._marks[name]}"
 
     async def answer(self, request: Request) -> Response:
@@ -231,8 +234,10 @@ class _Drawn:
 
 
 class _Guarded:
-    """ASGI: what a page may load and do, on every answer; no page is kept by any cache, and no body is too large or too
-    slow."""
+    """ASGI middleware that sets security headers and limits the size and duration of bodies.
+
+    No page is kept by any cache.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

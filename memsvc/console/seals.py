@@ -1,8 +1,9 @@
-"""The cookie of somebody who signed in: sealed, so that the server keeps nothing of it, and without the key.
+"""Signed session cookies: the server stores nothing of them, and they do not hold the key.
 
-It holds the hash of the key, which opens nothing by itself, when its session began and until when it is good. Each
-tab has a slot of its own, in the path of its pages and of its cookie, so that two tabs can be two tenants. A key that
-is revoked ends its sessions: it is looked up again with each request, and so is whether the session was ended.
+A cookie holds the hash of the key, which opens nothing by itself, the start of its session and its
+expiry. Each tab has its own slot, in the path of its pages and of its cookie, so that two tabs can
+be two tenants. A key that is revoked ends its sessions: it is looked up again with each request,
+and so is whether the session was closed.
 """
 
 import hmac
@@ -22,13 +23,12 @@ _TIME_BYTES: Final = 8
 _BODY_BYTES: Final = _HASH_BYTES + 2 * _TIME_BYTES
 _MAC_BYTES: Final = 32
 SESSION_MAX: Final = timedelta(days=7)
-"""How long a session lasts, however much is done in it."""
+"""Lifetime of a session, however much is done in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """An opened cookie: whose key and which session it is of, when that began, until when it is good, and what its
-    forms have to bring."""
+    """A verified cookie: the hash of its key, its session, start and expiry, and its form token."""
 
     key_hash: bytes
     session: bytes
@@ -38,12 +38,12 @@ class Seal:
 
     @property
     def ends(self) -> datetime:
-        """When no cookie of this session is good any more."""
+        """Return when the last cookie of this session expires."""
         return self.began + SESSION_MAX
 
 
 class Seals:
-    """Makes cookies and opens them. `secret` is the same for all replicas."""
+    """Signs and verifies cookies; `secret` is the same for all replicas."""
 
     def __init__(self, secret: Callable[[], Awaitable[bytes]], lasting: timedelta) -> None:
         self._obtain = secret
@@ -51,14 +51,17 @@ class Seals:
         self._secret: bytes | None = None
 
     async def made(self, slot: str, key_hash: bytes, now: datetime, began: datetime | None = None) -> str:
-        """The cookie of a slot for whoever has the key of this hash, in a session that began now or before."""
+        """Return the cookie of a slot for a key's hash, in a session that began now or before."""
         began = began or now
         until = min(now + self._lasting, began + SESSION_MAX)
         body = key_hash + b"".join(int(at.timestamp()).to_bytes(_TIME_BYTES, "big") for at in (began, until))
         return urlsafe_b64encode(body + self._mac(await self._shared(), _PURPOSE, slot, body)).decode()
 
     async def opened(self, slot: str, cookie: str, now: datetime) -> Seal | None:
-        """What a cookie says; None for one that is not of this slot, was not made here, or is no longer good."""
+        """Return the content of a cookie.
+
+        None for one that is not of this slot, was not made here, or has expired.
+        """
         try:
             whole = urlsafe_b64decode(cookie.encode("ascii"))
         except (NotBase64, ValueError):
@@ -77,7 +80,7 @@ class Seals:
         return Seal(body[:_HASH_BYTES], session, began, good_until, self._mac(secret, _FORMS, slot, body).hex())
 
     def is_old(self, seal: Seal, now: datetime) -> bool:
-        """Whether a cookie is to be made anew, so that whoever goes on stays signed in."""
+        """Return whether a cookie is to be renewed, so that an active user stays signed in."""
         return seal.good_until - now < self._lasting / 2 and seal.good_until < seal.ends
 
     async def _shared(self) -> bytes:

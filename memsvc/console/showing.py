@@ -1,4 +1,4 @@
-"""How values are written on a page: moments, sizes, numbers, and text of which nobody knows what it holds."""
+"""Format of values on a page: times, sizes, numbers, and untrusted text."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -10,14 +10,14 @@ from markupsafe import Markup, escape
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _CONTROL: Final = {code: f"\\u{code:04x}" for code in (*range(9), 11, 12, *range(14, 32), 127, *range(0x80, 0xA0))}
-# What turns the direction of text, and what cannot be seen: shown by its number, so that it misleads nobody.
+# What turns the direction of text, and what is invisible: shown by its number, to mislead nobody.
 _UNSEEN: Final = {
     code: f"\\u{code:04x}" for code in (0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)
 }
 
 
 def moment(value: str | datetime | None, *, now: datetime) -> Markup:
-    """A moment as a person would say it, with the exact one beside it."""
+    """Format a time relative to now, with the exact one as its title."""
     if value is None:
         return Markup('<span class="none">never</span>')
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
@@ -39,7 +39,7 @@ def _said(at: datetime, now: datetime) -> str:
 
 
 def size(value: float) -> str:
-    """Bytes in the largest unit that leaves a whole number before the point."""
+    """Format bytes in the largest unit that leaves a whole number before the point."""
     at = 0
     while value >= 1000 and at < len(_UNITS) - 1:
         value, at = value / 1000, at + 1
@@ -47,27 +47,27 @@ def size(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """A number with its thousands apart, and two digits behind the point of one that is not whole."""
+    """Format a number with separated thousands, and two decimal places unless it is whole."""
     return f"{value:,.{0 if value == int(value) else 2}f}".replace(",", "\u202f")
 
 
 def share(value: float) -> str:
-    """A share in percent."""
+    """Format a share in percent."""
     return f"{100 * value:.0f}\u202f%"
 
 
 def plain(value: object) -> str:
-    """Text from anywhere, with what cannot be seen made visible; the template escapes it."""
+    """Return untrusted text with invisible characters made visible; the template escapes it."""
     return str(value).translate(_CONTROL).translate(_UNSEEN)
 
 
 def json_of(value: object) -> str:
-    """A value as indented JSON."""
+    """Format a value as indented JSON."""
     return plain(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode())
 
 
 def lines(value: object) -> Markup:
-    """Text with its line breaks kept."""
+    """Format text with its line breaks kept."""
     return Markup('<span class="text">{}</span>').format(escape(plain(value)))
 
 

@@ -1,4 +1,4 @@
-"""Whiteboards: which there are, what one says now and said before, what changed in between, and bringing it back."""
+"""Whiteboards: their list, one with its history and differences, and restoring a version."""
 
 from starlette.responses import Response
 
@@ -7,7 +7,7 @@ from memsvc.console.page import Page
 
 
 async def listed(page: Page) -> Response:
-    """The boards of the project, or of one user."""
+    """List the boards of the project, or of one user."""
     user = page.given_text("user")
     found = await page.call("whiteboard_list", user_id=user, limit=100, cursor=page.given_text("cursor"))
     more = page.url("boards", user=user, cursor=found["next_cursor"]) if found["next_cursor"] else None
@@ -15,7 +15,7 @@ async def listed(page: Page) -> Response:
 
 
 async def shown(page: Page) -> Response:
-    """A board, its history, and of a past version what is different now."""
+    """Show a board, its history, and the difference from a past version."""
     user, conversation, version = page.given_text("user"), page.given_text("id"), page.given_text("version")
     whose = {"user_id": user, "conversation_id": conversation}
     board = await page.call("whiteboard_get", **whose)
@@ -40,7 +40,7 @@ async def shown(page: Page) -> Response:
 
 
 async def restore(page: Page) -> Response:
-    """Make a board what it was at a version."""
+    """Restore a board to a version."""
     form = await page.form()
     user, conversation = str(form.get("user", "")), str(form.get("id", ""))
     await page.call(

@@ -1,5 +1,4 @@
-"""The call log: who called what, how it ended and how long it took, filtered and a page at a time; and the last day as
-a picture."""
+"""The call log: filtered and a page at a time, with a chart of the last day."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -17,7 +16,7 @@ SURFACES: Final = ("mcp", "stdio", "sse", "rest", "console", "pipe", "subscripti
 
 
 async def listed(page: Page) -> Response:
-    """Calls, the latest first."""
+    """List calls, the latest first."""
     given = {name: page.given_text(name) for name in FILTERS}
     times = {name: page.given_text(name) for name in ("since", "until")}
     where = page.given_text("in")
@@ -49,7 +48,7 @@ async def listed(page: Page) -> Response:
 
 
 async def day_of_calls(page: Page, project: str) -> dict[str, Any] | None:
-    """The last 24 hours counted and drawn; None where the key may not have them."""
+    """Return the counts and the chart of the last 24 hours; None where the key may not read them."""
     if not page.has("calls_summary"):
         return None
     counted = await page.call("calls_summary", project=project, hours=HOURS)

@@ -1,4 +1,4 @@
-"""Facts: what is held to be true of a session and a user, what was held before, where it was said; and forgetting."""
+"""Facts of a session and a user, their past values and sources; and forgetting them."""
 
 from itertools import groupby
 from typing import Any, Final
@@ -14,7 +14,7 @@ VALUES_SHOWN: Final = 500
 
 
 async def listed(page: Page) -> Response:
-    """The facts of a session and of its user, the latest first, with what became of each."""
+    """List the facts of a session and of its user, the latest first, with their states."""
     session, user = page.given_text("session"), page.given_text("user")
     if not (session or user):
         found = await page.call("memory_list_sessions", limit=20)
@@ -35,7 +35,7 @@ async def listed(page: Page) -> Response:
 
 
 async def history(page: Page) -> Response:
-    """The values that a fact had, the latest first: what replaced it, and where each was said."""
+    """Show the values that a fact had, the latest first: what replaced it, and the source of each."""
     fact, session, user = page.given_text("id"), page.given_text("session"), page.given_text("user")
     if not fact:
         return page.go("facts")

@@ -1,4 +1,4 @@
-"""Files: the tree, one file with its history, editing without losing what others write, and search."""
+"""Files: the tree, one file with its history, conflict-free editing, and search."""
 
 from itertools import accumulate
 from typing import Any, Final
@@ -18,8 +18,10 @@ ENTRIES_SHOWN: Final = 100
 
 
 async def listed(page: Page) -> Response:
-    """What is in a directory, or what a search finds below it. When directories were last written is told where it is
-    asked for: all that is in them is looked at for that."""
+    """List a directory, or what a search finds below it.
+
+    Write times of directories are shown on request only: they need a scan of all that is in them.
+    """
     path, q, dated = page.given_text("path"), page.given_text("q"), page.given_text("dated") == "1"
     if q:
         found = await page.call("file_search", query=q, path_prefix=path, limit=20)
@@ -58,7 +60,7 @@ async def _entries(page: Page, path: str, *, dated: bool) -> dict[str, Any]:
 
 
 async def shown(page: Page) -> Response:
-    """A file as it is, and its history."""
+    """Show a file, and its history."""
     path = page.given_text("path")
     stat = await page.call("file_stat", path=path)
     past = await page.call("file_list_versions", path=path, limit=50, before_id=page.given_text("before") or None)
@@ -83,7 +85,7 @@ async def shown(page: Page) -> Response:
 
 
 async def version(page: Page) -> Response:
-    """What a file held at a version, and what is different now."""
+    """Show a file at a version, and the difference from now."""
     path, name = page.given_text("path"), page.given_text("id")
     then = await page.call("file_read_version", path=path, history_id=name)
     stat = await page.call("file_stat", path=path)
@@ -103,7 +105,7 @@ async def version(page: Page) -> Response:
 
 
 async def restore(page: Page) -> Response:
-    """Make a file what it was at a version."""
+    """Restore a file to a version."""
     form = await page.form()
     path = str(form.get("path", ""))
     await page.call("file_restore_version", path=path, history_id=str(form.get("id", "")))
@@ -111,7 +113,7 @@ async def restore(page: Page) -> Response:
 
 
 async def edit(page: Page) -> Response:
-    """A file to be edited, or to be made; and what was edited, stored only if nobody wrote the file meanwhile."""
+    """Show the editor of a file, or store an edit unless somebody wrote the file meanwhile."""
     if page.request.method == "POST":
         return await _store(page)
     path = page.given_text("path")
@@ -142,7 +144,7 @@ async def _store(page: Page) -> Response:
 
 
 async def _overtaken(page: Page, path: str, content: str, error: MemsvcError) -> Response:
-    """The editor with what was typed, beside what somebody else did meanwhile: wrote the file, or deleted it."""
+    """Show the editor with the typed text, beside the file that somebody else wrote or deleted."""
     conflict = {"problem": error.body(), "status": CONFLICT_STATUS}
     stat = await page.call("file_stat", path=path)
     if not stat["exists"]:
@@ -185,7 +187,7 @@ async def delete(page: Page) -> Response:
 
 
 def _around(path: str) -> dict[str, Any]:
-    """Where a path stands: each directory above it by name."""
+    """Return the breadcrumbs of a path: each directory above it by name."""
     names = [name for name in path.split("/") if name]
     paths = list(accumulate(f"/{name}" for name in names))
     return {"crumbs": list(zip(names[:-1], paths[:-1], strict=True)), "name": names[-1] if names else "/"}

@@ -1,4 +1,4 @@
-"""What people type into forms, as tools take it."""
+"""Parsing of form fields into arguments of tools."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ WHOLE_DIGITS_MAX: Final = 18
 
 
 def number(text: str, name: str) -> float:
-    """A number; 0 for nothing, INVALID_ARGUMENT for what is none."""
+    """Parse a number; 0 for an empty text, INVALID_ARGUMENT for any other."""
     try:
         return float(text or 0)
     except ValueError:
@@ -18,14 +18,14 @@ def number(text: str, name: str) -> float:
 
 
 def whole(text: str, name: str) -> int:
-    """A whole number from 0 on; INVALID_ARGUMENT for what is none."""
+    """Parse a whole number from 0 on; INVALID_ARGUMENT for anything else."""
     if not (text.isascii() and text.isdecimal() and len(text) <= WHOLE_DIGITS_MAX):
         raise invalid(f"{name} must be a whole number")
     return int(text)
 
 
 def moment(text: str, name: str) -> str | None:
-    """A moment of a field of date and time, which says no zone and means UTC; None for nothing."""
+    """Parse a date and time field, which has no zone and means UTC; None for an empty text."""
     if not text:
         return None
     try:
@@ -36,10 +36,10 @@ def moment(text: str, name: str) -> str | None:
 
 
 def words(text: str) -> list[str]:
-    """What is apart by commas or blanks, each once, in order."""
+    """Split a text at commas and blanks; each word once, in order."""
     return list(dict.fromkeys(text.replace(",", " ").split()))
 
 
 def filled(given: Mapping[str, str]) -> dict[str, str]:
-    """What is not empty."""
+    """Return the entries that are not empty."""
     return {name: text for name, text in given.items() if text}

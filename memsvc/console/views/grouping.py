@@ -1,4 +1,4 @@
-"""What tools belong together, as people are shown them."""
+"""Groups of tools, as people see them."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ GROUPS: Final = {
 
 
 def group_of(tool: Tool) -> str:
-    """The title of the group that a tool is in, by its name."""
+    """Return the title of the group of a tool, by its name."""
     if "document" in tool.name:
         return "Notebook"
     if tool.name == "memory":

@@ -1,4 +1,4 @@
-"""The queue: what follows writes and waits for a worker, and what has failed for good, to be tried again or dropped."""
+"""The queue: pending jobs, and those that failed for good, to retry or drop."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ STATES: Final = {"": "all", "waiting": "waiting", "running": "running", "failed"
 
 
 async def listed(page: Page) -> Response:
-    """The jobs of the project, newest first, or those in one state."""
+    """List the jobs of the project, newest first, or those in one state."""
     state = page.given_text("state")
     found = await page.call("tenant_jobs", state=state or None, limit=LISTED)
     return page.render(
@@ -29,7 +29,7 @@ async def listed(page: Page) -> Response:
 
 
 async def settle(page: Page) -> Response:
-    """Let a job be tried again, or take it out of the queue."""
+    """Retry a job, or remove it from the queue."""
     form = await page.form()
     job, action = whole(str(form.get("id", "")), "the job"), str(form.get("action", ""))
     done = await page.call("tenant_settle_job", id=job, action=action)

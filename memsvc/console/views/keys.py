@@ -1,4 +1,4 @@
-"""API keys: which there are and what each may, making, changing, rotating and revoking them; and what is held where."""
+"""API keys: listing, making, changing, rotating and revoking them; and the usage of projects."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from memsvc.core.scope import Permission
 
 
 async def listed(page: Page) -> Response:
-    """The keys that the caller may know of."""
+    """List the keys that the caller may see."""
     found = await page.call("keys_list")
     return page.render(
         "keys.html",
@@ -25,21 +25,21 @@ async def listed(page: Page) -> Response:
 
 
 async def usage(page: Page) -> Response:
-    """What each project holds, counted: a part of the page about keys, or a page of its own."""
+    """Show the usage of each project: a part of the page about keys, or a page of its own."""
     counted = await page.call("tenant_usage", project="*")
     template = "parts/usage.html" if page.partial else "usage.html"
     return page.render(template, title="Usage", here="keys", usage=counted)
 
 
 async def create(page: Page) -> Response:
-    """A new key, shown this once: no address shows it again."""
+    """Make a key and show it, this once: no address shows it again."""
     form = await page.form()
     made = await page.call("keys_create", **_wanted(form), label=str(form.get("label", "")) or None)
     return page.render("key_made.html", title="A new key", here="keys", made=made, old=None)
 
 
 async def rotate(page: Page) -> Response:
-    """A key in place of another, which ends when the overlap is over."""
+    """Make a key in place of another, which expires when the overlap is over."""
     form = await page.form()
     hours = number(str(form.get("overlap", "")), "the overlap")
     made = await page.call("keys_rotate", key_id=str(form.get("id", "")), overlap_hours=hours)
@@ -47,14 +47,14 @@ async def rotate(page: Page) -> Response:
 
 
 async def revoke(page: Page) -> Response:
-    """Let a key open nothing any more."""
+    """Revoke a key."""
     form = await page.form()
     done = await page.call("keys_revoke", key_id=str(form.get("id", "")), even_last="even_last" in form)
     return page.go("keys", done=f"{done['key']['label']} opens nothing any more.")
 
 
 async def shown(page: Page) -> Response:
-    """One key, to be changed, rotated or revoked."""
+    """Show one key, to be changed, rotated or revoked."""
     name = page.given_text("id")
     held = next((one for one in (await page.call("keys_list"))["keys"] if one["key_id"] == name), None)
     if held is None:
@@ -69,7 +69,7 @@ async def shown(page: Page) -> Response:
 
 
 async def update(page: Page) -> Response:
-    """Change what a key is called, may, and until when it opens."""
+    """Change the label, rights and expiry of a key."""
     form = await page.form()
     wanted = _wanted(form)
     done = await page.call(
@@ -86,7 +86,7 @@ async def update(page: Page) -> Response:
 
 
 def _wanted(form: FormData) -> dict[str, Any]:
-    """What a key is to be; fields that are empty say nothing."""
+    """Return the properties of a key; empty fields are left out."""
     given = {
         "permissions": [str(one) for one in form.getlist("permissions")],
         "projects": words(str(form.get("projects", ""))),

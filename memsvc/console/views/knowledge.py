@@ -1,5 +1,4 @@
-"""Knowledge: the blocks that agents learnt, what a recall would show and why, and one block with all that is thought
-of it; and what may be done with them."""
+"""Knowledge: the blocks of agents, recalls with their reasons, and one block with its actions."""
 
 from typing import Any, Final
 
@@ -18,12 +17,14 @@ FRAMES: Final = {
 }
 RELATIONS: Final = ("similar", "elaborates", "supports", "contradicts", "predicts", "validates")
 LEFT_AT_THE_END: Final = 0.05
-"""What is left of a block when it may be archived."""
+"""Strength at which a block may be archived."""
 
 
 async def listed(page: Page) -> Response:
-    """The blocks of the project, the surest first, or those that wait or were archived, with how the memory stands; or
-    a recall."""
+    """List the blocks of the project, the surest first; the pending or archived ones; or a recall.
+
+    The state of the memory is shown with them.
+    """
     q, frame = page.given_text("q"), page.given_text("frame")
     if q or frame:
         return await _recalled(page, q, frame or "attention")
@@ -64,7 +65,7 @@ async def _recalled(page: Page, q: str, frame: str) -> Response:
 
 
 async def shown(page: Page) -> Response:
-    """One block: how sure it is and by what, how it fades, what it hangs together with."""
+    """Show one block: its confidence with reasons, its decay, and its edges."""
     block = await page.call("elfmem_show", block_id=page.given_text("id"))
     unused_h = max(0.0, block["now_h"] - block["reinforced_h"])
     curve = charts.fading(block["decay_per_h"], unused_h, block["faded_h"] - block["reinforced_h"], LEFT_AT_THE_END)
@@ -82,7 +83,7 @@ async def shown(page: Page) -> Response:
 
 
 async def edit(page: Page) -> Response:
-    """Let a block say something else, or be found by another cue."""
+    """Edit the content or the cue of a block."""
     form = await page.form()
     block = str(form.get("id", ""))
     content, cue = (str(form.get(name, "")).replace("\r\n", "\n") for name in ("content", "cue"))
@@ -91,14 +92,14 @@ async def edit(page: Page) -> Response:
 
 
 async def forget(page: Page) -> Response:
-    """Give a block up for good."""
+    """Forget a block for good."""
     form = await page.form()
     done = await page.call("elfmem_forget", block_id=str(form.get("id", "")))
     return page.go("knowledge", done=done["summary"])
 
 
 async def outcome(page: Page) -> Response:
-    """Tell how it went when a block was used."""
+    """Record the outcome of a block's use."""
     form = await page.form()
     block = str(form.get("id", ""))
     done = await page.call(
@@ -111,7 +112,7 @@ async def outcome(page: Page) -> Response:
 
 
 async def connect(page: Page) -> Response:
-    """State that a block and another one hang together."""
+    """Connect a block to another one."""
     form = await page.form()
     block, given = str(form.get("id", "")), {name: str(form.get(name, "")) for name in ("relation", "note")}
     done = await page.call(
@@ -125,7 +126,7 @@ async def connect(page: Page) -> Response:
 
 
 async def disconnect(page: Page) -> Response:
-    """Take the edge between two blocks away."""
+    """Remove the edge between two blocks."""
     form = await page.form()
     block = str(form.get("id", ""))
     done = await page.call("elfmem_disconnect", source=block, target=str(form.get("target", "")))
@@ -133,7 +134,7 @@ async def disconnect(page: Page) -> Response:
 
 
 async def curate(page: Page) -> Response:
-    """Archive what has faded."""
+    """Archive the faded blocks."""
     await page.form()
     done = await page.call("elfmem_curate")
     return page.go("knowledge", done=done["summary"])
@@ -147,7 +148,7 @@ async def dream(page: Page) -> Response:
 
 
 def _learnt(done: dict[str, Any]) -> str:
-    """What an outcome came to: a block that learnt nothing says why."""
+    """Return the summary of an outcome, or why a block did not change."""
     if not done["skipped"]:
         return str(done["summary"])
     why = {

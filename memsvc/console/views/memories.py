@@ -1,4 +1,4 @@
-"""The panel of long-term memories: what is known of a user, newest first, and how it is found and kept."""
+"""The panel of long-term memories: those of a user, newest first, their search and settings."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ SHOWN_MAX: Final = 100
 
 
 async def listed(page: Page) -> Response:
-    """The memories of a user, newest first, or those that a search finds."""
+    """List the memories of a user, newest first, or those that a search finds."""
     user, query = page.given_text("user"), page.given_text("q")
     found = []
     if user:
@@ -28,7 +28,7 @@ async def listed(page: Page) -> Response:
 
 
 async def history(page: Page) -> Response:
-    """What a memory said when, and who found it."""
+    """Show the changes of a memory and their origins."""
     user, memory = page.given_text("user"), page.given_text("id")
     found = await page.call("memories_history", user_id=user, memory_id=memory)
     return page.render(
@@ -45,7 +45,7 @@ async def delete(page: Page) -> Response:
 
 
 async def settings(page: Page) -> Response:
-    """What holds for the memories of the project, shown and changed."""
+    """Show and change the settings of the project's memories."""
     if page.request.method == "POST":
         form = await page.form()
         await page.call(
@@ -67,7 +67,7 @@ async def settings(page: Page) -> Response:
 
 
 async def prompt(page: Page) -> Response:
-    """How a model is asked for the facts of a conversation in this project, shown and changed."""
+    """Show and change the prompt that extracts facts from conversations in this project."""
     if page.request.method == "POST":
         form = await page.form()
         if "reset" in form:

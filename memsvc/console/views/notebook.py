@@ -1,4 +1,4 @@
-"""The notebook: its tree, one document with what is below it, its history, editing, and search."""
+"""The notebook: its tree, one document with those below it, its history, editing, and search."""
 
 import re
 from collections.abc import Collection
@@ -13,13 +13,13 @@ from memsvc.console.page import Page
 from memsvc.core.errors import Code, MemsvcError
 
 DOCUMENTS_SHOWN: Final = 2000
-"""Documents of which the tree is drawn; of a larger one the top is."""
+"""Documents that the tree shows; of a larger one only the top."""
 CONFLICT_STATUS: Final = 409
 _LINK: Final = re.compile(r"\[\[([^\[\]\r\n]+)\]\]")
 
 
 async def shown(page: Page) -> Response:
-    """A document beside the tree, or what a search finds."""
+    """Show a document beside the tree, or what a search finds."""
     q = page.given_text("q")
     if q:
         found = await page.call("search_documents", query=q, limit=20)
@@ -50,7 +50,7 @@ async def shown(page: Page) -> Response:
 
 
 async def edit(page: Page) -> Response:
-    """A document to be edited, and what was edited, stored only if nobody wrote it meanwhile."""
+    """Show the editor of a document, or store an edit unless somebody wrote it meanwhile."""
     if page.request.method == "GET":
         name = page.given_text("id", "root")
         held = await page.call("read_document", id=name)
@@ -72,7 +72,7 @@ async def edit(page: Page) -> Response:
 
 
 async def restore(page: Page) -> Response:
-    """Make a document what it was at a version."""
+    """Restore a document to a version."""
     form = await page.form()
     name = str(form.get("id", ""))
     await page.call("restore_document", id=name, version=str(form.get("version", "")))
@@ -95,7 +95,7 @@ def _editor(page: Page, name: str, content: str, base: str, **more: Any) -> Resp
 
 
 def _pieces(text: str, documents: Collection[str]) -> list[tuple[str, str]]:
-    """A text in pieces, each with the document that it links, or with "" if it links none of these."""
+    """Split a text into parts, each with the document that it links, or "" if it links none."""
     pieces = []
     at = 0
     for link in _LINK.finditer(text):
@@ -106,8 +106,11 @@ def _pieces(text: str, documents: Collection[str]) -> list[tuple[str, str]]:
 
 
 def _tree(text: str, most: int) -> list[tuple[int, str]]:
-    """The documents of a tree in YAML with the depth of each, in order, the first so many. Each is a line, as the tool
-    writes them: read as YAML the whole tree would keep everybody waiting, and a deep one could not be read at all."""
+    """Return the documents of a tree in YAML with the depth of each, in order, up to a limit.
+
+    Each is a line, as the tool writes them: parsing the tree as YAML would block everybody for
+    long, and a deep one could not be parsed at all.
+    """
     return [_document(line) for line in islice(text.removesuffix("\n").split("\n"), most)]
 
 

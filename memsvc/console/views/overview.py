@@ -1,4 +1,4 @@
-"""The overview: whether all is well, what was called, what waits, and what needs somebody to look at it."""
+"""The overview: health, calls, pending work, and what needs attention."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -24,11 +24,11 @@ HELD: Final = {
     "stored_bytes": "stored",
     "calls": "calls in 24 h",
 }
-"""What of a project's volume is told, and what it is called."""
+"""Counts of a project's volume, and their labels."""
 
 
 async def shown(page: Page) -> Response:
-    """Five calls at the most, none of which reads all that a project has."""
+    """Show the overview from at most five calls, none of which reads all that a project has."""
     health = await page.given.health()
     problems: dict[str, dict[str, Any]] = {}
     day = await _asked(page, problems, "calls_summary")
@@ -53,7 +53,7 @@ async def shown(page: Page) -> Response:
 
 
 async def volume(page: Page) -> Response:
-    """What the project holds. It is counted, which takes a while where there is much: so it comes behind the page."""
+    """Show the volume of the project; it is counted after the page, as that may take long."""
     counted = await page.call("tenant_usage")
     template = "parts/volume.html" if page.partial else "volume.html"
     return page.render(
@@ -69,7 +69,10 @@ async def volume(page: Page) -> Response:
 async def _asked(
     page: Page, problems: dict[str, dict[str, Any]], tool: str, **arguments: Any
 ) -> Mapping[str, Any] | None:
-    """What a tool answers; None where the key may not call it, or where it failed, and then `problems` says so."""
+    """Return what a tool answers.
+
+    None where the key may not call it, or where it failed, which `problems` records.
+    """
     if not page.has(tool):
         return None
     try:

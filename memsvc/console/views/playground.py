@@ -16,7 +16,7 @@ LONG: Final = frozenset({"content", "file_text", "text", "prompt", "base_instruc
 
 
 async def shown(page: Page) -> Response:
-    """The tools that the caller may see, and the form of one of them; or what a call of it came to."""
+    """Show the tools of the caller with the form of one of them, or the result of a call."""
     if page.request.method == "POST":
         return await _called(page)
     name = page.given_text("tool")
@@ -62,7 +62,7 @@ async def _called(page: Page) -> Response:
 
 
 def _fields(schema: Mapping[str, Any], project: str) -> list[dict[str, Any]]:
-    """The arguments of a tool as fields of a form."""
+    """Return the arguments of a tool as fields of a form."""
     required = set(schema.get("required", ()))
     fields = []
     for name, about in schema.get("properties", {}).items():
@@ -86,7 +86,7 @@ def _fields(schema: Mapping[str, Any], project: str) -> list[dict[str, Any]]:
 
 
 def _arguments(form: FormData, fields: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a form gives as arguments; a field that was left empty is not given. INVALID_ARGUMENT for what is none."""
+    """Return the arguments in a form, without empty fields; INVALID_ARGUMENT for bad values."""
     arguments: dict[str, Any] = {}
     for field in fields:
         name, text = field["name"], str(form.get(f"argument-{field['name']}", ""))

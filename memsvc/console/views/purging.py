@@ -1,4 +1,4 @@
-"""Purging for good: what would go is counted first, and goes when its name was typed."""
+"""Purging for good: a count first, then the purge when its name was typed."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ LEVELS: Final = {
 
 
 async def purge(page: Page) -> Response:
-    """A form, then what would go, then the receipt."""
+    """Show a form, then what would be removed, then the receipt."""
     if page.request.method == "GET":
         if not page.has("tenant_purge"):
             raise MemsvcError(Code.PERMISSION_DENIED, "this key may not purge")

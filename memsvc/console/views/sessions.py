@@ -1,4 +1,4 @@
-"""Sessions: which ones there are, what was said in one of them, and what each of its turns recalled and why."""
+"""Sessions: their list, the messages of one, and what each of its turns recalled and why."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -11,7 +11,7 @@ from memsvc.console.page import Page
 
 
 async def listed(page: Page) -> Response:
-    """The sessions of the project, the latest first, found by a part of their names or by their user."""
+    """List the sessions of the project, the latest first, found by part of their names or by user."""
     q, user = page.given_text("q"), page.given_text("user")
     found = await page.call("memory_list_sessions", q=q, user_id=user, limit=50, cursor=page.given_text("cursor"))
     template = "parts/session_rows.html" if page.partial else "sessions.html"
@@ -27,8 +27,7 @@ async def listed(page: Page) -> Response:
 
 
 async def timeline(page: Page) -> Response:
-    """What was said in a session, turn by turn, the latest first, or from one turn back; each leads to what it
-    recalled."""
+    """Show the messages of a session by turn, the latest first; each turn links to its recalls."""
     session = page.given_text("id")
     if not session:
         return page.go("sessions")
@@ -54,7 +53,7 @@ async def timeline(page: Page) -> Response:
 
 
 async def recall(page: Page) -> Response:
-    """What the prompts of a turn had from memory, and why; what they did not have, and why not."""
+    """Show what the prompts of a turn had from memory and what not, with reasons."""
     session, turn = page.given_text("id"), page.given_text("turn")
     if not session:
         return page.go("sessions")
@@ -66,7 +65,7 @@ async def recall(page: Page) -> Response:
 
 
 def _turns(items: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The items by turn, the turns as they came and the items of each in order."""
+    """Yield the items by turn, the turns as they came and the items of each in order."""
     for turn, said in groupby(items, key=itemgetter("turn_id")):
         latest_first = list(said)
         yield {"turn_id": turn, "items": latest_first[::-1], "said_at": latest_first[-1]["said_at"]}

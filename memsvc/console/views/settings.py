@@ -1,4 +1,4 @@
-"""Settings: what the key may do, which tools there are, what holds in the project; and going to another project."""
+"""Settings: rights of the key, its tools, limits of the project; and switching projects."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ KINDS: Final = {"retention": "How long it is kept", "quota": "How much there may
 
 
 async def shown(page: Page) -> Response:
-    """What the key may, what holds for whoever has it, and which tools it has."""
+    """Show what the key may do, its limits, and its tools."""
     memories = await page.call("memories_get_settings") if page.has("memories_get_settings") else None
     limits = (await page.call("tenant_limits"))["limits"] if page.has("tenant_limits") else []
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -36,7 +36,7 @@ async def shown(page: Page) -> Response:
 
 
 async def go_to_project(page: Page) -> Response:
-    """On to the overview of another project."""
+    """Redirect to the overview of another project."""
     name = check_project(page.given_text("name").strip())
     if not page.caller.may_touch(name):
         raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch that project")
@@ -44,7 +44,7 @@ async def go_to_project(page: Page) -> Response:
 
 
 async def projects(page: Page) -> Response:
-    """The projects that hold anything, as what a field offers."""
+    """Show the projects that hold anything, as suggestions of a field."""
     names = sorted(page.caller.projects or ())
     if page.has("file_projects"):
         names = (await page.call("file_projects", project="*", limit=PROJECTS_OFFERED))["projects"]

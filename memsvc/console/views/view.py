@@ -1,4 +1,4 @@
-"""A view: what answers at one path."""
+"""A view: the handler of one path."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from memsvc.console.page import Page
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What answers at one path, and to which methods; one that changes something takes POST."""
+    """Handler of one path and its methods; one that changes something takes POST."""
 
     show: Callable[[Page], Awaitable[Response]]
     methods: tuple[str, ...] = ("GET",)
