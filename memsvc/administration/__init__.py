@@ -1,1 +1,1 @@
-"""The affairs of a tenant beside its memory: what it holds, what it may, what was asked, how it leaves."""
+"""Administration of a tenant: keys, limits, usage, calls, jobs, exports and purges."""

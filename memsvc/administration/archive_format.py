@@ -1,7 +1,8 @@
-"""What an archive is: the names of its members, what its first and its last one say, and how large each may be.
+"""Format of an archive: the names of its members, its manifest and end, and their sizes.
 
-In this order: `manifest.json`; for each project, `rows/files`, each part of it before the contents that its lines tell
-of, then the other `rows`; in between and behind them `checksums`; and `end.json`, without which no archive is whole.
+In this order: `manifest.json`; for each project, `rows/files`, each part of it before the contents
+that its lines name, then the other `rows`; between and after them `checksums`; and `end.json`,
+without which no archive is complete.
 """
 
 import re
@@ -19,11 +20,13 @@ FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"
 END: Final = "end.json"
 HEAD_BYTES_MAX: Final = 16 * 1024 * 1024
-"""What the first and the last member may hold: a name for each project, a checksum for each part of the checksums."""
+"""Limit of the first and last member: a name for each project, a checksum for each part of the
+checksums."""
 ROWS_BYTES: Final = 1024 * 1024
-"""About what one member of rows holds."""
+"""Approximate size of one member of rows."""
 ROWS_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What it may hold, as a row is never cut: also what a file that changed often may take to tell of its states."""
+"""Limit of a member of rows: a row is never split, so also of the states of a file that changed
+often."""
 CHECKSUMS_A_MEMBER: Final = 1000
 MEDIA_TYPES: Final = {False: "application/x-tar", True: "application/gzip"}
 SUFFIXES: Final = {False: ".tar", True: ".tar.gz"}
@@ -39,7 +42,7 @@ def _project(name: str) -> str:
 
 
 class _Format(BaseModel):
-    """What every format's first member says, whatever else there is."""
+    """Field that the first member has in every version of the format."""
 
     model_config = ConfigDict(strict=True, hide_input_in_errors=True)
 
@@ -47,7 +50,7 @@ class _Format(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What an archive is of: the first member."""
+    """First member: what the archive is of."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -61,7 +64,10 @@ class Manifest(BaseModel):
 
 
 class End(BaseModel):
-    """What an archive holds: the last member. `rows` by table; `checksums` are the SHA-256 of members of that name."""
+    """Last member: what the archive holds.
+
+    `rows` by table; `checksums` are the SHA-256 of the members of that name.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -72,23 +78,25 @@ class End(BaseModel):
 
 
 def rows_name(project: str, table: str, part: int) -> str:
-    """The name of a part of a table."""
+    """Return the name of a part of a table."""
     return f"{_folder(project)}/rows/{table}/{part:08d}.jsonl"
 
 
 def content_name(project: str, path: str) -> str:
-    """The name of what a file holds now."""
+    """Return the name of a file's current content."""
     return f"{_folder(project)}/files{path}"
 
 
 def version_name(project: str, path: str, incarnation: UUID, revision: int) -> str:
-    """The name of what a file held from a revision on. No path has a `~`, so that none of these is in the way of
-    another one when an archive is unpacked."""
+    """Return the name of a file's content from a revision on.
+
+    No path has a `~`, so none of these names clashes with another when an archive is unpacked.
+    """
     return f"{_folder(project)}/versions{path}~{revision}~{incarnation.hex}"
 
 
 def checksums_name(part: int) -> str:
-    """The name of a part of the checksums, which `sha256sum --check` reads."""
+    """Return the name of a part of the checksums, as `sha256sum --check` reads it."""
     return f"checksums/{part:06d}.sha256"
 
 
@@ -97,8 +105,11 @@ def _folder(project: str) -> str:
 
 
 def manifest_of(content: bytes, revision: str) -> Manifest:
-    """What a first member says. INVALID_CONTENT for none, and for an archive that is newer than this memsvc or, as
-    `revision` of the schema tells, than this database."""
+    """Return the manifest that a first member holds.
+
+    INVALID_CONTENT if it holds none, and for an archive newer than this memsvc or than this
+    database, whose schema `revision` is given.
+    """
     newer = MemsvcError(
         Code.INVALID_CONTENT,
         "this archive was made by a newer memsvc",
@@ -119,7 +130,7 @@ def manifest_of(content: bytes, revision: str) -> Manifest:
 
 
 def end_of(content: bytes) -> End:
-    """What a last member says. INVALID_CONTENT."""
+    """Return the end that a last member holds. INVALID_CONTENT."""
     try:
         return End.model_validate_json(content)
     except ValidationError as error:

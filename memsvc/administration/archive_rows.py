@@ -1,4 +1,4 @@
-"""Rows as lines of JSON: bytes in base64, times in ISO 8601, everything else as JSON has it."""
+"""Rows as lines of JSON: bytes in base64, times in ISO 8601, the rest as plain JSON."""
 
 import base64
 import binascii
@@ -17,24 +17,25 @@ from memsvc.core.facts import State, Tier
 from memsvc.store.archived import Column, Table
 
 _INTEGERS: Final = {"smallint": 15, "integer": 30, "bigint": 63}
-"""The bits of a number beside its sign. Of an integer one less than it has: they count, and go on counting here."""
+"""Bits of a number beside its sign. One less for an integer: these are counters, which go on
+counting."""
 _ENTRY_NUMBERS: Final = frozenset(
     {
         *("entry", "next_entry", "first_entry", "folded_entry", "context_start"),
         *("consolidated_entry", "digested_entry", "extracted_entry"),
     }
 )
-"""Columns that hold the number of an entry, which is never below 0."""
+"""Columns that hold the number of an entry, which is never negative."""
 _CLOSED: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("facts", "state"): frozenset(State),
     ("facts", "tier"): frozenset(Tier),
 }
-"""What words a column may hold where it may not hold any."""
+"""Words to which a column is limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one table: the columns that each has a value for."""
+    """Rows of one table, with the columns that each has a value for."""
 
     table: Table
     columns: tuple[str, ...]
@@ -42,18 +43,18 @@ class Rows:
 
 
 def line(row: Mapping[str, Any]) -> bytes:
-    """A row as a line."""
+    """Return a row as a line."""
     return orjson.dumps(row, default=_told, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _told(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    return str(value)  # a UUID as the driver makes them
+    return str(value)  # a UUID of the driver
 
 
 def lines(content: bytes, member: str) -> list[dict[str, Any]]:
-    """The objects of a member, one a line. INVALID_CONTENT, which names the line."""
+    """Return the objects of a member, one per line. INVALID_CONTENT names the line."""
     if not content.endswith(b"\n"):
         raise wrong(member, "does not end with a line")
     found = []
@@ -69,8 +70,11 @@ def lines(content: bytes, member: str) -> list[dict[str, Any]]:
 
 
 def rows(table: Table, objects: Sequence[Mapping[str, Any]], member: str) -> Rows:
-    """The rows that objects are. INVALID_CONTENT for one that has a column more or less than the table, but for columns
-    that a row need not have, or a value that is not of the column's type."""
+    """Return objects as rows of a table.
+
+    INVALID_CONTENT if one has other columns than the table, optional columns apart, or a value that
+    is not of the column's type.
+    """
     known = {column.name: column for column in table.columns}
     names = tuple(objects[0])
     if not known.keys() >= set(names) or any(one.required and one.name not in names for one in table.columns):
@@ -88,7 +92,7 @@ def rows(table: Table, objects: Sequence[Mapping[str, Any]], member: str) -> Row
 
 
 def wrong(member: str, what: str) -> MemsvcError:
-    """The error for an archive that is none."""
+    """Return the error for an invalid archive."""
     return MemsvcError(Code.INVALID_CONTENT, f"{member}: {what}")
 
 
@@ -147,7 +151,7 @@ def _fit(value: Any, kind: type) -> Any:
 
 
 def integer(value: Any, bits: int) -> int:
-    """A number that a column of so many bits beside its sign can hold."""
+    """Return a number that fits a column of so many bits beside its sign."""
     if type(value) is not int or not -(2**bits) <= value < 2**bits:
         raise UnfitError
     return value
@@ -174,7 +178,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def uuid(value: Any) -> UUID:
-    """A UUID."""
+    """Return a UUID."""
     try:
         return UUID(_fit(value, str))
     except ValueError as error:
@@ -182,7 +186,7 @@ def uuid(value: Any) -> UUID:
 
 
 def moment(value: Any) -> datetime:
-    """An aware time."""
+    """Return a timestamp with a time zone."""
     try:
         found = datetime.fromisoformat(_fit(value, str))
     except ValueError as error:

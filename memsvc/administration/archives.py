@@ -1,4 +1,4 @@
-"""Archives of a tenant: what can be asked of them, as tools and as streams of bytes."""
+"""Archives of a tenant: exported and restored, as tools and as streams of bytes."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator
@@ -21,7 +21,10 @@ from memsvc.store.database import Database
 
 
 class ArchiveOptions(BaseModel):
-    """What archives may be. Each is in the folder for temporary files (TMPDIR) until it is read or sent."""
+    """Limits of archives.
+
+    Each is in the folder for temporary files (TMPDIR) until it is read or sent.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -82,7 +85,7 @@ class ImportResult(Result):
 
 
 class Archives:
-    """The archives of tenants, made and restored; `known_jobs` and `sweeps` as for `Restoring`."""
+    """Exports and restores of a tenant's archives; `known_jobs` and `sweeps` as for `Restoring`."""
 
     def __init__(
         self,
@@ -108,23 +111,25 @@ class Archives:
 
     @property
     def bytes_max(self) -> int:
-        """What an archive to restore may hold."""
+        """Size limit of an archive to restore."""
         return self.options.archive_bytes_max
 
     @property
     def export_bytes_max(self) -> int:
-        """What an archive that is made may hold."""
+        """Size limit of an export."""
         return self.options.export_bytes_max
 
     @property
     def idle_s_max(self) -> float:
-        """How long to wait for more of it."""
+        """Seconds to wait for more of an archive."""
         return self.options.idle_s_max
 
     @contextmanager
     def place(self, tenant: bytes) -> Iterator[None]:
-        """One of the places for those who make or restore an archive; RATE_LIMITED when all are taken, or all but one
-        by this tenant."""
+        """Take one of the slots for exports and restores while the block runs.
+
+        RATE_LIMITED when all are taken, or all but one by this tenant.
+        """
         most = self.options.at_once_max
         if self._under_way.total() >= most or self._under_way[tenant] >= max(1, most - 1):
             raise MemsvcError(Code.RATE_LIMITED, "other archives are being made or restored", retry_after_s=10.0)
@@ -137,7 +142,7 @@ class Archives:
                 del self._under_way[tenant]
 
     def opened(self, scope: Scope, asked: Any) -> AbstractAsyncContextManager[OpenArchive]:
-        """An archive of what archive_export would count."""
+        """Open an archive of what archive_export would count."""
         return self._opened(scope, asked)
 
     @asynccontextmanager
@@ -147,7 +152,7 @@ class Archives:
             yield OpenArchive(name + SUFFIXES[asked.gzip], MEDIA_TYPES[asked.gzip], pieces)
 
     async def restored(self, scope: Scope, asked: Any, archive: BinaryIO) -> Result:
-        """What became of an archive. Errors as `Restoring.run`."""
+        """Restore an archive and return the result. Errors as `Restoring.run`."""
         outcome = await self._restoring.run(scope, archive, check_only=asked.check)
         return self._told().model_copy(
             update={
@@ -159,14 +164,14 @@ class Archives:
         )
 
     async def export_summary(self, scope: Scope, asked: ExportArguments) -> ExportResult:
-        """What an archive would hold."""
+        """Return what an archive would hold."""
         del asked
         counted = await self._exporting.counted(scope)
         held = [ProjectHoldings(project=name, rows=rows) for name, rows in counted.items()]
         return ExportResult(format=FORMAT, projects=held, path=ARCHIVE_PATH)
 
     async def import_place(self, scope: Scope, asked: ImportArguments) -> ImportResult:
-        """Where to send an archive."""
+        """Return where to send an archive."""
         del scope, asked
         return self._told()
 
@@ -181,7 +186,7 @@ def _told(one: Restored) -> RestoredProject:
 
 
 def archive_tools(archives: Archives) -> list[Tool]:
-    """These tools."""
+    """Return the tools of this module."""
     return [
         Tool(
             name=EXPORT_TOOL,

@@ -41,7 +41,7 @@ class CallsSummaryResult(Result):
 
 
 def call_hours_tool(database: Database, clock: Clock) -> Tool:
-    """This tool."""
+    """Return the tool calls_summary."""
 
     async def summary(scope: Scope, asked: CallsSummaryArguments) -> CallsSummaryResult:
         now = clock.now()

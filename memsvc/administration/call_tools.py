@@ -1,4 +1,4 @@
-"""The tool that shows the call log: calls_list."""
+"""The tool that lists the call log: calls_list."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -18,7 +18,7 @@ from memsvc.store.database import Database
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 500
 Name = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")]
-"""What can stand in the call log, which holds nothing unprintable."""
+"""A string that can be in the call log, where all characters are printable."""
 
 
 class CallsListArguments(SpanningArguments):
@@ -62,7 +62,7 @@ class CallsListResult(Result):
 
 
 class CallListing:
-    """The call log of a tenant, as far as it is kept."""
+    """Call log of a tenant, within its retention."""
 
     def __init__(self, database: Database, clock: Clock, retention_days: int) -> None:
         self._database = database
@@ -70,8 +70,10 @@ class CallListing:
         self._retention_days = retention_days
 
     async def listing(self, scope: Scope, asked: CallsListArguments) -> CallsListResult:
-        """A page of the calls in the projects that the scope is confined to. What is past its time is shown no more,
-        though it may take a week until it is gone."""
+        """Return a page of the calls in the projects that the scope is confined to.
+
+        Calls past their retention are left out, though they may be purged up to a week later.
+        """
         filters = CallFilter(
             projects=scope.projects,
             tool=asked.tool,
@@ -113,7 +115,7 @@ def _listed(call: CallRecord) -> ListedCall:
 
 
 def call_tools(listing: CallListing) -> list[Tool]:
-    """This tool."""
+    """Return the tool calls_list."""
     return [
         Tool(
             name="calls_list",

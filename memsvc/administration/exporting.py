@@ -1,4 +1,4 @@
-"""Everything of a tenant, or of one project, as an archive: one moment of it, whatever is written meanwhile."""
+"""Export of a tenant, or of one project, as an archive from one snapshot."""
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -30,11 +30,11 @@ from memsvc.store.database import Database, Row, Tx
 PAGE_ROWS: Final = 200
 PAGE_FILES: Final = 100
 CONTENT_BYTES: Final = 1024 * 1024
-"""How much of the contents of files is in memory at once, or one block if that is larger."""
+"""File contents in memory at once, or one block if that is larger."""
 
 
 class Exporting:
-    """Makes archives. `version` is that of this package."""
+    """Exporter of archives. `version` is that of this package."""
 
     def __init__(self, database: Database, clock: Clock, version: str) -> None:
         self._database = database
@@ -42,15 +42,17 @@ class Exporting:
         self._version = version
 
     async def counted(self, scope: Scope) -> dict[str, dict[str, int]]:
-        """What an archive of the scope would hold: for each project, how many rows of each table and bytes."""
+        """Return what an archive would hold: rows of each table and bytes, by project."""
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             names = await self._projects(tx, scope)
             return {name: await archived.counts(tx.within(name)) for name in names}
 
     @asynccontextmanager
     async def opened(self, scope: Scope, *, gzip: bool, calls: bool) -> AsyncIterator[AsyncIterator[bytes]]:
-        """An archive in pieces, all from one snapshot, which is held until the block ends. NOT_FOUND where the project
-        (or the tenant) holds nothing."""
+        """Open an archive as chunks, all from one snapshot, which is held until the block ends.
+
+        NOT_FOUND where the project (or the tenant) is empty.
+        """
         async with AsyncExitStack() as stack:
             tx = await stack.enter_async_context(self._database.begin_tenant(scope, read_only=True))
             names = await self._projects(tx, scope)
@@ -75,7 +77,7 @@ class Exporting:
 
 
 class _Export:
-    """One archive under way."""
+    """One export in progress."""
 
     def __init__(self, tx: Tx, tables: dict[str, Table], manifest: Manifest) -> None:
         self._tx = tx
@@ -84,7 +86,7 @@ class _Export:
         self._packing = Packing(int(manifest.made_at.timestamp()))
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """All of it, in order."""
+        """Yield all of it, in order."""
         for piece in self._packing.whole(MANIFEST, self._manifest.model_dump_json(indent=1).encode()):
             yield piece
         plain = (*PLAIN, CALLS) if self._manifest.calls else PLAIN
@@ -112,7 +114,7 @@ class _Export:
             yield piece
 
     async def _files(self, tx: Tx) -> AsyncIterator[bytes]:
-        """Files, a page of them after the other: their rows, then what they hold."""
+        """Yield files, page by page: their rows, then their contents."""
         part = _Part(tx.scope.project, "files", self._packing)
         async for rows in _pages(partial(archived.page, tx, self._tables["files"], most=PAGE_FILES), PAGE_FILES):
             streams = await archived_files.streams(tx, [row["incarnation"] for row in rows])
@@ -122,7 +124,7 @@ class _Export:
                 written = archive_rows.line(dict(row) | {"streams": [_stream(one) for one in own]})
                 named = [(_name(tx.scope.project, row, one), one, row["updated_at"]) for one in own]
                 closed = list(part.add(written))
-                if closed:  # the part that is full tells of the files before this one
+                if closed:  # the full part describes the files before this one
                     for piece in closed:
                         yield piece
                     async for piece in self._contents(tx, pending):
@@ -135,7 +137,7 @@ class _Export:
                 yield piece
 
     async def _contents(self, tx: Tx, named: Sequence[tuple[str, Stream, datetime]]) -> AsyncIterator[bytes]:
-        """The members of streams, in order; blocks are read many at once."""
+        """Yield the members of streams, in order; blocks are read in batches."""
         blocks = self._blocks(tx, [stream for _, stream, _ in named])
         for name, stream, modified_at in named:
             self._packing.rows["blocks"] += len(stream.blocks)
@@ -164,7 +166,7 @@ class _Export:
 
 
 class _Part:
-    """Lines of a table on their way into members."""
+    """Buffer of a table's lines that become members."""
 
     def __init__(self, project: str, table: str, packing: Packing) -> None:
         self._project = project
@@ -175,7 +177,7 @@ class _Part:
         self._number = 0
 
     def add(self, line: bytes) -> Sequence[bytes]:
-        """Take a line; the member before it, where that is full."""
+        """Add a line; return the chunks of the previous member once that is full."""
         if len(line) > ROWS_BYTES_MAX:
             raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"a row of {self._table} is too large for an archive")
         closed = self.rest() if self._lines and self._size_bytes + len(line) > ROWS_BYTES else ()
@@ -184,7 +186,7 @@ class _Part:
         return closed
 
     def rest(self) -> Sequence[bytes]:
-        """The member of the lines that wait, if any do."""
+        """Return the chunks of the member of buffered lines, if there are any."""
         if not self._lines:
             return ()
         self._number += 1
@@ -195,7 +197,7 @@ class _Part:
 
 
 async def _pages(page: Callable[[Row | None], Any], most: int) -> AsyncIterator[list[Row]]:
-    """The rows of a table, page by page."""
+    """Yield the rows of a table, page by page."""
     last: Row | None = None
     while True:
         rows: list[Row] = await page(last)

@@ -1,4 +1,4 @@
-"""The tools over the queue: tenant_jobs shows it, tenant_settle_job lets a job be tried again or takes it out."""
+"""The tools over the queue: tenant_jobs lists jobs, tenant_settle_job retries or drops one."""
 
 from datetime import datetime
 from typing import Final, Literal
@@ -58,7 +58,7 @@ class SettleJobResult(Result):
 
 
 def job_tools(database: Database, clock: Clock) -> list[Tool]:
-    """These tools."""
+    """Return the tools of this module."""
     return [_listing(database, clock), _settling(database, clock)]
 
 

@@ -24,7 +24,7 @@ ProjectName = Annotated[str, StringConstraints(strip_whitespace=True, min_length
 
 
 class KeysArguments(Arguments):
-    """What every tool about keys takes: they concern the tenant, so all of its projects."""
+    """Arguments of every tool about keys: keys concern the tenant, so all of its projects."""
 
     project: str = Field(ALL_PROJECTS, description="not looked at: keys are the tenant's")
 
@@ -57,7 +57,7 @@ class _WantedArguments(KeysArguments):
         return None if value is None else [check_project(name) for name in value]
 
     def wanted(self, *, all_projects: bool = False, never_expires: bool = False) -> Wanted:
-        """What the key is to be."""
+        """Return the properties requested for the key."""
         return Wanted(
             label=self.label,
             permissions=None if self.permissions is None else frozenset(self.permissions),
@@ -132,7 +132,7 @@ class RotatedKeyResult(NewKeyResult):
 
 
 class KeyTools:
-    """The functions of the tools."""
+    """Functions of the tools."""
 
     def __init__(self, keys: Keys, clock: Clock) -> None:
         self._keys = keys
@@ -179,7 +179,7 @@ class KeyTools:
 
 
 def _tool(run: Callable[[Caller, Any], Awaitable[Result]], **rest: Any) -> Tool:
-    """What all of these have in common."""
+    """Return a tool with what all of these have in common."""
     return Tool(
         run=ByCaller(run),
         permission=Permission.ADMIN,
@@ -191,7 +191,7 @@ def _tool(run: Callable[[Caller, Any], Awaitable[Result]], **rest: Any) -> Tool:
 
 
 def key_tools(keys: Keys, clock: Clock) -> list[Tool]:
-    """These tools."""
+    """Return the tools of this module."""
     run = KeyTools(keys, clock)
     return [
         _tool(

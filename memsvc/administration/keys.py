@@ -1,4 +1,4 @@
-"""A tenant's API keys, managed by one of them: none can give more than it may itself."""
+"""API keys of a tenant, managed by one of them: none can grant more than it may itself."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,12 +14,12 @@ from memsvc.store.key_changes import KeyChanges, changing
 from memsvc.store.keys import ApiKey, NewKey
 
 KEYS_MAX = 1000
-"""How many keys a tenant may have that open something."""
+"""Valid keys that a tenant may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a key is to be; None leaves each as it is, and for a new key as it is for whoever makes it."""
+    """Properties requested for a key; None keeps each, or for a new key copies the caller's."""
 
     label: str | None = None
     permissions: frozenset[Permission] | None = None
@@ -31,21 +31,26 @@ class Wanted:
 
 
 class Keys:
-    """What a caller may do with the keys of its tenant. Those that may more than the caller are not its to change, and
-    where the caller is confined to projects, only keys confined to some of these are there for it."""
+    """Management of a tenant's keys for a caller.
+
+    The caller cannot change keys that may more than itself. If it is confined to projects, it sees
+    only keys confined to some of these.
+    """
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
 
     async def listed(self, caller: Caller) -> list[ApiKey]:
-        """The keys that the caller may know of, oldest first, revoked and expired ones too."""
+        """Return the keys visible to the caller, oldest first, revoked and expired ones too."""
         found = await keys.list_keys(self._database, caller.tenant)
         return [key for key in found if _is_within(key.projects, caller.projects)]
 
     async def create(self, caller: Caller, wanted: Wanted) -> NewKey:
-        """A new key of the caller's tenant, which may what the caller may where nothing less is wanted, and no longer.
-        PERMISSION_DENIED for more than that."""
+        """Create a key of the caller's tenant, with the caller's rights unless less is requested.
+
+        It does not outlive the caller's key. PERMISSION_DENIED for more than that.
+        """
         now = self._clock.now()
         _check_expiry(wanted, now)
         made = _wanted_of(wanted, permissions=caller.permissions, projects=caller.projects, expires_at=None)
@@ -61,9 +66,12 @@ class Keys:
             return await _added(changes, made, now)
 
     async def rotate(self, caller: Caller, key_id: UUID, overlap: timedelta) -> tuple[NewKey, ApiKey]:
-        """A key that may what another may, as long as the caller, and that other one, which opens until the overlap is
-        over, if it opened so long. CONFLICT where it opens nothing any more, and where `revoke` has it: a caller that
-        expires makes a key that does too."""
+        """Create a key with the permissions of another one, and return both.
+
+        The new key lives as long as the caller's; the old one stays valid until the overlap is
+        over, if it was valid that long. CONFLICT where the old key is invalid already, and as in
+        `revoke`: a caller that expires makes a key that does too.
+        """
         now = self._clock.now()
         async with changing(self._database, caller.tenant) as changes:
             old = _managed(caller, changes, key_id)
@@ -79,8 +87,10 @@ class Keys:
             return made, await changes.put(replace(old, expires_at=ends))
 
     async def revoke(self, caller: Caller, key_id: UUID, *, even_last: bool) -> ApiKey:
-        """The key, which opens nothing from now on. CONFLICT when no other would be left to manage keys for good,
-        unless that is said to be meant."""
+        """Revoke a key and return it.
+
+        CONFLICT when no other would be left to manage keys permanently, unless `even_last`.
+        """
         now = self._clock.now()
         async with changing(self._database, caller.tenant) as changes:
             key = _managed(caller, changes, key_id)
@@ -89,8 +99,11 @@ class Keys:
             return await _put(changes, key, replace(key, revoked_at=now), now, even_last=even_last)
 
     async def update(self, caller: Caller, key_id: UUID, wanted: Wanted, *, even_last: bool) -> ApiKey:
-        """The key as it is wanted; its text stays. PERMISSION_DENIED for more than the caller may, CONFLICT where
-        `revoke` has it, and for a key that was revoked."""
+        """Change a key, except its text, and return it.
+
+        PERMISSION_DENIED for more than the caller may, CONFLICT as in `revoke`, and for a revoked
+        key.
+        """
         now = self._clock.now()
         _check_expiry(wanted, now)
         async with changing(self._database, caller.tenant) as changes:
@@ -122,7 +135,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class _Rights:
-    """What a key is made of."""
+    """Rights and properties of a key."""
 
     label: str
     permissions: frozenset[Permission]
@@ -144,7 +157,7 @@ def _wanted_of(
     label: str = "key",
     hidden_tools: frozenset[str] = frozenset(),
 ) -> _Rights:
-    """What is wanted, and what is given where nothing is."""
+    """Return the requested properties, with defaults for those that are not requested."""
     named = projects if wanted.projects is None else wanted.projects
     ends = expires_at if wanted.expires_at is None else wanted.expires_at
     return _Rights(
@@ -166,7 +179,7 @@ def _check_expiry(wanted: Wanted, now: datetime) -> None:
 
 
 def _check_rights(caller: Caller, rights: _Rights) -> None:
-    """PERMISSION_DENIED for what may anything that the caller may not."""
+    """Raise PERMISSION_DENIED for rights that the caller does not have."""
     if missing := sorted(rights.permissions - caller.permissions):
         raise _more(f"the {missing[0]} permission, which it has not")
     if not _is_within(rights.projects, caller.projects):
@@ -185,8 +198,11 @@ def _more(what: str) -> MemsvcError:
 
 
 def _managed(caller: Caller, changes: KeyChanges, key_id: UUID) -> ApiKey:
-    """A key that the caller may change: NOT_FOUND where it may not know of it, PERMISSION_DENIED where the key may more
-    than the caller."""
+    """Return a key that the caller may change.
+
+    NOT_FOUND where it is invisible to the caller, PERMISSION_DENIED where the key may more than the
+    caller.
+    """
     key = changes.find(key_id)
     if not _is_within(key.projects, caller.projects):
         raise MemsvcError(Code.NOT_FOUND, "there is no such key")
@@ -211,7 +227,7 @@ async def _added(changes: KeyChanges, rights: _Rights, now: datetime) -> NewKey:
 
 
 async def _put(changes: KeyChanges, old: ApiKey, new: ApiKey, now: datetime, *, even_last: bool) -> ApiKey:
-    """Write a key, unless it was the last that manages keys for good and is so no longer."""
+    """Write a key; CONFLICT if it was the last that manages keys permanently and no longer is."""
     others = (key for key in changes.keys if key.key_id != old.key_id)
     if not even_last and _is_steward(old, now) and not _any_steward((new, *others), now):
         raise _last("make another such key first, or say even_last: true")
@@ -231,7 +247,7 @@ def _any_steward(keys_of_tenant: Iterable[ApiKey], now: datetime) -> bool:
 
 
 def _is_steward(key: ApiKey, now: datetime) -> bool:
-    """Whether a key may manage all others for good."""
+    """Return whether a key may manage all others permanently."""
     return (
         key.opens(now)
         and key.expires_at is None

@@ -1,4 +1,4 @@
-"""The tool that tells what holds for a tenant: tenant_limits."""
+"""The tool that lists the effective limits of a tenant: tenant_limits."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,10 @@ Kind = Literal["retention", "quota", "rate"]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A setting that is in force: its path in the configuration, its value, in the unit that its name ends with, and
-    what it says."""
+    """Effective setting: its path in the configuration, its value and its description.
+
+    The value is in the unit that the setting's name ends with.
+    """
 
     kind: Kind
     setting: str
@@ -24,7 +26,7 @@ class Limit:
 
 
 InForce = Callable[[bytes], Sequence[Limit]]
-"""What is in force for a tenant."""
+"""Returns the effective limits of a tenant."""
 
 
 class LimitsArguments(SpanningArguments):
@@ -43,7 +45,7 @@ class LimitsResult(Result):
 
 
 def limits_tool(in_force: InForce) -> Tool:
-    """This tool."""
+    """Return the tool tenant_limits."""
 
     async def limits(scope: Scope, asked: LimitsArguments) -> LimitsResult:
         del asked

@@ -1,4 +1,4 @@
-"""By which names the call log and recall traces tell of what is purged."""
+"""Names under which the call log and recall traces mention what is purged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,15 +14,17 @@ from memsvc.store.database import Database
 
 SESSIONS_A_PAGE: Final = 1000
 _PATHS: Final = ("path", "path_prefix", "from_path", "to_path", "old_path", "new_path")
-"""The arguments that are logged and name a path."""
+"""The logged arguments that name a path."""
 _ROOT: Final = "substring(arguments ->> '{0}' FROM '^/[^/]+/[^/]+')"
 """The directory of a session or a user that a path is at or in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What is purged: `sessions` as they are called, rows of the call log, the `path` of files, and the user, if there
-    is one."""
+    """Names of what is purged: sessions, rows of the call log, the path of files, the user.
+
+    `sessions` are unencoded.
+    """
 
     sessions: Sequence[str]
     calls: Rows
@@ -30,13 +32,13 @@ class Names:
     user: str = ""
 
     def recalls(self, until: datetime) -> list[Rows]:
-        """The traces of recalls in these sessions and of this user."""
+        """Return the recall traces of these sessions and of this user."""
         named = {"session": tuple(self.sessions), "user_id": (self.user,) if self.user else ()}
         return [Rows("recalls", (column,), names, until) for column, names in named.items() if names]
 
 
 async def names_of_user(database: Database, scope: Scope, user: str) -> Names:
-    """A user, the sessions in which nobody else spoke, the files of these and the boards."""
+    """Return the names of a user, of sessions of this user alone, their files, and boards."""
     found: list[str] = []
     while True:
         after = found[-1] if found else ""
@@ -49,12 +51,15 @@ async def names_of_user(database: Database, scope: Scope, user: str) -> Names:
 
 
 def names_of_session(session: str) -> Names:
-    """A session and its files."""
+    """Return the names of a session and of its files."""
     return Names([session], _calls(_of([session])), "")
 
 
 def names_of_path(path: str) -> Names:
-    """A path, and all paths below it. The log cuts what is long: of a path that it cuts, whatever begins alike goes."""
+    """Return the names of a path and of all paths below it.
+
+    The log truncates long paths: of a truncated one, all that begin alike are purged.
+    """
     end = len(path) + 1
     columns = [one for name in _PATHS for one in (f"arguments ->> '{name}'", f"left(arguments ->> '{name}', {end})")]
     names = [_logged(path)] if end > LOGGED_CHARS_MAX else [path, f"{path}/"]
@@ -73,5 +78,5 @@ def _of(sessions: Sequence[str]) -> list[str]:
 
 
 def _logged(name: str) -> str:
-    """A name as the call log has it."""
+    """Return a name as the call log holds it."""
     return printable(name, LOGGED_CHARS_MAX)

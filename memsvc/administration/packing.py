@@ -1,4 +1,4 @@
-"""Archives on their way out: members framed as tar, their checksums kept, and all of it compressed if asked."""
+"""Writer of archives: members framed as tar, with checksums, and optionally compressed."""
 
 import hashlib
 import zlib
@@ -17,7 +17,7 @@ _GZIP_WINDOW: Final = 31
 
 
 class Packing:
-    """Frames the members of one archive and remembers what `end.json` has to say."""
+    """Framing of the members of one archive, with the sums that `end.json` states."""
 
     def __init__(self, made_at_s: int) -> None:
         self._made_at_s = made_at_s
@@ -28,23 +28,23 @@ class Packing:
         self.rows: Counter[str] = Counter()
 
     def whole(self, name: str, content: bytes) -> Iterator[bytes]:
-        """A member whose bytes are in hand."""
+        """Yield a member whose content is complete."""
         yield self.begin(name, len(content), self._made_at_s)
         yield self.holds(content)
         yield from self.end()
 
     def begin(self, name: str, size_bytes: int, modified_at_s: int) -> bytes:
-        """The head of a member."""
+        """Return the header of a member."""
         self._member, self._sum = tar.Member(name, size_bytes), hashlib.sha256()
         return tar.header(self._member, modified_at_s)
 
     def holds(self, content: bytes) -> bytes:
-        """Some of what the member holds."""
+        """Return some of the member's content, added to its checksum."""
         self._sum.update(content)
         return content
 
     def end(self) -> Iterator[bytes]:
-        """The tail of the member; sometimes a member of checksums behind it."""
+        """Yield the padding of the member, and sometimes a member of checksums after it."""
         yield tar.padding(self._member.size_bytes)
         self._members += 1
         self._content_bytes += self._member.size_bytes
@@ -53,7 +53,7 @@ class Packing:
             yield from self._told()
 
     def ending(self) -> Iterator[bytes]:
-        """What makes the archive whole."""
+        """Yield what completes the archive."""
         if self._sums:
             yield from self._told()
         end = End(
@@ -78,7 +78,7 @@ class Packing:
 
 
 async def gathered(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same bytes in pieces that are worth sending."""
+    """Yield the same bytes in chunks that are worth sending."""
     waiting: list[bytes] = []
     size_bytes = 0
     async for piece in pieces:
@@ -93,7 +93,7 @@ async def gathered(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def compressed(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """These bytes in gzip, compressed in a thread."""
+    """Yield these bytes in gzip, compressed in a thread."""
     packer = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_WINDOW)
     async for piece in pieces:
         if packed := await anyio.to_thread.run_sync(packer.compress, piece):

@@ -12,7 +12,7 @@ from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.core.tools import Arguments, Result, Tool
 
 _SPANNING: Final = (Level.TENANT, Level.USER)
-"""Levels that may reach over all projects."""
+"""Levels that may span all projects."""
 
 
 class PurgeArguments(Arguments):
@@ -44,7 +44,7 @@ class PurgeResult(Result):
 
 
 class PurgeTools:
-    """The function behind this tool."""
+    """Function of this tool."""
 
     def __init__(self, purging: Purging) -> None:
         self._purging = purging
@@ -59,8 +59,11 @@ class PurgeTools:
 
 
 def checked(scope: Scope, level: Level, name: str) -> Asked:
-    """What is asked for; INVALID_ARGUMENT where that makes no sense, PERMISSION_DENIED where it spans more than the key
-    may touch."""
+    """Return what is requested.
+
+    INVALID_ARGUMENT where that makes no sense, PERMISSION_DENIED where it spans more than the key
+    may touch.
+    """
     everywhere = scope.project == ALL_PROJECTS
     if everywhere and level not in _SPANNING:
         raise invalid(f"a {level} is of one project: name it")
@@ -80,7 +83,7 @@ def checked(scope: Scope, level: Level, name: str) -> Asked:
 
 
 def name_of(scope: Scope, asked: Asked) -> str:
-    """The name of what goes."""
+    """Return the name of what is purged."""
     match asked.level:
         case Level.TENANT:
             return scope.tenant.hex()
@@ -91,13 +94,13 @@ def name_of(scope: Scope, asked: Asked) -> str:
 
 
 def check_confirmed(confirm: str, name: str) -> None:
-    """INVALID_ARGUMENT unless the name was repeated."""
+    """Raise INVALID_ARGUMENT unless the name was repeated."""
     if confirm != name:
         raise invalid("confirm must be the name of what goes", recovery="ask with dry_run, which tells the name")
 
 
 def result_of(scope: Scope, asked: Asked, receipt: Receipt) -> PurgeResult:
-    """The receipt as it is told."""
+    """Return the receipt as a result of the tool."""
     return PurgeResult(
         purge_id=str(receipt.purge),
         level=asked.level,
@@ -113,7 +116,7 @@ def result_of(scope: Scope, asked: Asked, receipt: Receipt) -> PurgeResult:
 
 
 def purge_tools(purging: Purging) -> list[Tool]:
-    """This tool."""
+    """Return the tool tenant_purge."""
     return [
         Tool(
             name="tenant_purge",

@@ -1,4 +1,4 @@
-"""Purging: what a tenant, a project, a user or a session has, or what is at a path, goes for good, counted by table."""
+"""Purge of a tenant, a project, a user, a session or a path, permanently and counted by table."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -19,7 +19,7 @@ from memsvc.store.queue import QUEUE
 
 
 class Level(StrEnum):
-    """What is purged."""
+    """Level of a purge."""
 
     TENANT = "tenant"
     PROJECT = "project"
@@ -30,8 +30,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What shall go: of the project of a scope, or of all projects (`*`), that which has this name at this level. A
-    tenant and a project are named by the scope itself."""
+    """Target of a purge: what has this name at this level, in the scope's project or in all (`*`).
+
+    A tenant and a project are named by the scope itself.
+    """
 
     level: Level
     name: str = ""
@@ -39,8 +41,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What went, or with `dry_run` would go: how many rows of which table. `resumed` says that an earlier purge of the
-    same had not come to its end, so that some of it was gone already."""
+    """Rows by table that were purged, or with `dry_run` would be.
+
+    `resumed` means that an earlier purge of the same was interrupted, so that some of it was gone
+    already.
+    """
 
     purge: UUID
     dry_run: bool
@@ -51,20 +56,26 @@ class Receipt:
 
 
 class Purging:
-    """Purges in short transactions, closed to writers of the same meanwhile, each of which may be the last: asked once
-    more, it goes on from there. `owners` tell what belongs to a user, to a session, and to a path."""
+    """Purges in short transactions, with writers of the same fenced off meanwhile.
+
+    An interrupted purge resumes when it is requested once more. `owners` know what belongs to a
+    user, to a session, and to a path.
+    """
 
     def __init__(self, database: Database, clock: Clock, owners: Owners, *, settle_s: float) -> None:
-        """`settle_s` is how long what is written behind the answers waits in other processes."""
+        """Store the parts; other processes flush their batches of writes within `settle_s`."""
         self._database = database
         self._clock = clock
         self._owners = owners
         self._settle_s = settle_s
 
     async def run(self, scope: Scope, asked: Asked, *, dry_run: bool = False) -> Receipt:
-        """Purge, to the end. What is written to it meanwhile is refused (RESOURCE_BUSY) or, at a path, goes too; what
-        is written afterwards belongs to a new life. RESOURCE_BUSY when a writer keeps it for too long, or when somebody
-        else has taken this purge over."""
+        """Purge, to the end.
+
+        Writes to it meanwhile are refused (RESOURCE_BUSY) or, at a path, purged too; later ones
+        create it anew. RESOURCE_BUSY when a writer holds it for too long, or when another purge has
+        taken over.
+        """
         purge, started_at = uuid4(), self._clock.now()
         erasing_ = Erasing(self._database, self._clock, purge, dry_run=dry_run)
         match asked.level:
@@ -85,8 +96,11 @@ class Purging:
         )
 
     async def _named(self, scope: Scope, asked: Asked, erasing_: Erasing) -> None:
-        """What belongs to a user, a session or a path. Their names go from the call log before anything else, while it
-        is known which they are, and once more when whatever named them until now has been written."""
+        """Purge what belongs to a user, a session or a path.
+
+        Their names are purged from the call log first, while they are still known, and again at the
+        end, when pending log records that name them have been written.
+        """
         gone: list[tuple[Removing, Names]] = []
         async for place in self._places(scope):
             removing, names = Removing(self._database, self._clock, place, erasing_), await self._names(place, asked)
@@ -100,7 +114,7 @@ class Purging:
                 await removing.names(names, until=ended_at)
 
     async def _settled(self) -> datetime:
-        """Wait until what was to be written behind the answers so far is written; when that was."""
+        """Wait until all pending batches of writes are written; return when the wait began."""
         until = self._clock.now()
         await asyncio.sleep(self._settle_s)
         for flush in [*self._database.writing_behind]:
@@ -117,7 +131,7 @@ class Purging:
                 return names_of_path(asked.name)
 
     async def _places(self, scope: Scope) -> AsyncIterator[Scope]:
-        """The project, or every project of the tenant."""
+        """Yield the project, or every project of the tenant."""
         if scope.project != ALL_PROJECTS:
             yield scope
             return
@@ -142,7 +156,7 @@ class Purging:
                 yield one
 
     async def _whole(self, scope: Scope, erasing_: Erasing) -> None:
-        """All of a project, or of the tenant: table by table, as the schema names them."""
+        """Purge all of a project, or of the tenant: table by table, as the schema lists them."""
         of_project = scope.project != ALL_PROJECTS
         if not erasing_.dry_run:
             async with self._database.begin_closing(scope) as tx:

@@ -1,7 +1,8 @@
-"""What an archive says, step by step, each step checked: whoever walks to the end has seen a whole archive.
+"""Reader of archives, in checked steps: reaching the end proves that the archive is complete.
 
-The order of members is fixed and each name follows from what was read before it, so that no name of an archive is ever
-used for anything, and no member can come twice. Two passes over one archive give the same steps.
+The order of members is fixed and each name follows from what was read before it, so no name of an
+archive is ever used for anything, and no member can come twice. Two passes over one archive give
+the same steps.
 """
 
 import re
@@ -41,7 +42,10 @@ _SIZE_BITS: Final = 31
 
 @dataclass(frozen=True, slots=True)
 class SomeRows:
-    """Rows of a table of a project; `caller_bytes` is what those of files say that callers keep in them."""
+    """Rows of a table of a project.
+
+    For files, `caller_bytes` is the size of those that callers wrote.
+    """
 
     project: str
     rows: Rows
@@ -50,7 +54,7 @@ class SomeRows:
 
 @dataclass(frozen=True, slots=True)
 class SomeStreams:
-    """The streams of files, by incarnation."""
+    """Streams of files, by incarnation."""
 
     project: str
     streams: list[tuple[Any, Stream]]
@@ -69,7 +73,7 @@ Step = Manifest | SomeRows | SomeStreams | SomeBlocks
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What the name and the place of a file's contents follow from."""
+    """A file, which determines the names and order of its contents."""
 
     project: str
     row: Mapping[str, Any]
@@ -82,7 +86,7 @@ class _File:
 
 
 class Reading:
-    """Reads one archive. `tables` are those of this database, `revision` is that of its schema."""
+    """Reader of one archive; `tables` and schema `revision` are those of this database."""
 
     def __init__(self, tables: Mapping[str, Table], revision: str, *, expanded_bytes_max: int) -> None:
         self._tables = {**tables, JOBS: _JOBS}
@@ -90,15 +94,18 @@ class Reading:
         self._most_bytes = expanded_bytes_max
 
     def steps(self, archive: BinaryIO) -> Iterator[Step]:
-        """The archive from its front to its end: the manifest, then what it holds. INVALID_CONTENT where it is none,
-        or not whole, PAYLOAD_TOO_LARGE where it is larger than it may be; both at the step where that shows."""
+        """Yield the archive's steps in order: the manifest, then its content.
+
+        INVALID_CONTENT where it is no archive or incomplete, PAYLOAD_TOO_LARGE where it is too
+        large; both at the step where that shows.
+        """
         members = Unpacking(expanded(archive, self._most_bytes))
         first = _first(members)
         manifest = manifest_of(members.whole(first, HEAD_BYTES_MAX), self._revision)
         yield manifest
         held: Counter[str] = Counter()
         seen: set[str] = set()
-        at, part = (0, -1), 0  # which project and table, and how many parts of it there were
+        at, part = (0, -1), 0  # project and table, and how many parts of it were read
         while (member := members.next()) is not None:
             project, table = _named(member)
             if project not in manifest.projects or table not in ORDER or (table == CALLS and not manifest.calls):
@@ -110,7 +117,7 @@ class Reading:
             at = place
             seen.add(project)
             content = members.whole(member, ROWS_BYTES_MAX)
-            if len(content) > ROWS_BYTES and content.count(b"\n") > 1:  # as objects they would take many times as much
+            if len(content) > ROWS_BYTES and content.count(b"\n") > 1:  # parsed they would take many times as much
                 raise wrong(member.name, "holds more rows than belong in one member")
             objects = archive_rows.lines(content, member.name)
             held[table] += len(objects)
@@ -129,7 +136,7 @@ class Reading:
     def _files(
         self, project: str, objects: list[dict[str, Any]], member: Member, members: Unpacking
     ) -> Iterator[SomeRows | SomeStreams | SomeBlocks]:
-        """Files, their streams, and what these hold, from the members that follow."""
+        """Yield files, their streams, and the contents of these, from the members that follow."""
         streams = [_streams(one.pop("streams", None), member) for one in objects]
         rows = archive_rows.rows(self._tables["files"], objects, member.name)
         files = [
@@ -162,7 +169,7 @@ class Reading:
 
 
 def _first(members: Unpacking) -> Member:
-    """Return the manifest. INVALID_CONTENT for what is no archive at all."""
+    """Return the manifest's member. INVALID_CONTENT if the file is no archive at all."""
     try:
         first = members.next()
     except MemsvcError as error:
@@ -182,7 +189,7 @@ def _named(member: Member) -> tuple[str, str]:
     found = _PART.match(member.name)
     if found is None:
         raise wrong("the archive", "a member has a name that memsvc does not give")
-    # a project of dots alone is the only one that is written otherwise than it is called
+    # only a project named by dots alone is encoded in names
     return found[1].replace("%2E", "."), found[2]
 
 
@@ -220,7 +227,10 @@ def _block(told: Any) -> Block:
 
 
 def _check_file(file: _File, member: Member) -> None:
-    """A file stands where files may, and has the size that its content has: quotas are counted from it."""
+    """Check that a file is at an allowed path and has the size of its content.
+
+    Quotas are counted from that size.
+    """
     path, owner = file.row["path"], file.row["owner"]
     try:
         fits = check_path(path) == path != "" and is_kept(path) == bool(owner)

@@ -1,4 +1,4 @@
-"""What belongs together goes: closed first and hidden, then step by step, and opened with the last step."""
+"""Purge steps in one project: fenced off and hidden, removed in steps, reopened with the last."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ PIECES_A_STEP: Final = 128
 
 
 class Erasing:
-    """One purge under way: deletes rows and counts them, or with `dry_run` counts them alone."""
+    """One purge in progress: deletes rows and counts them, or with `dry_run` only counts them."""
 
     def __init__(self, database: Database, clock: Clock, purge: UUID, *, dry_run: bool) -> None:
         self._database = database
@@ -38,7 +38,7 @@ class Erasing:
     async def rows(
         self, scope: Scope, among: Sequence[Rows], *, closed: bool = True, whole_tenant: bool = False
     ) -> None:
-        """Erase rows, some thousand in a transaction; `closed` says that nobody else writes them."""
+        """Delete rows, some thousand per transaction; `closed`: nobody else writes them."""
         for rows in among:
             if self.dry_run:
                 async with self._database.begin(scope, read_only=True, whole_tenant=whole_tenant) as tx:
@@ -56,7 +56,7 @@ class Erasing:
 
 
 class Removing:
-    """Takes away what belongs to somebody in one project."""
+    """Removal of what an owner has in one project."""
 
     def __init__(self, database: Database, clock: Clock, scope: Scope, erasing_: Erasing) -> None:
         self._database = database
@@ -66,7 +66,7 @@ class Removing:
         self._counts = erasing_.counts
 
     async def run(self, of: Belongings) -> None:
-        """All of it; or, in a dry run, what it is."""
+        """Remove all of it; or, in a dry run, count it."""
         if self._erasing.dry_run:
             await self._count(of)
             return
@@ -81,8 +81,11 @@ class Removing:
         await self._open(of)
 
     async def names(self, names: Names, *, until: datetime | None = None) -> None:
-        """The rows of the call log that name what goes, what traces of recalls of others tell of it, and, where they
-        were written late, its own traces from `until` or before."""
+        """Remove what logs and traces say of the purged names.
+
+        Their rows in the call log, mentions in recall traces of others and, where these were
+        written late, their own traces from `until` or before.
+        """
         own = names.recalls(until) if until is not None else []
         await self._erasing.rows(self._scope, [names.calls, *own], closed=False)
         sessions, path = frozenset(names.sessions), names.path
@@ -118,8 +121,11 @@ class Removing:
         return [Rows(table, "book", book_of(name)) for name in of.books for table in tables]
 
     async def _files(self, of: Belongings, path: str) -> None:
-        """The files at a path and in it. Where nothing is closed, callers are at work there: the tree is locked for
-        each step, and their quota is given back with it."""
+        """Remove the files at a path and below it.
+
+        Where nothing is fenced off, callers are at work there: the tree is locked for each step,
+        and their quota is returned with it.
+        """
         while not of.locks:
             async with self._database.begin(self._scope, locks=[TREE_LOCK]) as tx:
                 hidden = await erasing.hide_files(tx, path, now=self._clock.now(), most=FILES_A_STEP)
@@ -165,7 +171,7 @@ class Removing:
         return len(pieces)
 
     async def _open(self, of: Belongings) -> None:
-        """The last of it, and writers are let in again."""
+        """Run the last steps and let writers in again."""
         locks = [lock for parting in of.last for lock in parting.locks]
         async with self._database.begin(self._scope, locks=locks, purging=True) as tx:
             if of.locks:

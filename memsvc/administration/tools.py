@@ -1,4 +1,4 @@
-"""All that the administration of a tenant publishes, put together."""
+"""Everything that the administration of a tenant publishes, assembled."""
 
 from collections.abc import Collection
 
@@ -35,11 +35,13 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     settle_s: float,
     quota: Quota,
 ) -> Published:
-    """The administrative tools. `known_jobs` are the jobs of everybody else, `sweeps` those of them that a restore
-    queues. The call log shows `calls_kept_days` back, 0 for all of it.
-    `owners` tell what belongs to whom, `calls_a_day` is how often models may be asked for a tenant,
-    `in_force` tells what else holds for it. `settle_s` is how long what is written behind the answers may wait,
-    `quota` what a tenant may hold."""
+    """Return the administrative tools.
+
+    `known_jobs` are the jobs of all other parts, `sweeps` those of them that a restore queues. The
+    call log lists `calls_kept_days` back, 0 for all of it. `owners` know what belongs to whom,
+    `calls_a_day` limits the model calls of a tenant, `in_force` returns its other limits.
+    `settle_s` is how long batched writes may be pending, `quota` what a tenant may store.
+    """
     kept = Archives(database, clock, archives, allowed, known_jobs=known_jobs, sweeps=sweeps)
     affairs = [
         *key_tools(Keys(database, clock), clock),

@@ -1,4 +1,4 @@
-"""Archives on their way in: opened, and read member by member against their checksums."""
+"""Reader of an archive's members, expanded and checked against their checksums."""
 
 import gzip
 import hashlib
@@ -15,8 +15,11 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 def expanded(archive: BinaryIO, most_bytes: int) -> Callable[[int], bytes]:
-    """Reads an archive from its beginning, compressed or not. PAYLOAD_TOO_LARGE when it would be larger than this,
-    however little of it there is; INVALID_CONTENT for what cannot be expanded."""
+    """Return a function that reads an archive from its beginning, compressed or not.
+
+    It raises PAYLOAD_TOO_LARGE when the archive expands to more than this, however small it is, and
+    INVALID_CONTENT when it cannot be expanded.
+    """
     archive.seek(0)
     packed = archive.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     archive.seek(0)
@@ -42,8 +45,10 @@ def expanded(archive: BinaryIO, most_bytes: int) -> Callable[[int], bytes]:
 
 
 class Unpacking:
-    """The members of an archive one behind the other, without those that check them. What a member holds has to be
-    taken before the next is asked for."""
+    """Members of an archive in order, without those that hold checksums.
+
+    Read a member's content before the next member.
+    """
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._tar = tar.Reader(read)
@@ -53,10 +58,10 @@ class Unpacking:
         self._members = 0
         self._content_bytes = 0
         self.end: End | None = None
-        """What the last member says, once `next` came to it."""
+        """The last member's content, once `next` reached it."""
 
     def next(self) -> tar.Member | None:
-        """The next member, None once all are read and were what the checksums say."""
+        """Return the next member; None once all were read and matched the checksums."""
         if self._name is not None:
             self._close()
         member = self._member()
@@ -71,13 +76,13 @@ class Unpacking:
         return member
 
     def whole(self, member: tar.Member, most_bytes: int) -> bytes:
-        """All that a member holds. PAYLOAD_TOO_LARGE where that is more than a member of its kind may."""
+        """Return the content of a member. PAYLOAD_TOO_LARGE if it exceeds the limit of its kind."""
         if member.size_bytes > most_bytes:
             raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"{member.name} may hold {most_bytes} bytes")
         return self.take(member.size_bytes)
 
     def take(self, size_bytes: int) -> bytes:
-        """The next bytes of the member."""
+        """Return the next bytes of the member."""
         content = self._tar.take(size_bytes)
         self._sum.update(content)
         return content
@@ -99,7 +104,7 @@ class Unpacking:
         return member
 
     def _check(self, member: tar.Member) -> None:
-        """The sums of the members so far are those that this one tells."""
+        """Check that this member holds the sums of the members so far."""
         content = b"".join(self._sums)
         if member.name != checksums_name(self._parts + 1) or member.size_bytes != len(content):
             raise wrong(member.name, "stands where the checksums of the members before it belong")

@@ -1,4 +1,4 @@
-"""What a tenant holds and does: counted by project, and in sum."""
+"""Usage of a tenant: stored data and calls, by project and in total."""
 
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Mapping
@@ -14,30 +14,30 @@ from memsvc.store.database import Database
 
 CALLS_OF_H: Final = 24
 LONG_S: Final = 0.02
-"""A count that took longer is told again for LASTING times as long, LASTING_S_MAX at the most: people look again and
-again, and to count takes the longer the more there is."""
+"""A count that took longer is cached for LASTING times as long, at most LASTING_S_MAX: people look
+again and again, and counting takes longer the more there is."""
 LASTING: Final = 20
 LASTING_S_MAX: Final = 60.0
 REMEMBERED_MAX: Final = 1000
-"""Counts that a process remembers."""
+"""Counts that a process caches."""
 
 
 @dataclass(slots=True)
 class Held:
-    """What a project holds: counts by what is counted, and calls by how they ended."""
+    """Usage of a project: counts by what is counted, and calls by status."""
 
     counts: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "Held") -> None:
-        """Count what another one holds too."""
+        """Add another project's counts."""
         self.counts.update(other.counts)
         self.calls.update(other.calls)
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What projects held at a moment, and until when that is told again."""
+    """Usage of projects at a time, and until when it is served from the cache."""
 
     projects: Mapping[str, Held]
     at: datetime
@@ -46,7 +46,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a tenant may hold, and for how long those who were there before the quota may hold more."""
+    """Quota of a tenant, and for how long tenants older than the quota may exceed it."""
 
     bytes_max: int = 0
     grace_days: int = 0
@@ -54,8 +54,11 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the projects hold, by name, and when that was counted; what models were asked today, by purpose, and how
-    often they may be; what the tenant may hold, and until when that does not hold yet."""
+    """Usage by project and when it was counted, model calls, and the quota.
+
+    `taken` are today's model calls by purpose, `calls_a_day` their limit; the quota is not enforced
+    until `unbounded_until`.
+    """
 
     projects: dict[str, Held]
     counted_at: datetime
@@ -66,7 +69,7 @@ class Report:
 
     @property
     def total(self) -> Held:
-        """What they hold together."""
+        """Usage of all of them together."""
         total = Held()
         for one in self.projects.values():
             total.add(one)
@@ -74,7 +77,7 @@ class Report:
 
 
 class Usage:
-    """Counts what a tenant holds, in one snapshot for each transaction; what took long to count is told for a while."""
+    """Counts of what a tenant stores, one snapshot per transaction; slow counts are cached."""
 
     def __init__(self, database: Database, clock: Clock, calls_a_day: int, quota: Quota) -> None:
         self._database = database
@@ -84,7 +87,7 @@ class Usage:
         self._remembered: OrderedDict[tuple[bytes, str], Counted] = OrderedDict()
 
     async def report(self, scope: Scope) -> Report:
-        """Of one project, or of all that the key may touch."""
+        """Return the usage of one project, or of all that the key may touch."""
         names = [ALL_PROJECTS] if scope.projects is None else sorted(scope.projects)
         counted = [await self._lately(Scope(scope.tenant, name)) for name in names]
         projects = {name: held for one in counted for name, held in one.projects.items()}

@@ -1,4 +1,4 @@
-"""The tool that tells what a tenant holds: tenant_usage."""
+"""The tool that reports a tenant's usage: tenant_usage."""
 
 from datetime import datetime
 
@@ -58,7 +58,7 @@ class UsageResult(Result):
 
 
 class UsageTools:
-    """The function behind this tool."""
+    """Function of this tool."""
 
     def __init__(self, usage: Usage) -> None:
         self._usage = usage
@@ -84,7 +84,7 @@ def _shown(held: Held) -> dict[str, object]:
 
 
 def usage_tools(usage: Usage) -> list[Tool]:
-    """This tool."""
+    """Return the tool tenant_usage."""
     return [
         Tool(
             name="tenant_usage",

@@ -1,4 +1,4 @@
-"""How what a rule read is told as a memory: a few words that begin with the fact, as a model is asked to put it."""
+"""Phrases for facts of rules: a few words that begin with the fact, as prompts ask of a model."""
 
 import re
 from collections.abc import Mapping
