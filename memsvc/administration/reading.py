@@ -117,7 +117,8 @@ class Reading:
             at = place
             seen.add(project)
             content = members.whole(member, ROWS_BYTES_MAX)
-            if len(content) > ROWS_BYTES and content.count(b"\n") > 1:  # parsed they would take many times as much
+            # parsed they would take many times as much
+            if len(content) > ROWS_BYTES and content.count(b"\n") > 1:
                 raise wrong(member.name, "holds more rows than belong in one member")
             objects = archive_rows.lines(content, member.name)
             held[table] += len(objects)

@@ -1,4 +1,4 @@
-"""One call under way, and what is told of it when it ends: in the call log, the log, the metrics and its trace."""
+"""A call in progress, and its records when it ends: call log, log, metrics and trace."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ log = structlog.get_logger("memsvc.calls")
 
 @dataclass(slots=True)
 class Raw:
-    """Bytes that come beside the arguments of a call: which argument they stand for, and how many came so far."""
+    """Bytes sent outside of a call's arguments: the argument they stand for, and their number."""
 
     argument: str
     size_bytes: int = 0
@@ -32,7 +32,7 @@ class Raw:
 
 @dataclass(slots=True)
 class Call:
-    """One call under way: what is known of it so far, for the log."""
+    """A call in progress, with what is known of it so far for the log."""
 
     caller: Caller
     surface: str
@@ -52,21 +52,24 @@ class Call:
         return UNKNOWN_TOOL if self.tool is None else self.tool.name
 
     def failed(self, error: MemsvcError) -> MemsvcError:
-        """Note that the call ended with this error. A fault of ours is told with the name that finds it in the log."""
+        """Record that the call ended with this error.
+
+        An internal error gets the request id, which finds it in the log.
+        """
         self.status, self.code = "error", error.code.value
         if error.code is Code.INTERNAL_ERROR:
             error.details = {**error.details, "request_id": self.request_id}
         return error
 
     def shape(self) -> dict[str, Any]:
-        """What the call log keeps of the arguments."""
+        """Return what the call log keeps of the arguments."""
         if self.tool is None:
             return {}
         raw = {} if self.raw is None else {self.raw.argument: {"redacted": True, "bytes": self.raw.size_bytes}}
         return shape(self.given, self.tool) | raw
 
     def identifier(self, name: str) -> str | None:
-        """An identifier among the given arguments, if the tool says that it may be logged."""
+        """Return an identifier among the arguments, if the tool says that it may be logged."""
         if self.tool is None or name not in self.tool.logged or not isinstance(self.given, Mapping):
             return None
         value = self.given.get(name)
@@ -74,7 +77,7 @@ class Call:
 
 
 class Accounts:
-    """Tells of calls that have ended. Those that took longer than `slow_ms` are told of once more, unless that is 0."""
+    """Records of calls that have ended; those slower than `slow_ms` are logged again, unless 0."""
 
     def __init__(self, call_log: CallLog, meter: Meter, clock: Clock, slow_ms: int) -> None:
         self._call_log = call_log
@@ -83,7 +86,7 @@ class Accounts:
         self._slow = SlowCalls(slow_ms, meter, clock)
 
     async def close(self, call: Call) -> dict[str, Noted]:
-        """Log and count a call that has ended, whichever way; what its trace is told of it."""
+        """Log and count a call that has ended, in whichever way; return the notes for its trace."""
         duration_ms = (perf_counter() - call.started) * 1000
         tool = call.tool
         self._meter.add("memsvc_calls_total", tool=call.tool_name, status=call.status, code=call.code)
@@ -111,7 +114,7 @@ class Accounts:
         return {**split, "code": call.code}
 
     async def _record(self, call: Call, duration_ms: float) -> None:
-        """Note a call in the call log: before its answer if it has changed what an administrator is to account for."""
+        """Write a call to the call log: before its answer if it is an administrative change."""
         record = CallRecord(
             tenant=call.caller.tenant,
             project=call.project,

@@ -1,4 +1,4 @@
-"""Where a request comes from: its peer or, behind a proxy that is trusted, whom that proxy says it speaks for."""
+"""Address that a request comes from: its peer, or the client that a trusted proxy reports."""
 
 import ipaddress
 import re
@@ -16,8 +16,11 @@ _FOR = re.compile(r"(?:^|[;,])\s*for=(\"[^\"]*\"|[^;,\s]*)", re.IGNORECASE)
 
 
 def client_address(scope: Scope, trusted: Sequence[Network]) -> str:
-    """Return the right-most hop of X-Forwarded-For (else of Forwarded) that is no trusted proxy, where the peer is one;
-    else the peer. A hop that is no address is told by nobody who is trusted: the one before it counts."""
+    """Return the right-most hop of X-Forwarded-For (else Forwarded) that is no trusted proxy.
+
+    Without a trusted peer, the peer. No trusted proxy wrote a hop that is no address: the hop
+    before it counts.
+    """
     found = _peer(scope)
     for hop in reversed(_hops(scope)):
         if not _is_trusted(found, trusted) or _parsed(hop) is None:
@@ -27,7 +30,7 @@ def client_address(scope: Scope, trusted: Sequence[Network]) -> str:
 
 
 def counted_address(scope: Scope, trusted: Sequence[Network]) -> str:
-    """Return what a client counts under: its address, of IPv6 the network that one customer has."""
+    """Return the address under which a client is counted; for IPv6, its /64 network."""
     host = client_address(scope, trusted)
     address = _parsed(host)
     if address is None:
@@ -38,7 +41,10 @@ def counted_address(scope: Scope, trusted: Sequence[Network]) -> str:
 
 
 def is_local(scope: Scope) -> bool:
-    """Return whether a request comes from this machine, and through no proxy: that one may speak for anybody."""
+    """Return whether a request comes from this machine and through no proxy.
+
+    A proxy may speak for anybody.
+    """
     address = _parsed(_peer(scope))
     proxied = any(name in _SIGNS_OF_A_PROXY for name, _ in scope["headers"])
     return address is not None and address.is_loopback and not proxied

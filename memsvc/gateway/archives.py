@@ -1,4 +1,4 @@
-"""Archives over plain HTTP: a tenant's memory out and in, each by way of a temporary file."""
+"""Archives over plain HTTP: export and restore of a tenant's memory by way of a temporary file."""
 
 import asyncio
 import os
@@ -25,21 +25,23 @@ from memsvc.gateway.streams import declares_more
 from memsvc.gateway.tools import SURFACE
 
 WRITTEN_BYTES: Final = 1024 * 1024
-"""How much of an upload is gathered before it is written to disk."""
+"""Bytes of an upload that are collected before they are written to disk."""
 SENT_BYTES: Final = 256 * 1024
-"""How much of an export is read from disk at once."""
+"""Bytes of an export that are read from disk at once."""
 SPARE_BYTES: Final = 256 * 1024 * 1024
-"""What stays free on the disk of temporary files: the database may be on it."""
+"""Bytes kept free on the disk of temporary files: the database may be on it."""
 
 
 def is_archive(scope: Scope) -> bool:
-    """Whether the body of a request is an archive, which its route reads by itself."""
+    """Return whether a request's body is an archive, which its route reads by itself."""
     return bool(scope["path"] == ARCHIVE_PATH and scope["method"] == "POST")
 
 
 class ArchiveEndpoint:
-    """ASGI: an archive out by GET, in by POST. A call lasts until the last byte is sent, so that the call log tells of
-    one that was broken off."""
+    """ASGI: sends an archive on GET, restores one on POST.
+
+    A call lasts until the last byte is sent, so that the call log has interrupted ones.
+    """
 
     def __init__(self, dispatch: Dispatch, archives: Archives) -> None:
         self._dispatch = dispatch
@@ -59,7 +61,8 @@ class ArchiveEndpoint:
         async def operation(data: DataScope, asked: Any) -> None:
             nonlocal left
             with self._archives.place(data.tenant), _spool() as spool:
-                # kept on disk first: as long as it is read from the database, vacuum waits for all tenants
+                # written to disk first: while it is read from the database, vacuum waits for all
+                # tenants
                 async with self._archives.opened(data, asked) as archive:
                     size_bytes = await _kept(archive.pieces, spool, request, self._archives.export_bytes_max)
                 headers = {
@@ -70,7 +73,7 @@ class ArchiveEndpoint:
                 }
                 sent = _Sent(spool)
                 body = StreamingResponse(sent.pieces(), headers=headers, media_type=archive.media_type)
-                with suppress(_NotTakenError):  # as if it had gone: the place that it holds, others wait for
+                with suppress(_NotTakenError):  # treated as a disconnect: others wait for the slot
                     await body(request.scope, request.receive, _in_time(send, self._archives.idle_s_max))
                 left = not sent.whole
             if left:
@@ -79,7 +82,7 @@ class ArchiveEndpoint:
         try:
             await self._perform(request, EXPORT_TOOL, queried(request, PROJECT, "gzip", "calls"), operation)
         except MemsvcError:
-            if not left:  # the answer has begun otherwise, and whoever asked is gone
+            if not left:  # otherwise the response has begun, and the client is gone
                 raise
 
     async def _take(self, request: Request) -> Response:
@@ -104,21 +107,21 @@ class ArchiveEndpoint:
 
 
 def routes(dispatch: Dispatch, archives: Archives | None) -> list[BaseRoute]:
-    """The route of archives; none where nobody makes any."""
+    """Return the route of archives; none without an exporter."""
     if archives is None:
         return []
     return [Route(ARCHIVE_PATH, ArchiveEndpoint(dispatch, archives), methods=["GET", "POST"])]
 
 
 class _Sent:
-    """What a spool holds as it is sent; `whole` once the last piece was taken."""
+    """Spool that is being sent; `whole` once the last chunk was read."""
 
     def __init__(self, spool: FileIO) -> None:
         self._spool = spool
         self.whole = False
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """All of it."""
+        """Yield all of it."""
         self._spool.seek(0)
         while piece := await anyio.to_thread.run_sync(self._spool.read, SENT_BYTES):
             yield piece
@@ -126,11 +129,11 @@ class _Sent:
 
 
 class _NotTakenError(Exception):
-    """What was sent is not taken."""
+    """The client does not read what is sent."""
 
 
 def _in_time(send: Send, idle_s_max: float) -> Send:
-    """Sends what is taken within this time."""
+    """Return a `send` that gives the client this long to read each message."""
 
     async def sending(message: Message) -> None:
         try:
@@ -144,8 +147,11 @@ def _in_time(send: Send, idle_s_max: float) -> Send:
 
 @asynccontextmanager
 async def _spooled(request: Request, size_max: int, idle_s_max: float) -> AsyncIterator[BinaryIO]:
-    """The whole body in a file that is gone when the block ends. PAYLOAD_TOO_LARGE as soon as it is known to be over
-    the limit, INVALID_CONTENT if it is cut, or if nothing of it comes for too long."""
+    """Open the whole body as a file that is deleted when the block ends.
+
+    PAYLOAD_TOO_LARGE as soon as it is known to exceed the limit, INVALID_CONTENT if it is cut off
+    or stalls.
+    """
     too_large = MemsvcError(
         Code.PAYLOAD_TOO_LARGE,
         f"an archive may hold {size_max} bytes",
@@ -177,7 +183,7 @@ async def _spooled(request: Request, size_max: int, idle_s_max: float) -> AsyncI
 
 @contextmanager
 def _spool() -> Iterator[FileIO]:
-    """A file without a name in the folder for temporary files: gone when the block or the process ends."""
+    """Open an unnamed temporary file: deleted when the block or the process ends."""
     with ExitStack() as stack:
         try:
             file = stack.enter_context(TemporaryFile(buffering=0))
@@ -187,7 +193,7 @@ def _spool() -> Iterator[FileIO]:
 
 
 def _write(spool: FileIO, content: bytes) -> None:
-    """Add to a spool. UNAVAILABLE where the disk is, or would be, too full."""
+    """Append to a spool. UNAVAILABLE where the disk is, or would be, too full."""
     try:
         disk = os.fstatvfs(spool.fileno())
         if disk.f_bavail * disk.f_frsize < SPARE_BYTES + len(content):
@@ -200,8 +206,10 @@ def _write(spool: FileIO, content: bytes) -> None:
 
 
 async def _kept(pieces: AsyncIterator[bytes], spool: FileIO, request: Request, size_max: int) -> int:
-    """Write an archive that is made to a spool: its size. PAYLOAD_TOO_LARGE, UNAVAILABLE; also when whoever asked for
-    it went away."""
+    """Write an export to a spool and return its size.
+
+    PAYLOAD_TOO_LARGE, UNAVAILABLE; also when the client disconnects.
+    """
     size_bytes = 0
     async for piece in pieces:
         size_bytes += len(piece)
@@ -218,11 +226,13 @@ async def _kept(pieces: AsyncIterator[bytes], spool: FileIO, request: Request, s
 
 
 def _gone() -> MemsvcError:
-    return MemsvcError(Code.UNAVAILABLE, "whoever asked for the archive went away")
+    return MemsvcError(Code.UNAVAILABLE, "the client that requested the archive went away")
 
 
 def _no_room(error: OSError | None) -> MemsvcError:
-    why = "" if error is None or error.errno is None else f" ({os.strerror(error.errno)})"  # its own text names folders
+    why = (
+        "" if error is None or error.errno is None else f" ({os.strerror(error.errno)})"
+    )  # the error's text names folders
     return MemsvcError(
         Code.UNAVAILABLE,
         f"there is no room for the archive in the folder for temporary files{why}",

@@ -1,4 +1,4 @@
-"""The call log's writing side: what a call looked like without its content, written in batches behind the answers."""
+"""Writer of the call log: the shape of a call without its content, written in batches."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -24,8 +24,11 @@ UNKNOWN_NAMES = "unknown_names"
 
 
 def shape(arguments: Any, tool: Tool) -> dict[str, Any]:
-    """What the call log keeps of arguments: numbers and booleans, the strings that the tool names as logged, and the
-    size of everything else. Names that the tool does not have may themselves be content: they are only counted."""
+    """Return what the call log keeps of arguments.
+
+    Numbers and booleans, the strings that the tool names as logged, and the size of everything
+    else. Unknown names may themselves be content: they are only counted.
+    """
     if not isinstance(arguments, Mapping):
         return {} if arguments is None else {"arguments": {"redacted": True}}
     known = argument_names(tool.arguments)
@@ -36,7 +39,7 @@ def shape(arguments: Any, tool: Tool) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def argument_names(arguments: type[Arguments]) -> frozenset[str]:
-    """Every name by which an argument may be given."""
+    """Return every name by which an argument may be given."""
     fields = arguments.model_fields.items()
     names = (name for field, spec in fields for name in (field, spec.alias, spec.validation_alias))
     return frozenset(name for name in names if isinstance(name, str))
@@ -51,7 +54,8 @@ def _shape(value: Any, logged: bool) -> Any:
         case float():
             return value if isfinite(value) else None
         case str() if logged:
-            # as the tools take names, so that a purge finds them; cut first as in check_identifier
+            # normalised as by the tools, so that a purge finds it; truncated first as in
+            # check_identifier
             return printable(normalize("NFC", value.strip()[: 4 * LOGGED_CHARS_MAX]), LOGGED_CHARS_MAX)
         case str():
             return {"redacted": True, "bytes": len(value.encode("utf-8", "surrogatepass"))}
@@ -71,7 +75,7 @@ def _size(value: Any) -> int | None:
 
 
 class AuditOptions(BehindOptions):
-    """How the call log is written."""
+    """Options of the call log."""
 
     retention_days: int = Field(
         30, ge=0, le=36500, description="how long calls are shown; they are gone within a week after; 0: for ever"
@@ -80,11 +84,11 @@ class AuditOptions(BehindOptions):
 
 
 CallLog = Behind[CallRecord]
-"""Takes records of calls without waiting or failing, and writes them behind."""
+"""Queue of call records that never waits or fails, written in batches."""
 
 
 def call_log(database: Database, meter: Meter, clock: Clock, options: AuditOptions) -> CallLog:
-    """The call log of a process; what could not be written is counted."""
+    """Return the call log of a process; records that could not be written are counted."""
     return Behind(
         database,
         clock,

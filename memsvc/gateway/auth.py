@@ -1,4 +1,4 @@
-"""Who is calling: the key that a request presents, the caller that it stands for, and 401 for everybody else."""
+"""Authentication: the key that a request presents, its caller, and 401 for all others."""
 
 import asyncio
 from collections import OrderedDict
@@ -34,11 +34,11 @@ log = structlog.get_logger("memsvc.auth")
 OPEN_LABEL = "open"
 CALLER = "memsvc.caller"
 STANDING_S_MIN = 1.0
-"""How often the keys of open streams are looked up at the most, where nothing is told."""
+"""Minimum seconds between look-ups of the keys of open streams, without notification."""
 
 
 class AuthOptions(BaseModel):
-    """How callers are known."""
+    """Options of authentication."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,9 +60,12 @@ class AuthOptions(BaseModel):
 
 
 class Authenticator:
-    """Resolves keys to callers. Keys are looked up by their SHA-256, so no comparison sees a byte of a key. Where
-    tokens are taken, whatever looks like one is never taken for a key. `key_file` is where this machine's users find
-    the key of an embedded data folder."""
+    """Resolves keys to callers.
+
+    Keys are looked up by their SHA-256, so no comparison sees a byte of a key. Where tokens are
+    accepted, text that looks like one is never taken for a key. `key_file` is where users of this
+    machine find the key of an embedded data folder.
+    """
 
     def __init__(
         self,
@@ -93,7 +96,10 @@ class Authenticator:
         self._uses: dict[UUID, datetime] = {}
 
     async def resolve(self, text: str) -> Caller | None:
-        """Whoever this key stands for; None when it stands for nobody. UNAVAILABLE when nobody could say."""
+        """Return the caller of this key; None for a key that opens nothing.
+
+        UNAVAILABLE when the look-up fails.
+        """
         if not self._can_be_key(text):
             return None
         key_hash = keys.hash_key(text)
@@ -111,17 +117,22 @@ class Authenticator:
         return caller
 
     async def caller_of_hash(self, key_hash: bytes) -> Caller | None:
-        """Whoever the key of this hash stands for: of one that was shown before. UNAVAILABLE when nobody could say."""
+        """Return the caller of the key with this hash, which was presented before.
+
+        UNAVAILABLE when the look-up fails.
+        """
         return self._caller(key_hash, await self._known.find(key_hash))
 
     async def caller(self, scope: Scope) -> Caller | None:
-        """Whoever the key or the token of a request stands for, if it has one. UNAVAILABLE when nobody could say,
-        PERMISSION_DENIED for a token that is good and too narrow."""
+        """Return the caller of a request's key or token, if it has one.
+
+        UNAVAILABLE when the look-up fails, PERMISSION_DENIED for a valid token with too few scopes.
+        """
         shown = credentials(scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query)
         return None if shown is None else await self.caller_of(shown)
 
     async def caller_of(self, shown: Credentials) -> Caller | None:
-        """As `caller`, of what a request presents."""
+        """Return the caller of these credentials, as `caller` does."""
         if self._tokens is None or not is_token(shown.text):
             return await self.resolve(shown.text)
         caller = await self._tokens.caller(shown.text) if shown.as_bearer else None
@@ -133,9 +144,11 @@ class Authenticator:
         return caller
 
     async def let_in(self, scope: Scope, shown: Credentials) -> Caller:
-        """As `caller_of`, of a request that comes with it, whichever door it came to. PERMISSION_DENIED where it opens
-        nothing, RATE_LIMITED instead to an address that has come with too many such keys. No key that is good is
-        refused for what else came from its address: that is known once it was looked up, and not before."""
+        """Return the caller of a request with these credentials, at whichever entrance.
+
+        PERMISSION_DENIED where they open nothing, RATE_LIMITED instead for an address with too many
+        such keys. A valid key is never refused for others from its address: it is looked up first.
+        """
         caller = await self.caller_of(shown)
         if caller is not None:
             return caller
@@ -146,19 +159,24 @@ class Authenticator:
         raise UnknownKeyError(shown.text, file, tokens=self._tokens is not None)
 
     def _is_guess(self, text: str) -> bool:
-        """Whether this may have been an attempt to find a key: what is not listed, be it good or not. Nobody finds a
-        token by trying, and where every key opens a tenant there is nothing to find."""
+        """Return whether this may have been an attempt to guess a key: one that is not listed.
+
+        A revoked key is listed. Nobody guesses a token, and where every key opens a tenant there is
+        nothing to guess.
+        """
         if self._is_open or (self._tokens is not None and is_token(text)):
             return False
         return not (self._can_be_key(text) and self._known.was_listed(keys.hash_key(text)))
 
     @contextmanager
     def standing(self, scope: Scope, end: Callable[[], None]) -> Iterator[None]:
-        """Call `end`, once, when the key or the token of this request stands for its caller no more: at once where it
-        is told that the key was changed, within `auth.cache_s` otherwise."""
+        """Call `end`, once, when the request's key or token is no longer valid for its caller.
+
+        At once where a change of the key is announced, otherwise within `auth.cache_s`.
+        """
         shown = credentials(scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query)
         if shown is None:
-            raise RuntimeError("a stream was opened by nobody")
+            raise RuntimeError("a stream was opened without credentials")
         with self._streams.held(Stream(shown.text, caller_of(scope), end)):
             yield
 
@@ -194,10 +212,10 @@ class Authenticator:
 
     async def _remember_tenant(self, tenant: bytes) -> None:
         if await keys.remember_tenant(self._database, tenant, self._clock.now()):
-            log.warning("somebody was seen for the first time and became a tenant")
+            log.warning("a new key was seen and became a tenant")
 
     async def write_last_used(self) -> None:
-        """Write the last uses seen since the last time; on an outage they wait for the next time."""
+        """Write the last uses of keys since the last time; after an outage, with the next."""
         uses, self._uses = self._uses, {}
         try:
             await keys.touch_last_used(self._database, uses)
@@ -207,7 +225,7 @@ class Authenticator:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write last uses and end streams in the background; last uses are written once more at the end."""
+        """Write last uses of keys and end streams in the background; write again at the end."""
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._streams.running())
             if self._tokens is not None:
@@ -223,15 +241,18 @@ class Authenticator:
 
 
 def caller_of(scope: Scope) -> Caller:
-    """The caller of a request that came through `RequireCaller`."""
+    """Return the caller of a request that came through `RequireCaller`."""
     caller: Caller = scope[CALLER]
     return caller
 
 
 class RequireCaller:
-    """ASGI: puts the Caller into `scope["memsvc.caller"]`, or answers 401; 403 for a token that is good and too narrow,
-    503 when nobody could say who it is, 429 to an address that has come with too many keys that open nothing. Where an
-    authorization server would be it answers 404: from 401 clients conclude that there is one."""
+    """ASGI: puts the Caller into `scope["memsvc.caller"]`, or answers 401.
+
+    403 for a valid token with too few scopes, 503 when the look-up fails, 429 for an address with
+    too many invalid keys. At the paths of an authorization server it answers 404: from 401 clients
+    conclude that there is one.
+    """
 
     def __init__(
         self,
@@ -252,7 +273,7 @@ class RequireCaller:
         if is_discovery(scope["path"]):
             await self._challenge.nothing(scope)(scope, receive, send)
             return
-        if scope["method"] == "OPTIONS":  # it has no key, and no route takes it: 405, or 404
+        if scope["method"] == "OPTIONS":  # it has no key, and no route accepts it: 405, or 404
             await self.app(scope, receive, send)
             return
         options = self._authenticator.options

@@ -1,4 +1,4 @@
-"""The tools that there are."""
+"""Catalogue of all tools."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,7 +6,7 @@ from memsvc.core.tools import Tool
 
 
 class Catalogue:
-    """The tools by name; ValueError for a name that is taken."""
+    """Tools by name; ValueError for a duplicate name."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: dict[str, Tool] = {}
@@ -19,9 +19,9 @@ class Catalogue:
         return iter(self._tools.values())
 
     def get(self, name: str) -> Tool | None:
-        """The tool of this name, or None."""
+        """Return the tool of this name, or None."""
         return self._tools.get(name)
 
     def names(self) -> tuple[str, ...]:
-        """The names of all tools, in the order in which they were published."""
+        """Return the names of all tools, in the order in which they were published."""
         return tuple(self._tools)

@@ -1,7 +1,7 @@
-"""What whoever is not let in, or not far enough, is told: the status, and the header that clients act on.
+"""Responses to callers without sufficient credentials: the status, and the header clients act on.
 
-Where tokens are taken the header follows RFC 6750 and names the metadata of RFC 9728, from which a client learns whom
-to ask for a token, and the scopes that it needs.
+Where tokens are accepted the header follows RFC 6750 and names the metadata of RFC 9728, from which
+a client learns who issues tokens, and the scopes that it needs.
 """
 
 from dataclasses import dataclass
@@ -19,19 +19,22 @@ from memsvc.gateway.rest import LACKING, error_response
 UNAUTHENTICATED_STATUS: Final = 401
 FORBIDDEN_STATUS: Final = 403
 _PLACEHOLDERS: Final = ("YOUR_", "<", "$")
-"""How what the snippets of our pages, and of others, have in the place of a key begins."""
+"""Prefixes of placeholders for a key in the snippets of documentation, ours and others'."""
 ASK_WITH_KEY: Final = "send the header Authorization: Bearer KEY"
 DISCOVERY_PREFIXES: Final = ("/.well-known/", "/mcp/.well-known/", "/sse/.well-known/")
 DISCOVERY_PATHS: Final = frozenset({"/authorize", "/register", "/token", "/favicon.ico"})
 
 
 def is_discovery(path: str) -> bool:
-    """Whether clients look there for an authorization server, or browsers for an icon, before anybody has a key."""
+    """Return whether clients without a key look here for an authorization server or an icon."""
     return path in DISCOVERY_PATHS or path.startswith(DISCOVERY_PREFIXES)
 
 
 class UnknownKeyError(MemsvcError):
-    """A key that opens nothing, or none. `file` is told where the right one is; the key itself is not told again."""
+    """An invalid key, or none.
+
+    The message names the `file` with the right one; it never repeats the key.
+    """
 
     def __init__(
         self, key: str | None, file: Path | None = None, *, tokens: bool = False, recovery: str = ASK_WITH_KEY
@@ -51,14 +54,16 @@ class UnknownKeyError(MemsvcError):
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """What is asked of callers: a key, or, with the URL of metadata, a token with scopes as well."""
+    """Required credentials: a key or, with the metadata URL, also a token with scopes."""
 
     metadata_url: str = ""
     scopes: Scopes | None = None
 
     def nothing(self, scope: Scope) -> Response:
-        """404, where a client looks for an authorization server. `error` and `error_description` are what clients of
-        OAuth show their users."""
+        """Return 404, where a client looks for an authorization server.
+
+        OAuth clients show `error` and `error_description` to their users.
+        """
         message = "this server has no authorization server: an API key is required"
         if self.scopes is not None:
             message = "this server has no authorization server of its own: its metadata names the issuer of tokens"
@@ -66,8 +71,7 @@ class Challenge:
         return error_response(MemsvcError(Code.NOT_FOUND, message, recovery=ASK_WITH_KEY, details=details), scope)
 
     def error(self, error: MemsvcError, scope: Scope) -> Response:
-        """An error that came up while somebody was to be let in: 401 for whoever showed nothing, or nothing that opens
-        anything."""
+        """Return the response to a failed authentication: 401 without valid credentials."""
         if isinstance(error, UnknownKeyError):
             wanted = "" if self.scopes is None else self.scopes.usual
             told = self._header("invalid_token" if error.given and self.scopes is not None else "", wanted)
@@ -78,8 +82,11 @@ class Challenge:
         return error_response(error, scope, headers={"WWW-Authenticate": told})
 
     def stepping_up(self, scope: Scope, send: Send, caller: Caller) -> Send:
-        """What answers a caller who came with a token: 403 with the scopes that it needs where its call was refused for
-        want of one, so that a client can ask for a token that has it."""
+        """Return a `send` that names the missing scope to a caller with a token.
+
+        A call refused for lack of a scope gets 403 with the scopes that it needs, so that a client
+        can request a token that has it.
+        """
         scopes = self.scopes
         if scopes is None or caller.key_id is not None:
             return send

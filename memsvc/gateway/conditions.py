@@ -1,4 +1,4 @@
-"""What the headers of a request for bytes demand, as RFC 9110 has it: entity tags, preconditions and one byte range."""
+"""Conditional and range requests of RFC 9110: entity tags, preconditions and one byte range."""
 
 import re
 from dataclasses import dataclass
@@ -19,19 +19,22 @@ _NOT_FOR_WRITES = ("content-range", "if-modified-since", "if-unmodified-since")
 
 @dataclass(frozen=True, slots=True)
 class WriteCondition:
-    """What must hold for a write: that the file has this tag, or that there is no file."""
+    """Condition of a write: that the file has this tag, or that there is no file."""
 
     tag: str | None
     absent: bool
 
     def arguments(self) -> dict[str, str | bool]:
-        """The condition as arguments of the tools that write."""
+        """Return the condition as arguments of the tools that write."""
         demanded: dict[str, str | bool] = {} if self.tag is None else {"expected_version": self.tag}
         return demanded | ({"create_only": True} if self.absent else {})
 
 
 def entity_tags(headers: Headers, name: str) -> list[str] | None:
-    """The entity tags of a header, quotes and all, `["*"]` for any, None without one; INVALID_ARGUMENT for nonsense."""
+    """Return the entity tags of a header, with quotes; `["*"]` for any, None without one.
+
+    INVALID_ARGUMENT for a malformed header.
+    """
     lines = headers.getlist(name)
     if not lines:
         return None
@@ -44,8 +47,10 @@ def entity_tags(headers: Headers, name: str) -> list[str] | None:
 
 
 def write_condition(headers: Headers) -> WriteCondition:
-    """What `If-Match: "tag"` and `If-None-Match: *` demand of a write; INVALID_ARGUMENT for anything more, rather than
-    to write what was not meant."""
+    """Return the condition that `If-Match: "tag"` and `If-None-Match: *` set for a write.
+
+    INVALID_ARGUMENT for any other condition, rather than an unintended write.
+    """
     for name in _NOT_FOR_WRITES:
         if name in headers:
             raise invalid(f"{name} is not understood here")
@@ -58,21 +63,24 @@ def write_condition(headers: Headers) -> WriteCondition:
 
 
 def check_match(headers: Headers, tag: str) -> None:
-    """VERSION_CONFLICT where If-Match names other states than `tag` (quoted, strong)."""
+    """Raise VERSION_CONFLICT where If-Match names other tags than `tag` (quoted, strong)."""
     match = entity_tags(headers, "if-match")
     if match is not None and match != [ANY] and tag not in match:
         raise MemsvcError(Code.VERSION_CONFLICT, "the file is at none of these versions")
 
 
 def is_held(headers: Headers, tag: str) -> bool:
-    """Whether If-None-Match says that the caller has this state already."""
+    """Return whether If-None-Match says that the client has this version already."""
     held = entity_tags(headers, "if-none-match")
     return held is not None and (held == [ANY] or tag in [one.removeprefix("W/") for one in held])
 
 
 def byte_range(headers: Headers, tag: str, size_bytes: int) -> tuple[int, int] | None:
-    """The half-open range that is asked for; None for all: without Range, for several ranges, for a Range that is no
-    range of bytes, or an If-Range that names another state. INVALID_OFFSET where no byte of it exists."""
+    """Return the requested half-open range; None for the whole file.
+
+    None without Range, for several ranges, for a Range that is no range of bytes, or an If-Range
+    that names another version. INVALID_OFFSET for a range outside of the file.
+    """
     asked = _RANGE.fullmatch(headers.get("range", "")) if len(headers.getlist("range")) == 1 else None
     if asked is None or headers.get("if-range", tag) != tag:
         return None

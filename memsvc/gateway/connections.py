@@ -1,4 +1,4 @@
-"""The connections of clients, bounded before there is a request: how many, how long and how large its head may be."""
+"""Limits of client connections before requests are read: number, time and size of heads."""
 
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
@@ -17,8 +17,11 @@ log = structlog.get_logger("memsvc.connections")
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 as uvicorn speaks it, but that the head of a request, its first line and its headers, has a size and a
-    time, and connections have a number. What is refused is told in the one shape, and the connection closed."""
+    """uvicorn's HTTP/1.1 protocol with limits.
+
+    The head of a request, its first line and headers, has a limited size and time, and connections
+    a limited number. A refused one gets an error as JSON and is closed.
+    """
 
     limits = LimitsOptions()
 
@@ -30,10 +33,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refused = False
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Take a connection; one that is too many is closed at once."""
+        """Accept a connection; abort one beyond the limit."""
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections_max:
-            log.warning("a connection is one too many", connections=len(self.connections))
+            log.warning("a connection beyond the limit was refused", connections=len(self.connections))
             self._refused = True
             transport.abort()
             return
@@ -44,7 +47,10 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on. What is of a head is counted as it comes: the parser tells of a header when it has all of it."""
+        """Parse data.
+
+        A head is measured as it arrives: the parser reports a header only when it is complete.
+        """
         if self._refused:
             return
         if self._in_head:
@@ -74,7 +80,7 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What cannot be read as HTTP."""
+        """Refuse what cannot be read as HTTP."""
         del msg
         self._refuse(HTTPStatus.BAD_REQUEST, invalid("this request cannot be understood"))
 
@@ -89,7 +95,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(HTTPStatus.REQUEST_TIMEOUT, MemsvcError(Code.INVALID_CONTENT, message))
 
     def _refuse(self, status: HTTPStatus, error: MemsvcError) -> None:
-        """Close the connection; say why, where that cannot be taken for a part of another answer."""
+        """Close the connection; say why, unless that would end up within another response."""
         if self._refused:
             return
         self._refused = True
@@ -106,7 +112,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _answering(self) -> bool:
-        """Whether an answer is under way, into which nothing may be written."""
+        """Return whether a response is being sent, into which nothing may be written."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and not cycle.response_complete
 
@@ -117,5 +123,5 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def bounded(limits: LimitsOptions) -> type[BoundedProtocol]:
-    """The protocol within these limits, as uvicorn takes it."""
+    """Return the protocol class with these limits, as uvicorn takes it."""
     return type("Bounded", (BoundedProtocol,), {"limits": limits})

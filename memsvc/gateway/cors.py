@@ -1,4 +1,4 @@
-"""CORS: what lets a browser hand the answers of this server to a web page of another origin."""
+"""CORS: headers that let a browser give responses of this server to a page of another origin."""
 
 from typing import Final
 
@@ -16,15 +16,17 @@ EXPOSED_HEADERS: Final = (
     "content-disposition, content-range, etag, mcp-session-id, retry-after, www-authenticate, x-request-id"
 )
 PREFLIGHT_AGE_S: Final = 7200
-"""How long a browser may go on with a preflight: the longest that Chromium keeps one."""
+"""Seconds that a browser may cache a preflight: Chromium's maximum."""
 
 
 class Cors:
-    """ASGI: answers the preflight of a page, which has no key, and puts the headers of CORS on every other answer to a
-    page, refusals among them. Which origins may call was decided before: only their requests come here."""
+    """ASGI: answers preflights, which have no key, and adds CORS headers to every other response.
+
+    Refusals get them too. Origins were checked before: only requests of allowed ones come here.
+    """
 
     def __init__(self, app: ASGIApp, public_paths: frozenset[str]) -> None:
-        """The origin of a request to one of the `public_paths` was not looked at, so no page gets to read them."""
+        """Exempt `public_paths`: their origins are not checked, so no page may read them."""
         self.app = app
         self._public_paths = public_paths
 

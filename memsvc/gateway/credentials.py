@@ -1,4 +1,4 @@
-"""What a request shows to be let in: a key, or a token, as clients of many kinds write them."""
+"""Credentials of a request: a key or a token, as clients of many kinds send them."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,10 +16,10 @@ _OTHER_SCHEMES = frozenset(
 
 
 def key_of(text: str) -> str | None:
-    """The key in an Authorization value: after any number of `Bearer`, the first word, without a legacy identity.
+    """Return the key of an Authorization value: the first word after any number of `Bearer`.
 
-    None when there is none, or when the value belongs to another scheme: `Basic ...` must not make everybody who sends
-    it one tenant, named "Basic".
+    Without a legacy identity. None when there is no key, or when the value belongs to another
+    scheme: `Basic ...` must not make everybody who sends it one tenant, named "Basic".
     """
     words = text.split()
     while words and words[0].lower() == "bearer":
@@ -30,7 +30,10 @@ def key_of(text: str) -> str | None:
 
 
 def without_identity(token: str) -> str:
-    """`identity@key` without its identity; a token that merely looks like an email address stays whole."""
+    """Return `identity@key` without its identity.
+
+    A token that merely looks like an email address is unchanged.
+    """
     identity, at, key = token.partition("@")
     if not at or not key or "@" in key:
         return token
@@ -42,7 +45,7 @@ def without_identity(token: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a request shows: a key or a token, and whether it does so as tokens have to be shown."""
+    """Key or token of a request, and whether it was sent as a bearer token."""
 
     text: str = field(repr=False)
     as_bearer: bool
@@ -51,7 +54,10 @@ class Credentials:
 def credentials(
     headers: Iterable[tuple[bytes, bytes]], query_string: bytes, *, key_in_query: bool
 ) -> Credentials | None:
-    """What a request shows: from Authorization, else X-API-Key, else, where allowed, the query; None for nothing."""
+    """Return a request's credentials: from Authorization, else X-API-Key, else the query; or None.
+
+    The query only where allowed.
+    """
     found: dict[bytes, str] = {}
     for name, value in headers:
         if name in (b"authorization", b"x-api-key") and name not in found:

@@ -1,4 +1,4 @@
-"""The one way into a tool, for every surface: find it, validate, permit, run, name the error, log, count."""
+"""Dispatch of tool calls for every surface: find, validate, permit, run, map errors, log, count."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ from memsvc.gateway.validation import NAME_CHARS_MAX, named_project, validated
 log = structlog.get_logger("memsvc.calls")
 
 STEP_SURFACE = "pipe"
-"""The surface of calls that a tool makes for its caller."""
+"""Surface of calls that a tool makes for its caller."""
 
 _Done = TypeVar("_Done")
 
 
 class Dispatch:
-    """Runs calls. Nothing that a tool raises gets past it but cancellation."""
+    """Runs calls. No exception of a tool escapes it but cancellation."""
 
     def __init__(  # noqa: PLR0913 - one name a part, most of them by keyword
         self,
@@ -48,8 +48,10 @@ class Dispatch:
         slow_ms: int = 0,
         quota: StoredQuota | None = None,
     ) -> None:
-        """Without `admission` as many calls run as there are, and without `quota` as much is stored. Calls that take
-        longer than `slow_ms` are told of, unless that is 0."""
+        """Set the limits: none on calls without `admission`, none on storage without `quota`.
+
+        Calls that take longer than `slow_ms` are logged as slow, unless that is 0.
+        """
         self.catalogue = catalogue
         self.disabled = disabled
         self.admission = admission
@@ -59,15 +61,18 @@ class Dispatch:
         self.call_log = call_log
 
     def tools_for(self, caller: Caller) -> list[Tool]:
-        """The tools that this caller may see."""
+        """Return the tools visible to this caller."""
         return [tool for tool in self.catalogue if self.sees(caller, tool)]
 
     def calls(self, caller: Caller, *, surface: str, request_id: str) -> Calls:
-        """The tools as a caller may use them, for whatever makes several calls on its behalf."""
+        """Return the tools as a caller may use them, for code that makes several calls for it."""
         return _Further(self, caller, request_id, surface=surface)
 
     def sees(self, caller: Caller, tool: Tool) -> bool:
-        """True unless the tool is switched off or the caller's key hides it: then it is as if it were not there."""
+        """Return False if the tool is disabled or hidden by the caller's key.
+
+        To the caller it then does not exist.
+        """
         return tool.name not in self.disabled and tool.name not in caller.hidden_tools
 
     async def call(
@@ -81,8 +86,11 @@ class Dispatch:
         progress: Progress = SILENT,
         traceparent: str = "",
     ) -> Outcome:
-        """Run a tool by name. Never raises but for cancellation: every other end is an outcome, logged and counted.
-        A tool that takes long tells `progress` how far it has come. `traceparent` names the trace of the client."""
+        """Run a tool by name.
+
+        Never raises but for cancellation: every other end is an outcome, logged and counted. A slow
+        tool reports its `progress`. `traceparent` names the client's trace.
+        """
 
         async def run(tool: Tool, scope: Scope, asked: Arguments) -> Outcome:
             if isinstance(tool.run, Composed):
@@ -111,10 +119,12 @@ class Dispatch:
         request_id: str,
         raw: Raw | None = None,
     ) -> _Done:
-        """Run an operation that does not fit into JSON as if it were the tool of this name: found, validated,
-        permitted, logged and counted as a call of it. The operation gets what the tool's function would get; with
-        `raw`, that argument is empty, and the log tells how many bytes came in its place. Raises nothing but
-        MemsvcError."""
+        """Run an operation that does not fit into JSON as if it were the tool of this name.
+
+        It is found, validated, permitted, logged and counted as a call of it, and gets the same
+        parameters as the tool's function. With `raw`, that argument is empty, and the log has the
+        number of bytes sent in its place. Raises nothing but MemsvcError.
+        """
 
         async def run(_: Tool, scope: Scope, asked: Arguments) -> _Done:
             return await operation(scope, asked)
@@ -127,7 +137,7 @@ class Dispatch:
     async def _run(
         self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]
     ) -> _Done | MemsvcError:
-        """What a call comes to, or the error that it ends with."""
+        """Return the outcome of a call, or the error that it ends with."""
         known = UNKNOWN_TOOL if self.catalogue.get(name) is None else name
         told = {"surface": call.surface, "request_id": call.request_id}
         with (
@@ -149,12 +159,12 @@ class Dispatch:
             return done
         except MemsvcError as error:
             return call.failed(error)
-        except Exception as error:  # the one door: whatever else a tool raises is ours, and its text may be content
+        except Exception as error:  # any other exception is our fault, and its text may be content
             log.error("a tool failed", tool=call.tool_name, request_id=call.request_id, exc_info=error)
             return call.failed(MemsvcError(Code.INTERNAL_ERROR, "internal error"))
 
     async def _ended(self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]) -> _Done:
-        """What a call comes to, once it may run and there is room for it."""
+        """Return the outcome of a call, once it is admitted and has a slot."""
         if self.admission is None:
             return await run(*self._admitted(call, name))
         begun_at = perf_counter()
@@ -168,7 +178,10 @@ class Dispatch:
             raise
 
     def _admitted(self, call: Call, name: str) -> tuple[Tool, Scope, Arguments]:
-        """The tool of a call, the scope that it may touch, and its arguments. A call counts whatever it asks for."""
+        """Return a call's tool, its scope and its arguments.
+
+        Every call counts, whatever it requests.
+        """
         tool = self.catalogue.get(name)
         if tool is not None and self.sees(call.caller, tool):
             call.tool, call.project = tool, named_project(tool, call.given)
@@ -188,14 +201,14 @@ class Dispatch:
         return tool, Scope(call.caller.tenant, arguments.project, call.caller.projects), arguments
 
     def _unknown(self, caller: Caller, name: str) -> MemsvcError:
-        """The error for a tool that is not there, or not for this caller, with the nearest that are."""
+        """Return the error for an unknown or hidden tool, with the closest visible names."""
         near = did_you_mean(name, (tool.name for tool in self.tools_for(caller)))
         return MemsvcError(Code.NOT_FOUND, f"Unknown tool: {name}", recovery=near or None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Further:
-    """The `Calls` of one caller: of a call under way, or of a page."""
+    """`Calls` of one caller: within another call, or of a page."""
 
     dispatch: Dispatch
     caller: Caller

@@ -43,8 +43,10 @@ _LISTINGS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request is about: a project, what is asked of it, and the segments behind that. Each segment was decoded
-    once and by itself, so that an encoded slash stays within it."""
+    """Target of a request: a project, the noun, and the segments after it.
+
+    Each segment was decoded once and by itself, so that an encoded slash stays within it.
+    """
 
     project: str
     noun: str
@@ -52,19 +54,22 @@ class Target:
 
     @property
     def path(self) -> str:
-        """The path that all segments make."""
+        """Path that all segments make."""
         return path_of(self.segments)
 
 
 def path_of(segments: Sequence[str]) -> str:
-    """The path that segments of a URL make; INVALID_PATH where one of them holds a slash of its own."""
+    """Return the path that URL segments make; INVALID_PATH if one of them contains a slash."""
     if any("/" in segment for segment in segments):
         raise MemsvcError(Code.INVALID_PATH, "a segment of a path cannot hold a slash")
     return "".join("/" + segment for segment in segments)
 
 
 def target_of(scope: Scope) -> Target | None:
-    """What a request below /api/files is about; None for one that is not there. The list of projects has no noun."""
+    """Return the target of a request below /api/files; None for other paths.
+
+    The list of projects has no noun.
+    """
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
     parts = raw.split(b"/")
     if parts[:3] != _PREFIX:
@@ -76,7 +81,7 @@ def target_of(scope: Scope) -> Target | None:
 
 
 def is_upload(scope: Scope) -> bool:
-    """Whether the body of a request is the content of a file, which its route reads by itself."""
+    """Return whether a request's body is file content, which its route reads by itself."""
     if scope["method"] not in UPLOADS:
         return False
     target = target_of(scope)
@@ -87,8 +92,11 @@ Handler = Callable[[Request, Target], Awaitable[Response]]
 
 
 class FileRoutes(BaseRoute):
-    """Everything below /api/files. What a request asks is in its raw path: the decoded one that other routes match has
-    lost where its segments were."""
+    """All routes below /api/files.
+
+    They are matched on the raw path: the decoded one that other routes match has lost the borders
+    of segments.
+    """
 
     path = FILES_PATH
 
@@ -112,12 +120,15 @@ class FileRoutes(BaseRoute):
         }
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Every request below /api/files."""
+        """Match every request below /api/files."""
         matched = scope["type"] == "http" and target_of(scope) is not None
         return (Match.FULL, {"endpoint": self}) if matched else (Match.NONE, {})
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request. 404 and 405 are HTTPException, every other refusal is MemsvcError."""
+        """Answer a request.
+
+        404 and 405 are HTTPException, every other refusal is MemsvcError.
+        """
         request = Request(scope, receive)
         target = target_of(scope)
         assert target is not None
@@ -237,7 +248,7 @@ class FileRoutes(BaseRoute):
 
 
 def routes(dispatch: Dispatch, content: FileContent | None, limits: LimitsOptions) -> list[BaseRoute]:
-    """The routes below /api/files; none where there is no content of files."""
+    """Return the routes below /api/files; none without file content."""
     return [] if content is None else [FileRoutes(dispatch, content, limits)]
 
 
@@ -257,6 +268,6 @@ def _refuse_path(target: Target) -> None:
 
 
 def _refused_write(request: Request, error: MemsvcError) -> Response:
-    # it is raised only where If-None-Match demanded that nothing is there, and that is a precondition
+    # raised only where If-None-Match required that no file exists, which is a precondition
     status = PRECONDITION_FAILED if error.code is Code.ALREADY_EXISTS else None
     return error_response(error, request.scope, status=status)

@@ -1,4 +1,4 @@
-"""find_tool: the few tools that fit a question, for clients that do not want to load all of them."""
+"""find_tool: the few tools that fit a query, for clients that do not want to load all of them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ FOUND_MAX: Final = 5
 QUERY_CHARS_MAX: Final = 2000
 PATTERN_CHARS_MAX: Final = 200
 PATTERN_S_MAX: Final = 0.2
-"""How long a pattern may look at all the tools together."""
+"""Seconds that a pattern may search all the tools together."""
 REPEATS_MAX: Final = 100
-"""What the repeat counts of a pattern may come to when multiplied: compiling writes each repetition out."""
+"""Limit of a pattern's repeat counts when multiplied: compiling writes each repetition out."""
 K1: Final = 1.2
 B: Final = 0.75
 NAME_WEIGHT: Final = 3
-"""How often a word of a tool's name counts: it says more than one of many in the descriptions of arguments."""
+"""Weight of a word in a tool's name: it says more than one of many in descriptions of arguments."""
 MEANING_WEIGHT: Final = 0.65
 
 _METACHARACTERS: Final = frozenset("\\^$.|?*+()[]{}")
@@ -41,19 +41,19 @@ Mode = Literal["auto", "regex", "bm25", "embedding"]
 
 
 class Meaning(Protocol):
-    """What gives texts and questions vectors that can be compared."""
+    """Source of comparable vectors for texts and questions."""
 
     async def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text."""
+        """Return a vector for each text."""
         ...
 
     async def question(self, text: str) -> list[float] | None:
-        """The vector of a question, or None where none can be had in time."""
+        """Return the vector of a question, or None where there is none in time."""
         ...
 
 
 class FindArguments(ComposedArguments):
-    """What is looked for, and how."""
+    """Query for tools, and how to search."""
 
     query: str = Field(
         max_length=QUERY_CHARS_MAX,
@@ -68,7 +68,7 @@ class FindArguments(ComposedArguments):
 
 
 class FoundTool(BaseModel):
-    """A tool as `tools/list` shows it."""
+    """A tool as `tools/list` returns it."""
 
     name: str = Field(description="what to call")
     description: str = Field(description="what it does")
@@ -83,7 +83,7 @@ class ToolReference(BaseModel):
 
 
 class FindResult(Result):
-    """The tools that fit, best first; one of the two lists."""
+    """Tools that fit, best first, in one of the two lists."""
 
     tools: list[FoundTool] | None = Field(
         None, description="the tools, unless references are asked for", exclude_if=lambda value: value is None
@@ -95,7 +95,7 @@ class FindResult(Result):
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """What of a tool is searched: its fields, the most telling first, and all their terms."""
+    """Searched text of a tool: its fields, the most relevant first, and all their terms."""
 
     tool: Tool
     schema: dict[str, Any]
@@ -108,7 +108,7 @@ class _Document:
 
 
 def find_tool(meaning: Meaning | None) -> Tool:
-    """The tool. It finds what its caller may see, and not itself."""
+    """Return the tool. It finds the tools visible to its caller, and not itself."""
     return Tool(
         name=NAME,
         title="Find tools",
@@ -128,7 +128,7 @@ def find_tool(meaning: Meaning | None) -> Tool:
 
 
 class _Finder:
-    """Keeps what does not change of each tool: its document, and the vector of it."""
+    """Search over tools that caches each tool's document and vector."""
 
     def __init__(self, meaning: Meaning | None) -> None:
         self._meaning = meaning
@@ -136,7 +136,7 @@ class _Finder:
         self._vectors: dict[str, list[float]] = {}
 
     async def run(self, calls: Calls, asked: FindArguments) -> FindResult:
-        """The best tools, of those that the caller may see."""
+        """Return the best of the tools that are visible to the caller."""
         query = asked.query.strip()
         if not query:
             raise MemsvcError(Code.INVALID_QUERY, "query cannot be empty")
@@ -162,7 +162,7 @@ class _Finder:
                 return await _by_look(query, documents)
 
     async def _by_meaning(self, query: str, documents: list[_Document]) -> list[float]:
-        """0.65 of the cosine and 0.35 of the score by words, where the best document by words has 1."""
+        """Return 0.65 of the cosine plus 0.35 of the score by words, scaled to at most 1."""
         if self._meaning is None:
             raise invalid("there is no embedder for mode embedding", recovery="use mode auto, bm25 or regex")
         asked = await self._meaning.question(query)
@@ -193,8 +193,10 @@ class _Finder:
 
 
 async def _by_look(query: str, documents: list[_Document]) -> list[_Document]:
-    """By pattern if the query looks like one; by words if it does not, or is none that finds anything: many questions
-    end with a question mark."""
+    """Return the tools by pattern if the query looks like one and finds any, else by words.
+
+    Many questions end with a question mark.
+    """
     if _METACHARACTERS & {*query} or _IDENTIFIER.fullmatch(query):
         try:
             if found := await _by_pattern(query, documents):
@@ -206,9 +208,10 @@ async def _by_look(query: str, documents: list[_Document]) -> list[_Document]:
 
 
 async def _by_pattern(pattern: str, documents: list[_Document]) -> list[_Document]:
-    """Those in which the pattern occurs: first in the name, then in the description, then in the arguments.
+    """Return the tools in which the pattern occurs: in the name, the description, the arguments.
 
-    INVALID_QUERY for what is no pattern, is too long, could take much memory, or takes too long.
+    In this order. INVALID_QUERY for an invalid pattern, or one that is too long, could take much
+    memory, or takes too long.
     """
     if len(pattern) > PATTERN_CHARS_MAX:
         raise MemsvcError(Code.INVALID_QUERY, f"a pattern may have {PATTERN_CHARS_MAX} characters")
@@ -223,8 +226,11 @@ async def _by_pattern(pattern: str, documents: list[_Document]) -> list[_Documen
 
 
 def _is_tame(pattern: str) -> bool:
-    """Whether a pattern cannot take much memory: its groups are plain, named or look around, and every brace is a
-    repeat count, of which there are few. A limit of time does not help against what it takes to compile the others."""
+    """Return whether a pattern cannot take much memory.
+
+    Its groups are plain, named or look around, and every brace is a repeat count, of which there
+    are few. A time limit does not help against the cost of compiling others.
+    """
     bare = _ESCAPED.sub("", pattern)
     if _GROUPS.search(bare) or "{" in _REPEATED.sub("", bare):
         return False
@@ -235,7 +241,7 @@ def _is_tame(pattern: str) -> bool:
 
 
 def _matched(pattern: str, documents: list[_Document]) -> list[float]:
-    """How telling the first field is in which a pattern occurs; 0 for none."""
+    """Return, per document, how relevant the first field with a match is; 0 for none."""
     try:
         compiled = regex.compile(pattern, regex.IGNORECASE)
     except (regex.error, ValueError, OverflowError, RecursionError):
@@ -245,7 +251,7 @@ def _matched(pattern: str, documents: list[_Document]) -> list[float]:
     for at, document in enumerate(documents):
         for rank, text in enumerate(document.fields):
             try:
-                # without the interpreter's lock, so that nobody waits for a slow pattern but its caller
+                # without the interpreter's lock, so that only its caller waits for a slow pattern
                 found = compiled.search(text, timeout=max(0.001, until - monotonic()), concurrent=True)
             except TimeoutError:
                 raise MemsvcError(Code.INVALID_QUERY, "the pattern takes too long") from None
@@ -260,7 +266,7 @@ def _by_words(query: str, documents: list[_Document]) -> list[float]:
 
 
 def _best(documents: list[_Document], scores: list[float]) -> list[_Document]:
-    """Those with a score, best first, by name among equals."""
+    """Return those with a score, best first, by name among equals."""
     ranked = sorted(zip(documents, scores, strict=True), key=lambda pair: (-pair[1], pair[0].tool.name))
     return [document for document, score in ranked if score > 0]
 

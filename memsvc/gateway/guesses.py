@@ -1,4 +1,4 @@
-"""How often an address may come with a key that opens nothing."""
+"""Throttling of addresses that present invalid keys."""
 
 from collections import OrderedDict
 from time import monotonic
@@ -9,15 +9,17 @@ MINUTE_S: Final = 60.0
 
 
 class Guesses:
-    """Counts keys that opened nothing, by address: so many a minute, and so many at once."""
+    """Counts invalid keys by address: so many a minute, and so many at once."""
 
     def __init__(self, a_minute: int) -> None:
         self._a_minute = a_minute
         self._spent: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, address: str) -> float:
-        """Count a key of this address that opens nothing: 0, or how long it should have waited with that one, which
-        then does not count."""
+        """Count an invalid key of this address; return 0, or how long it should have waited.
+
+        A key that came too early does not count.
+        """
         if self._a_minute == 0:
             return 0.0
         spent, at = self._spent.get(address, (0.0, 0.0))

@@ -1,4 +1,4 @@
-"""What happens in a project, told as it happens: server-sent events, which a client can go on from where it was."""
+"""Events of a project as server-sent events, which a client can resume where it left off."""
 
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -25,16 +25,18 @@ log = structlog.get_logger("memsvc.happenings")
 
 SURFACE: Final = "subscription"
 BEAT_S: Final = 15.0
-"""How often a line is sent that means nothing, so that nobody in between takes a silent stream for a dead one."""
+"""Seconds between comments that keep an idle stream alive for proxies."""
 WRITE_S_MAX: Final = 20.0
-"""How long a client may take to read what it is sent before its stream is ended."""
+"""Seconds that a client may take to read before its stream is ended."""
 AGAIN_MS: Final = 3000
 _NUMBER_MAX: Final = 2**62
 
 
 class HappeningsEndpoint:
-    """Tells happenings to whoever may call a tool, while the key stands for the same caller: as many streams as the
-    process and the tenant may have, each for a limited time, after which the client asks again."""
+    """Streams events to callers who may call a tool, while the key is valid for the same caller.
+
+    Streams are limited per process, per tenant and in time, after which the client reconnects.
+    """
 
     def __init__(
         self,
@@ -51,9 +53,11 @@ class HappeningsEndpoint:
         self._limits = limits
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream until the client goes, this process stops or the stream is of age. `Last-Event-ID` is where a client
-        was: what happened since then comes first, as far as it is still known. Without it, only what happens from now
-        on. The errors are those of the tool, RATE_LIMITED and UNAVAILABLE."""
+        """Stream until the client goes, this process stops or the stream's time is over.
+
+        `Last-Event-ID` is the last event that a client saw: later ones still known come first.
+        Without it, only new ones. The errors are those of the tool, RATE_LIMITED and UNAVAILABLE.
+        """
         request = Request(scope, receive)
         asked = queried(request, PROJECT)
         known = _last_event(request)
@@ -77,7 +81,7 @@ class HappeningsEndpoint:
                 with anyio.move_on_after(WRITE_S_MAX):
                     await send(message)
                     return
-                log.warning("a stream that nobody reads is cut off")
+                log.warning("a stream that its client does not read was closed")
                 reading.cancel()
 
             response = StreamingResponse(
@@ -99,15 +103,15 @@ class HappeningsEndpoint:
                 changed = await _changed(watch, ends)
                 if changed is None or await self._authenticator.caller(scope) != caller_of(scope):
                     return
-            except MemsvcError as error:  # the client asks again, and says where it was
-                log.warning("a stream ends because it cannot go on", code=error.code.value)
+            except MemsvcError as error:  # the client reconnects with its last event
+                log.warning("a stream was ended by an error", code=error.code.value)
                 return
             if not changed:
                 yield b":\n\n"
 
 
 async def _changed(watch: Watch, ends: float) -> bool | None:
-    """Whether something happened within a beat; None when the stream is to end."""
+    """Return whether something happened within a beat; None when the stream is to end."""
     left_s = ends - anyio.current_time()
     if left_s <= 0:
         return None

@@ -1,4 +1,4 @@
-"""The HTTP routes of jobs: a tenant sees its own, lets one be tried again, or drops it."""
+"""The HTTP routes of jobs: a tenant lists its jobs, retries one, or drops it."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -21,7 +21,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
 
 
 def routes(dispatch: Dispatch) -> list[BaseRoute]:
-    """The routes below /api/jobs."""
+    """Return the routes below /api/jobs."""
     return [_route(dispatch, operation) for operation in OPERATIONS]
 
 

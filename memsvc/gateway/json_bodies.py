@@ -1,4 +1,4 @@
-"""What JSON must be before a parser sees it: UTF-8, shallow, and of not too many values."""
+"""Checks of JSON before it is parsed: UTF-8, shallow, and with a limited number of values."""
 
 from array import array
 from itertools import accumulate
@@ -10,17 +10,21 @@ _NO_STEPS = bytes(byte for byte in range(256) if byte not in b"[]{},")
 
 
 def check_json(body: bytes, depth_max: int, values_max: int) -> None:
-    """INVALID_ARGUMENT for a body that is not UTF-8 text, nests too deep or holds too many values, of which lists
-    and objects count twice; whether it is JSON is not asked here. Linear in the body, and without recursion.
+    """Raise INVALID_ARGUMENT for a body that is not UTF-8, too deep or with too many values.
 
-    UTF-16 and UTF-32, which Python's parser would read, are refused: they would hide brackets from these checks.
+    Lists and objects count twice. It does not check that the body is JSON. Linear in the body, and
+    without recursion.
+
+    UTF-16 and UTF-32, which Python's parser would read, are refused: they would hide brackets from
+    these checks.
     """
     if b"\0" in body or body[:1] in (b"\xfe", b"\xff"):
         raise invalid("the request body must be UTF-8")
     opened = body.count(b"[") + body.count(b"{")
     if opened <= depth_max and opened + body.count(b",") < values_max:
         return
-    many = body.count(b'"') - body.count(b'\\"') > 4 * values_max  # a value and its name are two strings
+    # a value and its name are two strings
+    many = body.count(b'"') - body.count(b'\\"') > 4 * values_max
     steps = _steps(body[:values_max] if many else body)
     if _depth(steps[:values_max]) > depth_max:
         raise invalid(f"the request body nests deeper than {depth_max} levels")
@@ -31,12 +35,12 @@ def check_json(body: bytes, depth_max: int, values_max: int) -> None:
 
 
 def deeper_than(body: bytes, depth_max: int) -> bool:
-    """True when JSON nests deeper than this."""
+    """Return whether JSON is nested deeper than this."""
     return body.count(b"[") + body.count(b"{") > depth_max and _depth(_steps(body)) > depth_max
 
 
 def _steps(body: bytes) -> bytes:
-    """What opens and closes levels of JSON, and the commas between its values."""
+    """Return the brackets that open and close levels of JSON, and the commas, as steps."""
     unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in body else body
     return b"".join(unescaped.split(b'"')[::2]).translate(_STEPS, _NO_STEPS)
 

@@ -1,5 +1,4 @@
-"""A signed token in its compact form (RFC 7515, 7519), read strictly: what two readers could understand in two ways is
-refused."""
+"""Strict parser of signed tokens in compact form (RFC 7515, 7519): ambiguous ones are refused."""
 
 import json
 import re
@@ -12,20 +11,23 @@ import jwt
 from memsvc.adapters.jwks import KEY_ID_CHARS_MAX, VerifyingKey
 
 NESTED_MAX: Final = 200
-"""Objects and lists in a header or in claims; few enough that no parser comes to the end of its stack."""
+"""Objects and lists in a header or in claims; few enough for any parser's stack."""
 _PART = re.compile(r"[A-Za-z0-9_-]+\Z")
 _NEVER_UNDERSTOOD: Final = ("crit", "b64")
 """Headers that change what is signed, or must be understood: none is."""
 
 
 class RefusedError(Exception):
-    """A token that is not good. It says no more: whoever made it knows, and nobody else is to learn."""
+    """An invalid token. It gives no reason: only the sender could use one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token whose signature nobody has looked at yet. Of its header nothing is believed but which key of ours, and
-    which of our algorithms, it asks for: `jku`, `jwk`, `x5u` and their kin name keys of whoever made it."""
+    """A token whose signature is not verified yet.
+
+    Its header only selects which of our keys and of our algorithms to use: `jku`, `jwk`, `x5u` and
+    similar name keys of the sender.
+    """
 
     text: str = field(repr=False)
     algorithm: str
@@ -33,7 +35,7 @@ class Token:
     type: str
 
     def verified(self, key: VerifyingKey) -> dict[str, Any]:
-        """The claims, which the owner of this key has signed."""
+        """Return the claims, verified with this key."""
         try:
             payload = jwt.PyJWS().decode(self.text, key.key, algorithms=[key.algorithm])
         except (jwt.PyJWTError, ValueError, TypeError) as error:
@@ -42,7 +44,7 @@ class Token:
 
 
 def read(text: str) -> Token:
-    """The token that this text is; RefusedError where it is none."""
+    """Parse a token; RefusedError where the text is none."""
     parts = text.split(".")
     if len(parts) != 3 or not all(_PART.match(part) for part in parts):
         raise RefusedError
@@ -63,7 +65,7 @@ def _bytes(part: str) -> bytes:
 
 
 def _object(document: bytes) -> dict[str, Any]:
-    """A JSON object in which no name stands twice, at any depth."""
+    """Parse a JSON object without duplicate names at any depth."""
     if document.count(b"{") + document.count(b"[") > NESTED_MAX:
         raise RefusedError
     try:

@@ -1,4 +1,4 @@
-"""What the registry said of keys, remembered for a moment, and forgotten as soon as it is told that a key changed."""
+"""Cache of key look-ups, invalidated as soon as a change of a key is announced."""
 
 import asyncio
 from collections import OrderedDict
@@ -15,14 +15,17 @@ from memsvc.store.changes import Changes
 from memsvc.store.database import Database
 
 LOOK_UP_S_MAX: Final = 5.0
-"""How long a look-up may take, waiting for its turn included."""
+"""Seconds that a look-up may take, waiting for its turn included."""
 LOOK_UPS_AT_ONCE: Final = 4
-"""How many keys are looked up at once: the rest of the pool is for those who are in, whatever comes to the door."""
+"""Concurrent look-ups: the rest of the pool is for authenticated callers."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """What was said of a listed key, and until when that is believed. `told` counts what was heard of its changes."""
+    """Cached look-up of a listed key, and until when it is valid.
+
+    `told` counts the announced changes.
+    """
 
     key: keys.ApiKey | None = None
     believed_until: float = 0.0
@@ -31,8 +34,11 @@ class _Known:
 
 
 class KnownKeys:
-    """Listed keys by their hashes. Keys that are not listed have a place of their own, so that no guesses push out what
-    is known of the others. `changed` is called when a key that is known was changed by anybody, anywhere."""
+    """Listed keys by their hashes.
+
+    Keys that are not listed are cached separately, so that guesses do not evict listed ones.
+    `changed` is called when a cached key was changed by anybody, anywhere.
+    """
 
     def __init__(
         self, database: Database, *, keep_s: float, keys_max: int, changes: Changes | None, changed: Callable[[], None]
@@ -48,8 +54,10 @@ class KnownKeys:
         self._asking: dict[tuple[bytes, int], asyncio.Task[keys.ApiKey | None]] = {}
 
     async def find(self, key_hash: bytes) -> keys.ApiKey | None:
-        """The listed key of this hash, revoked and expired ones included; None when no such key was ever listed.
-        UNAVAILABLE when nobody could say."""
+        """Return the listed key of this hash, revoked or expired ones too; else None.
+
+        UNAVAILABLE when the look-up fails.
+        """
         known = self._listed.get(key_hash)
         if known is not None and monotonic() < known.believed_until:
             self._listed.move_to_end(key_hash)
@@ -57,7 +65,7 @@ class KnownKeys:
         if monotonic() < self._absent.get(key_hash, 0.0):
             return None
         asking = (key_hash, 0 if known is None else known.told)
-        if asking not in self._asking:  # a client that sends many requests at once needs one answer
+        if asking not in self._asking:  # concurrent requests of a client share one look-up
             self._asking[asking] = asyncio.create_task(self._ask(key_hash, known))
             self._asking[asking].add_done_callback(lambda _: self._asking.pop(asking))
         return await asyncio.shield(self._asking[asking])
@@ -68,29 +76,31 @@ class KnownKeys:
         try:
             async with _in_time(), self._looking_up:
                 found = await keys.find_key(self._database, key_hash)
-            if known.told == told:  # else it may have been read before it was changed: whoever asked since knows better
+            # else the key may have been read before the change: later look-ups know better
+            if known.told == told:
                 known.key = found
         finally:
             if known.key is None:
                 self._forget(key_hash)
         if found is None:
             _keep(self._absent, key_hash, monotonic() + self._keep_s, self._keys_max)
-        elif known.told == told and self._listed.get(key_hash) is known:  # else it was forgotten meanwhile
+        # else it was evicted meanwhile
+        elif known.told == told and self._listed.get(key_hash) is known:
             known.believed_until = monotonic() + self._keep_s
             self._listed.move_to_end(key_hash)
         return found
 
     def is_absent(self, key_hash: bytes) -> bool:
-        """Whether the registry has said, and not too long ago to be remembered, that this key is not listed."""
+        """Return whether the cache says that this key is not listed."""
         return key_hash in self._absent
 
     def was_listed(self, key_hash: bytes) -> bool:
-        """Whether this is known to be a listed key, be it still good or not."""
+        """Return whether this is known as a listed key, valid or not."""
         known = self._listed.get(key_hash)
         return known is not None and known.key is not None
 
     async def look_again(self, key_hashes: Collection[bytes]) -> dict[bytes, keys.ApiKey]:
-        """What the registry says now of these keys, all of them in one question."""
+        """Look these keys up anew, all in one query."""
         told = {key_hash: known.told for key_hash in key_hashes if (known := self._listed.get(key_hash)) is not None}
         found = await keys.find_keys(self._database, key_hashes)
         for key_hash, key in found.items():
@@ -121,7 +131,7 @@ class KnownKeys:
 
 @asynccontextmanager
 async def _in_time() -> AsyncIterator[None]:
-    """UNAVAILABLE where a look-up takes too long, as behind others that a silent database keeps waiting."""
+    """Raise UNAVAILABLE where a look-up takes too long, as behind others in a stalled database."""
     try:
         async with asyncio.timeout(LOOK_UP_S_MAX):
             yield

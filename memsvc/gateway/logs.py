@@ -1,4 +1,4 @@
-"""Logging: one line of JSON an event on stderr, from us and from libraries, and no line that could hold content."""
+"""Logging: one line of JSON per event on stderr, from us and libraries, and never any content."""
 
 import logging
 import sys
@@ -15,13 +15,17 @@ from structlog.typing import EventDict, WrappedLogger
 FRAMES_MAX = 16
 CAUSES_MAX = 4
 
-# Libraries whose messages are about themselves. All others (mcp, asyncio, asyncpg, httpx) put requests, headers, values
-# and the text of exceptions into theirs, so only the place in their source is told.
+# Libraries whose messages are about themselves. All others (mcp, asyncio, asyncpg, httpx) put
+# requests, headers, values and the text of exceptions into theirs, so only the place in their
+# source is logged.
 _TRUSTED = ("memsvc", "uvicorn", "alembic")
 
 
 def locations(error: BaseException) -> list[str]:
-    """Where an exception and its causes came from, innermost last: their types and places, never their text."""
+    """Return the types and places of an exception and its causes, innermost last.
+
+    Never their text.
+    """
     return [line for link in _chain(error) for line in (*_frames(link.__traceback__), type(link).__qualname__)]
 
 
@@ -39,7 +43,7 @@ def _frames(trace: TracebackType | None) -> list[str]:
 
 
 def _without_text(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """A structlog processor: an exception is told by its type and its places."""
+    """Replace an exception by its type and its places; a structlog processor."""
     error = event.pop("exc_info", None)
     if error is True:
         error = sys.exc_info()
@@ -56,20 +60,21 @@ def _json(event: EventDict, **_: Any) -> bytes:
 
 
 class _Bridge(logging.Handler):
-    """Hands the records of libraries to structlog."""
+    """Handler that passes records of libraries to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
         trusted = record.name.split(".", 1)[0] in _TRUSTED
         event = f"{record.name}:{record.lineno} {record.funcName}"
         if trusted:
-            event = record.getMessage().strip().split("\n", 1)[0]  # a traceback may follow, which is told by its places
+            # a traceback may follow, which `at` replaces
+            event = record.getMessage().strip().split("\n", 1)[0]
         logger = structlog.get_logger(record.name)
         level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
         logger.log(level, event, logger=record.name, exc_info=record.exc_info)
 
 
 class _Unwatched:
-    """A stream whose reader may go away: a line that nobody reads is no failure of what it tells about."""
+    """Stream whose reader may go away: a line that cannot be written raises no error."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -85,7 +90,10 @@ class _Unwatched:
 
 
 def configure_logging(level: str = "info", file: BinaryIO | None = None) -> None:
-    """Send every log line of this process as JSON to stderr. Run uvicorn with `log_config=None, access_log=False`."""
+    """Send every log line of this process as JSON to stderr.
+
+    Run uvicorn with `log_config=None, access_log=False`.
+    """
     number = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
         processors=[

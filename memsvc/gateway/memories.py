@@ -1,4 +1,4 @@
-"""Memories over plain HTTP, at the paths that clients of such memories know, and what was found as it is found."""
+"""Memories over plain HTTP, at the paths that clients of such memories know, with their events."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +16,7 @@ from memsvc.gateway.tools import answer, call
 MEMORIES_PATH: Final = "/api/memories"
 EVENTS_PATH: Final = f"{MEMORIES_PATH}/events"
 LIST_LIMIT: Final = 10_000
-"""What a list without a limit holds at the most, as these clients expect all of them."""
+"""Limit of a list without a limit, as these clients expect all of them."""
 
 _ONE: Final = MEMORIES_PATH + "/{user_id}/{memory_id}"
 _PROMPT: Final = MEMORIES_PATH + "/extraction-prompt"
@@ -60,8 +60,11 @@ OPERATIONS: Final[Sequence[Operation]] = (
 
 
 class MemoryRoutes(BaseRoute):
-    """Everything below /api/memories, with and without a slash at the end. What a request asks is in its raw path: the
-    decoded one that other routes match has lost where its segments were."""
+    """All routes below /api/memories, with and without a slash at the end.
+
+    They are matched on the raw path: the decoded one that other routes match has lost the borders
+    of segments.
+    """
 
     path = MEMORIES_PATH
 
@@ -70,12 +73,15 @@ class MemoryRoutes(BaseRoute):
         self._events = events
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Every request at or below /api/memories."""
+        """Match every request at or below /api/memories."""
         matched = scope["type"] == "http" and segments_of(scope)[:2] == MEMORIES_PATH.split("/")[1:]
         return (Match.FULL, {"endpoint": self}) if matched else (Match.NONE, {})
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request. 404 and 405 are HTTPException, every other refusal is MemsvcError."""
+        """Answer a request.
+
+        404 and 405 are HTTPException, every other refusal is MemsvcError.
+        """
         segments, method = segments_of(scope), scope["method"]
         if self._events is not None and method == "GET" and segments == EVENTS_PATH.split("/")[1:]:
             await self._events.handle(scope, receive, send)
@@ -98,6 +104,6 @@ class MemoryRoutes(BaseRoute):
 
 
 def routes(dispatch: Dispatch, events: HappeningsEndpoint | None) -> list[BaseRoute]:
-    """The routes below /api/memories; none where there are no such tools."""
+    """Return the routes below /api/memories; none without their tools."""
     there = dispatch.catalogue.get(OPERATIONS[0].tool) is not None
     return [MemoryRoutes(dispatch, events)] if there else []

@@ -1,4 +1,7 @@
-"""The published metrics: a closed set of names and labels, every series there from the start, and no global state."""
+"""Published metrics: a closed set of names and labels, with every series from the start.
+
+Nothing is global.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -35,7 +38,7 @@ _CANDIDATES = (0, 1, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 20000)
 
 
 class MetricsOptions(BaseModel):
-    """Who may read the metrics."""
+    """Access to the metrics."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -49,7 +52,7 @@ OPEN_METRICS = MetricsOptions()
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A metric: what it is, its labels with all their values, and the bounds of a histogram's buckets."""
+    """A metric: its kind, its labels with all their values, and the buckets of a histogram."""
 
     kind: Literal["counter", "histogram"]
     help: str
@@ -121,8 +124,11 @@ _UNITS = {"_total": "", "_ms": "milliseconds", "_s": "seconds", "_bytes": "bytes
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A published metric, for whoever reads it: `labels` with all their values, empty where these are the tools or jobs
-    that there are; `unit` is "" where things are counted; `buckets` are upper bounds."""
+    """A published metric for documentation.
+
+    `labels` with all their values, empty where these are the existing tools or jobs; `unit` is ""
+    for counts; `buckets` are upper bounds.
+    """
 
     name: str
     kind: Literal["counter", "histogram", "gauge"]
@@ -133,7 +139,7 @@ class Described:
 
 
 def described() -> Iterator[Described]:
-    """Every metric that is published, in the order in which they are."""
+    """Yield every published metric, in order."""
     for name, shape in _PUBLISHED.items():
         yield Described(name, shape.kind, shape.help, _unit(name), shape.labels, shape.buckets)
     for name, told in _WATCHED.items():
@@ -148,7 +154,7 @@ _Series = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class _Exposed(CollectorRegistry):
-    """A registry that leaves out the creation times, which would double the series for nobody's use."""
+    """Registry without creation times, which would double the series for no use."""
 
     def collect(self) -> Iterator[Metric]:
         for metric in super().collect():
@@ -157,14 +163,14 @@ class _Exposed(CollectorRegistry):
 
 
 def _happens(labels: Mapping[str, str]) -> bool:
-    """Only an error has a code, and every error has one."""
+    """Return whether labels can occur: only an error has a code, and every error has one."""
     if "code" not in labels or "status" not in labels:
         return True
     return (labels["code"] != NO_CODE) == (labels["status"] == "error")
 
 
 class Metrics:
-    """The `Meter` of one process. A name or label outside the published set raises: it is a fault of ours."""
+    """`Meter` of one process; a name or label outside the published set raises KeyError."""
 
     media_type = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -183,7 +189,10 @@ class Metrics:
             self._open(name, shape.labels)
 
     def know_tools(self, tools: Iterable[Tool]) -> None:
-        """Open the series of these tools, and of calls that named none; KeyError for a tool whose metric is unknown."""
+        """Open the series of these tools, and of calls without a tool.
+
+        KeyError for a tool whose metric is unknown.
+        """
         names = [UNKNOWN_TOOL]
         for tool in tools:
             names.append(tool.name)
@@ -212,26 +221,26 @@ class Metrics:
         self.watch("memsvc_pool_idle", lambda: usage()[1])
 
     def watch_jobs(self, backlog: Callable[[], Backlog]) -> None:
-        """Read the gauges of jobs by what the worker counted last."""
+        """Read the gauges of jobs from the worker's last count."""
         self.watch("memsvc_jobs_waiting", lambda: sum(backlog().waiting.values()))
         self.watch("memsvc_jobs_failed", lambda: sum(backlog().failed.values()))
         self.watch("memsvc_job_oldest_s", lambda: max(backlog().oldest_s.values(), default=0.0))
 
     def watch_index(self, size: Callable[[], IndexSize]) -> None:
-        """Read the gauges of the search index by what the worker measured last."""
+        """Read the gauges of the search index from the worker's last measurement."""
         self.watch("memsvc_index_bytes", lambda: size().size_bytes)
         self.watch("memsvc_index_entries", lambda: size().entries)
 
     def add(self, name: str, amount: float = 1.0, **labels: str) -> None:
-        """Count, or observe one value of a histogram; KeyError for a series outside the published set."""
+        """Count, or observe a value of a histogram; KeyError for an unpublished series."""
         self._add[name, tuple(sorted(labels.items()))](amount)
 
     def text(self) -> bytes:
-        """Everything in the Prometheus text format."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
     def _open(self, name: str, labels: Mapping[str, tuple[str, ...]]) -> None:
-        """Open every series of these labels; none yet where a label's values are still to be known."""
+        """Open every series of these labels; none where a label's values are not known yet."""
         family = self._families[name]
         for values in product(*labels.values()):
             series = dict(zip(labels, values, strict=True))

@@ -1,5 +1,7 @@
-"""OAuth 2.1 as a resource server: access tokens (JWT, RFC 9068) of one issuer, verified here, and the callers that they
-stand for. A token is never handed on to anybody."""
+"""OAuth 2.1 resource server: verifies one issuer's access tokens (JWT, RFC 9068).
+
+It also returns their callers. A token is never passed on.
+"""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -24,11 +26,11 @@ CLAIM_CHARS_MAX: Final = 256
 PROJECTS_MAX: Final = 100
 EXPIRES_MAX: Final = 2**36
 _TENANT: Final = b"memsvc\x00oauth\x00"
-"""What a tenant is hashed with: no key holds a NUL, so no tenant of a key is ever the same."""
+"""Prefix of hashed tenants: no key holds a NUL, so no tenant of a key is ever the same."""
 
 
 class OAuthOptions(BaseModel):
-    """Access tokens of an issuer, beside keys. Without `issuer` none are taken."""
+    """Access tokens of an issuer, beside keys. Without `issuer` none are accepted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -92,7 +94,7 @@ class OAuthOptions(BaseModel):
 
 
 class InsufficientScopeError(MemsvcError):
-    """A token that is good, and has not the scopes that are needed, which `scopes` names."""
+    """A valid token without the required `scopes`."""
 
     def __init__(self, scopes: str) -> None:
         super().__init__(
@@ -103,28 +105,28 @@ class InsufficientScopeError(MemsvcError):
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """Which scopes there are, as clients are told of them."""
+    """Supported scopes, as clients learn them."""
 
     options: OAuthOptions
 
     @property
     def all(self) -> list[str]:
-        """Every scope that means something here."""
+        """Every scope that has a meaning here."""
         options = self.options
         listed = (options.required_scopes, options.read_scopes, options.write_scopes, options.admin_scopes)
         return list(dict.fromkeys(scope for scopes in listed for scope in scopes))
 
     @property
     def usual(self) -> str:
-        """What a client asks for that has nothing yet: to read and to write."""
+        """Scopes that a new client requests: to read and to write."""
         return self._for((Permission.READ, Permission.WRITE))
 
     def with_permission(self, caller: Caller, lacking: Permission) -> str:
-        """What a token needs that may what this caller may, and what it lacks."""
+        """Return the scopes for a caller's permissions and the one that it lacks."""
         return self._for(sorted({*caller.permissions, lacking}))
 
     def of(self, permission: Permission) -> tuple[str, ...]:
-        """The scopes of which any gives a permission."""
+        """Return the scopes of which any gives a permission."""
         match permission:
             case Permission.READ:
                 return self.options.read_scopes
@@ -139,18 +141,18 @@ class Scopes:
 
 
 def is_token(text: str) -> bool:
-    """Whether this has the shape of a JWT, which no key has."""
+    """Return whether this has the shape of a JWT, which no key has."""
     return text.startswith("ey") and text.count(".") == 2
 
 
 def tenant_of(issuer: str, name: str) -> bytes:
-    """The tenant of whoever an issuer calls so: no other issuer's, no other name's, and no key's."""
+    """Return the tenant of an issuer's name, distinct for each issuer, name and key."""
     words = (issuer.encode(), name.encode())
     return sha256(_TENANT + b"".join(len(word).to_bytes(4, "big") + word for word in words)).digest()
 
 
 class Tokens:
-    """Verifies tokens and says whom they stand for."""
+    """Verifies tokens and returns their callers."""
 
     def __init__(self, options: OAuthOptions, clock: Clock) -> None:
         self._options = options
@@ -164,15 +166,18 @@ class Tokens:
         )
 
     async def caller(self, text: str) -> Caller | None:
-        """Whoever this token stands for; None for one that is not good. InsufficientScopeError for one that is and may
-        nothing here, UNAVAILABLE while nobody could say, as the issuer's keys were never read."""
+        """Return the caller of a token; None if it is invalid.
+
+        InsufficientScopeError for a valid token without permissions, UNAVAILABLE as long as the
+        issuer's keys were never read.
+        """
         try:
             return self._caller(await self._claims(text))
         except RefusedError:
             return None
 
     async def caller_or_none(self, text: str) -> Caller | None:
-        """As `caller`, but None for a token that may nothing."""
+        """Return the caller as `caller` does, but None for a token without permissions."""
         try:
             return await self.caller(text)
         except InsufficientScopeError:
@@ -185,7 +190,7 @@ class Tokens:
             yield
 
     async def _claims(self, text: str) -> dict[str, Any]:
-        """The claims of a token that is good now."""
+        """Return the claims of a token that is valid now."""
         if len(text) > self._options.token_chars_max:
             raise RefusedError
         token = read(text)
@@ -207,7 +212,7 @@ class Tokens:
         return claims
 
     def _check(self, claims: dict[str, Any]) -> None:
-        """RefusedError unless these are of the issuer, for us, and hold now."""
+        """Raise RefusedError unless the claims are the issuer's, for this server, and valid now."""
         audience = claims.get("aud")
         audiences = audience if isinstance(audience, list) else [audience]
         if claims.get("iss") != self._options.issuer:
@@ -236,7 +241,10 @@ class Tokens:
         )
 
     def _projects(self, claims: dict[str, Any]) -> frozenset[str] | None:
-        """What a token may touch. None are all; a token that says nothing where it should may touch nothing."""
+        """Return the projects that a token may touch; None for all.
+
+        A token without the required claim may touch none.
+        """
         if not self._options.projects_claim:
             return None
         named = _words(claims.get(self._options.projects_claim, ""))
@@ -251,7 +259,7 @@ class Tokens:
 
 
 def _time(claims: dict[str, Any], name: str) -> float:
-    """A moment in a claim, in seconds since 1970."""
+    """Return a timestamp of a claim, in seconds since 1970."""
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= EXPIRES_MAX:
         raise RefusedError
@@ -259,7 +267,7 @@ def _time(claims: dict[str, Any], name: str) -> float:
 
 
 def _words(value: Any) -> frozenset[str]:
-    """The words of a claim, which may be a list of them or one text."""
+    """Return the words of a claim, which may be a list of them or one text."""
     if isinstance(value, str):
         return frozenset(value.split())
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
@@ -268,7 +276,7 @@ def _words(value: Any) -> frozenset[str]:
 
 
 def _name(claims: dict[str, Any], claim: str) -> str:
-    """A name in a claim; "" where there is none that could be logged."""
+    """Return a name of a claim; "" for one that cannot be logged, or none."""
     value = claims.get(claim)
     usable = isinstance(value, str) and 0 < len(value) <= CLAIM_CHARS_MAX and value.isprintable() and value.strip()
     return str(value) if usable else ""

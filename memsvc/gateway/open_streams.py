@@ -1,4 +1,4 @@
-"""Streams that outlive the request that opened them end when its credentials stand for the same caller no more."""
+"""Streams that outlive their request, ended when their credentials lose their caller."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -14,12 +14,12 @@ from memsvc.core.scope import Caller
 log = structlog.get_logger("memsvc.auth")
 
 Again = Callable[[Sequence[str]], Awaitable[dict[str, Caller | None]]]
-"""Who these credentials stand for now, all of them in one question. UNAVAILABLE when nobody could say."""
+"""Look-up of the current callers of credentials, in one query. UNAVAILABLE when it fails."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stream:
-    """One stream: on whose credentials it was opened, who that was, and what ends it."""
+    """An open stream: its credentials, its caller, and the function that ends it."""
 
     text: str
     caller: Caller
@@ -27,7 +27,7 @@ class Stream:
 
 
 class OpenStreams:
-    """The open streams of this process, looked through as soon as a key was changed, and from time to time."""
+    """Open streams of this process, checked when a key changes, and periodically."""
 
     def __init__(self, again: Again, every_s: float) -> None:
         self._again = again
@@ -36,12 +36,12 @@ class OpenStreams:
         self._look = asyncio.Event()
 
     def look(self) -> None:
-        """Look through them now."""
+        """Check them now."""
         self._look.set()
 
     @contextmanager
     def held(self, stream: Stream) -> Iterator[None]:
-        """The stream is open until the block ends."""
+        """Register a stream until the block ends."""
         self._streams.add(stream)
         try:
             yield
@@ -50,7 +50,7 @@ class OpenStreams:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Look through them in the background."""
+        """Check them in the background."""
         async with in_background(self._keep_looking()):
             yield
 
@@ -66,7 +66,7 @@ class OpenStreams:
         try:
             callers = await self._again(sorted({stream.text for stream in streams}))
         except MemsvcError as error:
-            log.debug("nobody could say whether streams still stand", code=error.code.value)
+            log.debug("the credentials of open streams could not be checked", code=error.code.value)
             return
         for stream in streams:
             if callers[stream.text] != stream.caller:

@@ -1,4 +1,4 @@
-"""The OpenAPI document of everything that is served over plain HTTP, made from the models of the tools themselves."""
+"""The OpenAPI document of all plain HTTP routes, generated from the models of the tools."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -26,7 +26,7 @@ VERSION: Final = "3.1.0"
 _JSON: Final = "application/json"
 _BYTES: Final = "application/octet-stream"
 _NOT_ASKED: Final = frozenset({"plugin"})
-"""Arguments that are accepted for older clients and mean nothing."""
+"""Arguments that are accepted for older clients and ignored."""
 
 _CONTENT: Final = FILES_PATH + "/{project}/content/{path}"
 _VERSION: Final = FILES_PATH + "/{project}/version/{version}/{path}"
@@ -79,7 +79,7 @@ _TAKES_BYTES: Final = frozenset({"file_write", "archive_import"})
 
 
 def routes(dispatch: Dispatch, version: str) -> list[BaseRoute]:
-    """`GET /api/openapi.json`: what the caller may call."""
+    """Return the route `GET /api/openapi.json`, which documents what the caller may call."""
 
     async def tell(request: Request) -> Response:
         tools = dispatch.tools_for(caller_of(request.scope))
@@ -89,7 +89,7 @@ def routes(dispatch: Dispatch, version: str) -> list[BaseRoute]:
 
 
 def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of these tools."""
+    """Return the OpenAPI 3.1 document of these tools."""
     by_name = {tool.name: tool for tool in tools}
     paths: dict[str, dict[str, Any]] = {TOOLS_PATH: {"get": _TOOL_LIST}}
     for tool in by_name.values():
@@ -196,7 +196,7 @@ def _answer(description: str, schema: Schema) -> dict[str, Any]:
 
 
 def _number(paths: Mapping[str, Mapping[str, Any]]) -> None:
-    """Tell operations apart that call the same tool."""
+    """Make unique the ids of operations that call the same tool."""
     seen: dict[str, int] = {}
     for methods in paths.values():
         for told in methods.values():

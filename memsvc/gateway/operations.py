@@ -1,4 +1,4 @@
-"""Tools by path and query: what a request asks of a tool is said by the method, the path and the query as well."""
+"""REST operations: tools called by method, path and query."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +17,12 @@ PROJECT: Final = "project"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of one path, and the tool that it calls. `{name}` in the path is one segment, decoded once and by
-    itself; `named` tells which argument that is where it is not the one of that name. The query may hold `query` and
-    the project; with `takes_body` the arguments that are neither in the path nor in the query come as JSON. `given` are
-    arguments that are the same each time unless the request says otherwise."""
+    """One method of one path, and the tool that it calls.
+
+    `{name}` in the path is one segment, decoded once and by itself; `named` maps it to its argument
+    where the names differ. The query may have `query` and the project; with `takes_body` all other
+    arguments come as JSON. `given` are default arguments.
+    """
 
     method: str
     path: str
@@ -32,18 +34,20 @@ class Operation:
 
     @property
     def segments(self) -> tuple[str, ...]:
-        """The path between its slashes."""
+        """Path between its slashes."""
         return tuple(self.path.split("/")[1:])
 
     def placeholders(self) -> dict[str, str]:
-        """The names in the path, with the arguments that they stand for."""
+        """Return the names in the path, with the arguments that they stand for."""
         names = [one[1:-1] for one in self.segments if one.startswith("{")]
         return {name: self.named.get(name, name) for name in names}
 
     def matched(self, segments: Sequence[str]) -> dict[str, str] | None:
-        """The arguments in the path of a request, None where it is another path. A word of the path is only meant where
-        it stands as it is: percent-encoded, it is a name like any other. INVALID_ARGUMENT for what is no text: two such
-        names must not be the same one."""
+        """Return the arguments in a request's path; None if it is another path.
+
+        A fixed word of the path only matches literally: percent-encoded, it is a name like any
+        other. INVALID_ARGUMENT for what is not UTF-8: two such names must not be the same one.
+        """
         own = self.segments
         if len(own) != len(segments):
             return None
@@ -56,7 +60,7 @@ class Operation:
         return found
 
     async def arguments(self, request: Request, found: dict[str, str]) -> dict[str, Any]:
-        """The arguments of the tool; INVALID_ARGUMENT for what is there twice, or where it does not belong."""
+        """Return the tool's arguments; INVALID_ARGUMENT for duplicate or misplaced ones."""
         body = await json_body(request) if self.takes_body else {}
         if not isinstance(body, dict):
             raise invalid("the body must be an object")
@@ -74,15 +78,17 @@ def _decoded(raw: str) -> str:
 
 
 def segments_of(scope: Scope) -> list[str]:
-    """The path of a request between its slashes, as it was sent; a slash at its end does not count."""
+    """Return a request's path between its slashes, as it was sent, without a slash at its end."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
     segments = raw.decode("ascii", "replace").split("/")[1:]
     return segments[:-1] if len(segments) > 1 and not segments[-1] else segments
 
 
 def queried(request: Request, *names: str) -> dict[str, Any]:
-    """The query as arguments; INVALID_ARGUMENT for a name that is not one of these or comes twice. Where the key is in
-    the query it is none of them."""
+    """Return the query as arguments; INVALID_ARGUMENT for unknown or repeated names.
+
+    A key in the query is none of them.
+    """
     given = [(name, value) for name, value in request.query_params.multi_items() if name not in QUERY_NAMES]
     arguments = dict(given)
     if len(arguments) < len(given) or not arguments.keys() <= set(names):

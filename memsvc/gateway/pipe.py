@@ -1,4 +1,4 @@
-"""mcp_pipe: several calls in one, each with what the ones before it came to, all of them through the one door."""
+"""mcp_pipe: several calls in one, each with the results of earlier ones, all through dispatch."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from memsvc.gateway.pipelines import PIPE_TOOL, Limits, read_pipeline
 
 
 class PipeArguments(ComposedArguments):
-    """The fields of a pipeline, or all of them in `spec`."""
+    """Fields of a pipeline, or all of them in `spec`."""
 
     spec: dict[str, Any] | str | None = Field(
         None, description="the whole pipeline, {vars, steps, return, continue_on_error}, as an object or as JSON text"
@@ -35,7 +35,10 @@ class PipeArguments(ComposedArguments):
 
 
 def pipe_tool(options: PipeOptions, limits: LimitsOptions, clock: Clock) -> Tool:
-    """The tool. It is as harmful as the tools that it calls, and each of those needs its own permission."""
+    """Return the tool.
+
+    It can do as much harm as the tools that it calls, and each of those needs its own permission.
+    """
 
     async def run(calls: Calls, asked: PipeArguments) -> PipeResult:
         spec = _spec(asked, limits)
@@ -66,7 +69,7 @@ def pipe_tool(options: PipeOptions, limits: LimitsOptions, clock: Clock) -> Tool
 
 
 def _spec(asked: PipeArguments, limits: LimitsOptions) -> Any:
-    """The decoded spec, wherever it was given; INVALID_ARGUMENT or PAYLOAD_TOO_LARGE if it is more than a request."""
+    """Return the decoded spec; INVALID_ARGUMENT, PAYLOAD_TOO_LARGE if no request could hold it."""
     given = (
         ("vars", asked.vars),
         ("steps", asked.steps),

@@ -1,4 +1,4 @@
-"""Runs a pipeline: its steps in their order, what they come to as records, within the time and the room there is."""
+"""Run of a pipeline: its steps in order and their records, within limits of time and size."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ from memsvc.gateway.pipelines import (
 )
 
 RESULT_DEPTH_MAX: Final = 128
-"""Levels of what a step answers or a pipeline returns, so that the whole stays readable for every JSON parser."""
+"""Levels of a step's or pipeline's result, so that every JSON parser can read the whole."""
 
 
 class PipeOptions(BaseModel):
-    """The tool that runs several calls in one. Arguments of its steps may be as large as a request."""
+    """Limits of mcp_pipe. Arguments of its steps may be as large as a request."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,7 +44,7 @@ class PipeOptions(BaseModel):
 
 
 class PipeResult(Result):
-    """What the pipeline came to."""
+    """Result of a pipeline."""
 
     ok: bool = Field(description="whether every step succeeded")
     error: str = Field(description="what the first step that failed said; empty if none did")
@@ -56,7 +56,7 @@ class PipeResult(Result):
 
 
 def check_size(value: Any, limits: LimitsOptions, what: str) -> bytes:
-    """The value as JSON, if a request could hold it."""
+    """Return the value as JSON, if a request could hold it."""
     try:
         encoded = orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -70,14 +70,14 @@ def check_size(value: Any, limits: LimitsOptions, what: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """What a step came to: its record, and the error if it failed."""
+    """Outcome of a step: its record, and the error if it failed."""
 
     record: dict[str, Any]
     error: MemsvcError | None
 
 
 class PipeRun:
-    """One pipeline under way, with those inside it: they share the time, the room for results and the slots."""
+    """One pipeline in progress, with nested ones: they share time, result bytes and slots."""
 
     def __init__(self, calls: Calls, options: PipeOptions, limits: LimitsOptions, clock: Clock) -> None:
         self._calls = calls
@@ -92,7 +92,10 @@ class PipeRun:
         self._ended = self._expected = 0
 
     async def answer(self, pipeline: Pipeline) -> PipeResult:
-        """What the pipeline came to; if a step failed, the error of the first one, with all that was done beside it."""
+        """Run the pipeline and return its result.
+
+        If a step failed, raise the error of the first one, with all records in its details.
+        """
         seen = Seen(pipeline.variables)
         self._expected = _calls(pipeline.steps)
         error = await self._steps(pipeline, seen)
@@ -101,7 +104,7 @@ class PipeRun:
             return PipeResult(ok=True, error="", result=result, steps=seen.steps)
         details: dict[str, Any] = {"ok": False, "error": error.message, "result": result, "steps": seen.steps}
         recovery = error.recovery
-        if error.retryable and self._wrote:  # to send it all again would do again what was done
+        if error.retryable and self._wrote:  # sending everything again would repeat what was done
             details["retryable"] = False
             recovery = "some steps were done already; send those that were not"
         raise MemsvcError(
@@ -109,7 +112,7 @@ class PipeRun:
         )
 
     async def _steps(self, pipeline: Pipeline, seen: Seen) -> MemsvcError | None:
-        """Run the steps one after another; the first error."""
+        """Run the steps one after another; return the first error."""
         first = None
         for step in pipeline.steps:
             ended = await self._step(step, seen)
@@ -147,18 +150,18 @@ class PipeRun:
         return timed.ended(error, structured=outcome.body, text=told)
 
     async def _called(self, step: ToolStep, seen: Seen) -> Outcome:
-        """What the tool answers; the errors are those of its arguments and of the time that is over."""
+        """Return the tool's outcome; raise the errors of its arguments and of the deadline."""
         if asyncio.get_running_loop().time() >= self._deadline:
             raise self._late()
         writes = step.tool in self._tools and not self._tools[step.tool].read_only
         given = resolve(step.args, seen, self._limits.request_bytes_max)
-        # a copy, so that nothing a tool does to its arguments is done to the records
+        # a copy, so that a tool cannot modify the records
         arguments = orjson.loads(check_size(given, self._limits, "the arguments of this step"))
         try:
             async with asyncio.timeout_at(self._deadline):
                 outcome = await self._calls.call(step.tool, arguments)
         except TimeoutError:
-            self._wrote = self._wrote or writes  # it may have been at its end
+            self._wrote = self._wrote or writes  # it may have finished
             raise self._late() from None
         self._wrote = self._wrote or (writes and outcome.error is None)
         if step.tool in self._tools or outcome.error is None:
@@ -178,14 +181,14 @@ class PipeRun:
         return timed.ended(_first(ended), children={one.record["id"]: one.record for one in ended})
 
     async def _pipe(self, step: PipeStep, seen: Seen) -> _Ended:
-        del seen  # a pipeline inside sees its own steps alone
+        del seen  # a nested pipeline sees only its own steps
         timed = _Timed(self._clock, step.id, "pipe")
         inner = Seen(step.pipe.variables)
         error = await self._steps(step.pipe, inner)
         return timed.ended(error, result=self._returned(step.pipe, inner), steps=inner.steps)
 
     def _returned(self, pipeline: Pipeline, seen: Seen) -> Any:
-        """What the pipeline returns; {error} where a reference leads nowhere or it would be too large."""
+        """Return the pipeline's value; {error} for a broken reference or if it is too large."""
         try:
             wanted = {"$ref": "last"} if pipeline.returned is None else pipeline.returned
             result = resolve(wanted, seen, self._bytes_max)
@@ -195,7 +198,7 @@ class PipeRun:
         return result
 
     def _keep(self, encoded: bytes, beside_bytes: int = 0) -> None:
-        """Take room for what was answered, and for what goes out beside it."""
+        """Take capacity for a result, and for what is sent beside it."""
         if deeper_than(encoded, RESULT_DEPTH_MAX):
             raise _too_deep()
         if len(encoded) + beside_bytes > self._bytes_left:
@@ -205,7 +208,7 @@ class PipeRun:
 
 
 def _calls(steps: Sequence[Step]) -> int:
-    """How many calls of tools these steps are."""
+    """Return the number of tool calls in these steps."""
     count = 0
     for step in steps:
         match step:
@@ -234,7 +237,7 @@ def _first(ended: Sequence[_Ended]) -> MemsvcError | None:
 
 
 class _Timed:
-    """A step that has begun."""
+    """A step in progress."""
 
     def __init__(self, clock: Clock, name: str, kind: str, more: dict[str, Any] | None = None) -> None:
         started_at = clock.now().isoformat().replace("+00:00", "Z")
@@ -242,7 +245,7 @@ class _Timed:
         self._started = perf_counter()
 
     def ended(self, error: MemsvcError | None, **came_to: Any) -> _Ended:
-        """The record of the step, now that it has ended."""
+        """Return the outcome of the step, which has ended now."""
         duration_ms = round((perf_counter() - self._started) * 1000, 3)
         message = "" if error is None else error.message
         record = self._record | {"duration_ms": duration_ms, "ok": error is None, "error": message} | came_to

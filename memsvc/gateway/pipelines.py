@@ -1,4 +1,4 @@
-"""Pipelines of tool calls as they are written down: reading one, its limits, and references to what came before."""
+"""Pipelines of tool calls as specs: parsing, limits, and references to earlier results."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _INDEX: Final = re.compile(r"[0-9]{1,9}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many steps a pipeline may have in all, and how deep pipelines and parallel groups may stand in each other."""
+    """Limits of a pipeline: steps in all, and nesting of pipelines and parallel groups."""
 
     steps_max: int
     depth_max: int
@@ -31,7 +31,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ToolStep:
-    """A call of a tool; references in the arguments are still to be resolved."""
+    """A call of a tool, whose arguments have unresolved references."""
 
     id: str
     tool: str
@@ -48,7 +48,7 @@ class ParallelStep:
 
 @dataclass(frozen=True, slots=True)
 class PipeStep:
-    """A pipeline inside the pipeline, with steps of its own."""
+    """A nested pipeline, with its own steps."""
 
     id: str
     pipe: "Pipeline"
@@ -59,7 +59,7 @@ Step = ToolStep | ParallelStep | PipeStep
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Steps one after another, and what to make of them. `returned` is None for what the last step came to."""
+    """Steps in order, and the value to return; for None, the last step's record."""
 
     variables: dict[str, Any]
     steps: tuple[Step, ...]
@@ -69,39 +69,43 @@ class Pipeline:
 
 @dataclass(slots=True)
 class Seen:
-    """What references can reach: `vars`, the records of earlier `steps`, and the `last` of them."""
+    """Targets of references: `vars`, the records of earlier `steps`, and the `last` of them."""
 
     variables: dict[str, Any]
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     last: dict[str, Any] | None = None
 
     def note(self, record: dict[str, Any]) -> None:
-        """Let later steps refer to the record of this one."""
+        """Add a step's record for later steps to refer to."""
         self.steps[record["id"]] = record
         self.last = record
 
 
 def read_pipeline(spec: Any, limits: Limits) -> Pipeline:
-    """The pipeline that decoded JSON describes; INVALID_ARGUMENT, before anything is run, if any part of it is wrong.
+    """Parse a pipeline; INVALID_ARGUMENT, before anything is run, if any part of it is wrong.
 
-    A step is `id` and exactly one of `tool` with `args`, `parallel`, `pipe`. A pipeline within has the variables of the
-    one around it, and may add to them. Nothing may be in it that would have no effect.
+    A step is `id` and exactly one of `tool` with `args`, `parallel`, `pipe`. A nested pipeline
+    inherits the variables of the outer one, and may add to them. It may not contain anything that
+    would have no effect.
     """
     return _Reader(limits).pipeline(spec, {}, 0, "spec")
 
 
 def resolve(value: Any, seen: Seen, bytes_max: int) -> Any:
-    """The value with its references replaced: `${path}` within a string by a text (what is no string as JSON, null as
-    nothing), an object `{"$ref": "path"}` by what stands there, whatever its type.
+    """Return the value with its references replaced.
 
-    A path is names and indexes between dots, and begins with `vars`, `steps` or `last`. INVALID_ARGUMENT where nothing
-    stands there; PAYLOAD_TOO_LARGE as soon as what was put in is larger than this.
+    `${path}` within a string becomes text (JSON if it is no string, nothing for null), an object
+    `{"$ref": "path"}` the value itself, whatever its type.
+
+    A path is names and indexes between dots, and begins with `vars`, `steps` or `last`.
+    INVALID_ARGUMENT where it leads nowhere; PAYLOAD_TOO_LARGE as soon as the inserted values are
+    larger than this.
     """
     return _Resolver(seen, bytes_max).value(value)
 
 
 class _Reader:
-    """Reads one spec, counting its steps."""
+    """Parser of one spec, which counts its steps."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -175,7 +179,7 @@ def _tool_step(name: str, tool: Any, args: Any, where: str) -> ToolStep:
 
 
 class _Resolver:
-    """Resolves the references of one value, counting what it puts in."""
+    """Resolver of one value's references, which counts the inserted characters."""
 
     def __init__(self, seen: Seen, bytes_max: int) -> None:
         self._roots = {"vars": seen.variables, "steps": seen.steps} | ({} if seen.last is None else {"last": seen.last})
@@ -206,7 +210,7 @@ class _Resolver:
         return text
 
     def _count(self, text: str) -> None:
-        self._bytes += len(text)  # characters, which are no more than the bytes
+        self._bytes += len(text)  # characters, of which there are no more than bytes
         if self._bytes > self._bytes_max:
             raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"references bring in more than {self._bytes_max} bytes")
 

@@ -1,4 +1,4 @@
-"""How a process is that answers no calls: health, readiness and metrics."""
+"""Probes of a process that serves no calls: health, readiness and metrics."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from memsvc.gateway.metrics import Metrics, MetricsOptions
 def probes(
     metrics: Metrics, options: MetricsOptions, checks: Mapping[str, rest.Check], draining: rest.Draining
 ) -> Starlette:
-    """The app of a process that serves nothing but how it is: health, readiness and metrics."""
+    """Return the app of a process that serves only health, readiness and metrics."""
     return Starlette(
         routes=rest.routes(metrics, options, checks, draining),
         middleware=[Middleware(RequestId)],

@@ -1,4 +1,4 @@
-"""The plain HTTP routes: health, readiness and metrics, and every HTTP error in the one shape."""
+"""The public HTTP routes, health, readiness and metrics, and HTTP errors as JSON."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,11 +26,11 @@ log = structlog.get_logger("memsvc.rest")
 
 REQUEST_ID = "memsvc.request_id"
 LACKING = "memsvc.lacking"
-"""Where a request says for want of which permission its call was refused."""
+"""Scope key of the permission for lack of which a call was refused."""
 CORS_HEADERS = "memsvc.cors_headers"
-"""Where a request keeps what an answer to it needs for a web page to read it, for answers made outside of `Cors`."""
+"""Scope key of the CORS headers, for responses made outside of `Cors`."""
 WALLS_EVERY_S: Final = 60.0
-"""How long a process takes for granted that the database keeps tenants apart."""
+"""Seconds between checks that the database keeps tenants apart."""
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
@@ -48,29 +48,29 @@ _JSON_RPC_INTERNAL_ERROR = -32603
 
 @dataclass(slots=True)
 class Draining:
-    """Whether this process has been told to stop: it answers what it has and is no longer ready for more."""
+    """State of a process that was told to stop: it finishes its requests and is no longer ready."""
 
     begun: bool = False
     _then: list[Callable[[], None]] = field(default_factory=list)
 
     def then(self, do: Callable[[], None]) -> None:
-        """Do this when it begins: what ends a stream that would not end by itself."""
+        """Register a function to run when draining begins, to end streams."""
         self._then.append(do)
 
     def begin(self) -> None:
-        """Be no longer ready."""
+        """Stop being ready."""
         self.begun = True
         while self._then:
             self._then.pop()()
 
 
 async def to_console(_: Request) -> Response:
-    """Send whoever opens the server's bare address in a browser to the pages for people."""
+    """Redirect a browser at the server's bare address to the pages for people."""
     return RedirectResponse(CONSOLE_PATH, HTTPStatus.SEE_OTHER)
 
 
 class CloseWhileDraining:
-    """ASGI: while the process drains, each answer asks its client to connect anew, and so to reach another replica."""
+    """ASGI: while the process drains, responses close the connection, to move clients elsewhere."""
 
     def __init__(self, app: ASGIApp, draining: Draining) -> None:
         self.app = app
@@ -88,7 +88,10 @@ class CloseWhileDraining:
 def error_response(
     error: MemsvcError, scope: Scope, *, status: int | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The error in the one shape. On the MCP path it is a JSON-RPC error as well, so that SDK clients can read it."""
+    """Return an error as JSON.
+
+    On the MCP path it is also a JSON-RPC error, which SDK clients can read.
+    """
     body: dict[str, Any] = error.body()
     if isinstance(error, LacksPermissionError):
         scope[LACKING] = error.permission
@@ -100,7 +103,7 @@ def error_response(
 
 
 def retry_after(error: MemsvcError) -> dict[str, str]:
-    """The header that says when to come again; none where that would not help."""
+    """Return the Retry-After header; none where a retry would not help."""
     return {} if error.retry_after_s is None else {"Retry-After": str(max(1, ceil(error.retry_after_s)))}
 
 
@@ -122,7 +125,7 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _fault(request: Request) -> MemsvcError:
-    """What a caller is told of a fault of ours: what finds it in the log."""
+    """Return the error for an internal fault, with the request id that finds it in the log."""
     name = request.scope.get(REQUEST_ID, "")
     return MemsvcError(Code.INTERNAL_ERROR, "internal error", details={"request_id": name} if name else None)
 
@@ -147,7 +150,7 @@ EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {
 
 
 def answers(database: Database) -> Check:
-    """The check that the database answers."""
+    """Return the check that the database answers."""
 
     async def check() -> bool:
         return bool(await database.registry("SELECT 1"))
@@ -156,8 +159,11 @@ def answers(database: Database) -> Check:
 
 
 def walls_stand(database: Database, every_s: float = WALLS_EVERY_S) -> Check:
-    """The check that the database keeps tenants apart, which it did when it was opened just now: it looks now and then,
-    and while it does not, every time."""
+    """Return the check that the database keeps tenants apart.
+
+    It was checked when the database was opened, is checked again periodically, and while it fails,
+    every time.
+    """
     stood_at = monotonic()
 
     async def check() -> bool:
@@ -177,7 +183,7 @@ def walls_stand(database: Database, every_s: float = WALLS_EVERY_S) -> Check:
 
 
 async def holds(check: Check) -> bool:
-    """Whether a check holds, within a second."""
+    """Return whether a check succeeds, within a second."""
     try:
         async with asyncio.timeout(CHECK_S_MAX):
             return await check()
@@ -192,8 +198,11 @@ def routes(
     draining: Draining,
     told: Mapping[str, Callable[[], bool]] = NOTHING_TOLD,
 ) -> list[BaseRoute]:
-    """The public routes. `/readyz` is 200 when every check holds within a second and the process is not draining;
-    what is `told` beside that changes nothing. `/metrics` may want a token."""
+    """Return the public routes.
+
+    `/readyz` is 200 when every check succeeds within a second and the process is not draining; the
+    states in `told` do not affect it. `/metrics` may require a token.
+    """
 
     async def health(_: Request) -> Response:
         return Response(b'{"status":"ok"}', media_type="application/json")

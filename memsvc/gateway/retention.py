@@ -1,4 +1,4 @@
-"""How long the call log is kept: behind all calls, its parts are made ahead of time and dropped when theirs is over."""
+"""Retention of the call log: partitions are created ahead of time and dropped when it is over."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,28 +19,31 @@ AGAIN_S: Final = 300.0
 
 
 class Retention:
-    """Rolls the call log on, now and a few times a day. Any number of processes may: the first of them does it."""
+    """Maintains the partitions, now and a few times a day.
+
+    Any number of processes may run it: the first of them does the work.
+    """
 
     def __init__(self, database: Database, keep_days: int) -> None:
         self._database = database
         self._keep_days = keep_days
 
     async def roll(self) -> bool:
-        """Whether it was done; what was not is told in the log, and costs no call."""
+        """Maintain the partitions; return whether that succeeded. A failure is logged."""
         try:
             rolled = await roll(self._database, self._keep_days)
         except MemsvcError as error:
-            log.warning("the call log was not rolled on", code=error.code.value)
+            log.warning("the partitions of the call log were not maintained", code=error.code.value)
             return False
         if rolled.made or rolled.dropped:
-            log.info("the call log was rolled on", made=rolled.made, dropped=rolled.dropped)
+            log.info("the partitions of the call log were maintained", made=rolled.made, dropped=rolled.dropped)
         if rolled.kept_days > self._keep_days > 0:
             log.warning("the owner of the database keeps the call log longer", days=rolled.kept_days)
         return True
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Do it in the background."""
+        """Run it in the background."""
         async with in_background(self._keep_rolling()):
             yield
 

@@ -1,4 +1,4 @@
-"""The JSON schemas of tools as every client can read them."""
+"""JSON schemas of tools in a form that every client can read."""
 
 from functools import cache
 from typing import Any, Literal
@@ -16,24 +16,24 @@ _NOT_FOR_CLIENTS = frozenset({"$defs", "$ref", "title", "discriminator"})
 
 
 def input_schema(tool: Tool) -> Schema:
-    """The JSON schema of a tool's arguments; made once, and not to be changed."""
+    """Return the JSON schema of a tool's arguments; it is cached and must not be changed."""
     return _schema(tool.arguments, "validation")
 
 
 def output_schema(tool: Tool) -> Schema:
-    """The JSON schema of a tool's result; made once, and not to be changed."""
+    """Return the JSON schema of a tool's result; it is cached and must not be changed."""
     return _schema(tool.result, "serialization")
 
 
-@cache  # every transport shows the schemas of all tools, and each takes a millisecond or two to make
+@cache  # every transport lists all schemas, and each takes a millisecond or two to generate
 def _schema(model: type[BaseModel], mode: Literal["validation", "serialization"]) -> Schema:
     return plain(model.model_json_schema(mode=mode))
 
 
 def plain(schema: Schema) -> Schema:
-    """The schema as every client can read it: no references, `items` in every array, no generated titles.
+    """Return the schema without references and generated titles, with `items` in every array.
 
-    ValueError for a schema that refers to itself, which cannot be written without references.
+    ValueError for a recursive schema, which cannot be written without references.
     """
     whole: Schema = _plain(schema, schema.get("$defs", {}), ())
     return whole

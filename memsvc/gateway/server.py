@@ -1,4 +1,4 @@
-"""The ASGI app, assembled: every route, and the order in which a request meets what stands before them."""
+"""The ASGI app, assembled: every route, and the order of the middleware."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -69,12 +69,13 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     background: Sequence[Background] = (),
     console: ASGIApp | None = None,
 ) -> Starlette:
-    """The app of one process. `host` is the bind address, which decides whose Host and Origin are answered.
+    """Return the app of one process.
 
-    `changes` is what is heard of changes of resources; it runs in the `background`, which is entered before the
-    gateway's own tasks and left after them. The database must outlive the app. `listening` makes routes that tell of
-    changes. `administration`: agents get the administrative tools too. Requests are spans of the `tracer`. `/readyz`
-    says what is `told`. `conformance`: with what the official suite wants. The `console` knows its visitors itself.
+    `host` is the bind address, which determines the accepted Host and Origin. `background`, with
+    the task of `changes` in it, is entered before the gateway's own tasks and left after them; the
+    database must outlive the app. `listening` returns routes that stream changes. `administration`:
+    agents get the administrative tools too. `/readyz` includes `told`. `conformance` adds what the
+    official suite requires. The `console` authenticates its visitors itself.
     """
     metrics.know_tools(dispatch.catalogue)
     metrics.watch("memsvc_audit_backlog", call_log.backlog)
@@ -114,7 +115,7 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
 
 
 def _with(*entered: Background) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """The life of an app: what is entered before it serves, in this order, and left after it."""
+    """Return a lifespan that enters these in order before the app serves, and leaves them after."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -137,7 +138,7 @@ def _subscriptions(changes: Changes, limits: LimitsOptions, metrics: Metrics, dr
 def _for_all(
     draining: rest.Draining, tracer: Tracer, limits: LimitsOptions, host: str, console: ASGIApp | None
 ) -> list[Middleware]:
-    """What every request meets, whoever it comes from."""
+    """Return the middleware of every request, before it is authenticated."""
     return [
         Middleware(rest.CloseWhileDraining, draining=draining),
         Middleware(RequestId),
@@ -151,8 +152,11 @@ def _for_all(
 def _for_callers(
     authenticator: Authenticator, dispatch: Dispatch, limits: LimitsOptions, public: Sequence[Route]
 ) -> list[Middleware]:
-    """What a request meets that needs a caller: whether a page may read its answer, who it is, whether it may ask now,
-    and how large it may be."""
+    """Return the middleware of requests that need a caller.
+
+    It decides whether a page may read the response, who the caller is, whether it may call now, and
+    how large the request may be.
+    """
     return [
         Middleware(Cors, public_paths=rest.PUBLIC_PATHS),
         Middleware(Encodings),

@@ -1,4 +1,7 @@
-"""The server card (SEP-2127): what clients learn of a server before they connect, and without a key."""
+"""The server card (SEP-2127): what clients learn about a server before they connect.
+
+It needs no key.
+"""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +15,7 @@ from starlette.routing import Route
 SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 MEDIA_TYPE: Final = "application/mcp-server-card+json"
 PATHS: Final = ("/mcp/server-card", "/.well-known/mcp/server-card.json")
-"""The place that the extension keeps for it, and the one that came before."""
+"""Path of the extension, and the one before it."""
 HEADERS: Final = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "GET",
@@ -23,7 +26,7 @@ DESCRIPTION: Final = "Memory for agents: turns, facts, files, whiteboards, a not
 
 
 class ServerCardOptions(BaseModel):
-    """The server card. Without `mcp_url` there is none: it tells strangers what runs here."""
+    """The server card. Without `mcp_url` there is none: it reveals to strangers what runs here."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -46,7 +49,7 @@ NO_CARD: Final = ServerCardOptions()
 
 
 def routes(options: ServerCardOptions, version: str, protocol_versions: Sequence[str]) -> list[Route]:
-    """Where the card is told; none without a URL."""
+    """Return the routes of the card; none without a URL."""
     if not options.mcp_url:
         return []
     key = {"name": "Authorization", "description": "Bearer and an API key", "isRequired": True, "isSecret": True}

@@ -1,4 +1,4 @@
-"""The log of slow calls: what took long, and what for."""
+"""Log of slow calls, with where the time went."""
 
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -14,8 +14,10 @@ LINES_WITHIN: Final = timedelta(seconds=60)
 
 
 class SlowCalls:
-    """Tells of calls that took longer than `slow_ms` (0: of none), in so many lines a minute at the most: when
-    everything is slow, ten lines say so as well as ten thousand. All are counted."""
+    """Logs calls that took longer than `slow_ms` (0: none), up to some lines a minute.
+
+    When everything is slow, ten lines say so as well as ten thousand. All are counted.
+    """
 
     def __init__(self, slow_ms: int, meter: Meter, clock: Clock) -> None:
         self._slow_ms = slow_ms
@@ -26,7 +28,7 @@ class SlowCalls:
         self._left_out = 0
 
     def heed(self, tool: str, duration_ms: float, told: dict[str, Any]) -> None:
-        """Tell of a call that has ended if it was slow. `told` is for the log as it is: no content."""
+        """Log a call that has ended if it was slow. `told` is logged as it is: no content."""
         if not 0 < self._slow_ms < duration_ms:
             return
         self._meter.add("memsvc_slow_calls_total", tool=tool)

@@ -1,4 +1,4 @@
-"""What the deprecated transport at /sse may be told, apart from it: settings are read without the MCP SDK."""
+"""Options of the deprecated transport at /sse, apart from it: settings load without the MCP SDK."""
 
 from pydantic import BaseModel, ConfigDict, Field
 

@@ -1,4 +1,4 @@
-"""The content of files as the body of a request or of an answer."""
+"""Content of files as the body of a request or response."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,14 +18,17 @@ from memsvc.gateway.limits import TooSlowError
 
 
 def declares_more(request: Request, size_max: int) -> bool:
-    """Whether a request says of its body that it is larger than this; it need not say, nor be believed if it is not."""
+    """Return whether a request declares a larger body than this; the declaration is optional."""
     declared = request.headers.get("content-length", "")
     return declared.isdecimal() and int(declared[:20]) > size_max
 
 
 async def received(request: Request, raw: Raw, size_max: int, *, within_s: float) -> bytes:
-    """The whole body. PAYLOAD_TOO_LARGE as soon as it is known to be over the limit, INVALID_CONTENT if it is cut or
-    does not come in time."""
+    """Return the whole body.
+
+    PAYLOAD_TOO_LARGE as soon as it is known to exceed the limit, INVALID_CONTENT if it is cut off
+    or late.
+    """
     too_large = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"a file may hold {size_max} bytes at the most")
     if declares_more(request, size_max):
         raise too_large
@@ -45,7 +48,10 @@ async def received(request: Request, raw: Raw, size_max: int, *, within_s: float
 
 
 async def sent(request: Request, opened: OpenFile) -> Response:
-    """The answer to a download, with its first piece in hand. VERSION_CONFLICT, INVALID_OFFSET as headers ask."""
+    """Return the response to a download, with its first chunk read.
+
+    VERSION_CONFLICT, INVALID_OFFSET as the headers require.
+    """
     tag = f'"{opened.tag}"'
     headers = {
         "ETag": tag,

@@ -1,4 +1,4 @@
-"""Every tool over plain HTTP: what there is, and a call of it."""
+"""Every tool over plain HTTP: the list, and a call of each."""
 
 from typing import Any
 
@@ -21,7 +21,10 @@ SURFACE = "rest"
 
 
 def routes(dispatch: Dispatch) -> list[BaseRoute]:
-    """`GET /api/tools`, the tools that the caller may see, and `POST /api/tools/{name}` with the arguments as JSON."""
+    """Return `GET /api/tools`, the visible tools, and `POST /api/tools/{name}`, a call.
+
+    The arguments come as JSON.
+    """
 
     async def list_tools(request: Request) -> Response:
         tools = dispatch.tools_for(caller_of(request.scope))
@@ -48,7 +51,7 @@ def _listed(tool: Tool) -> dict[str, Any]:
 
 
 async def json_body(request: Request) -> Any:
-    """What the body holds, {} where there is none; INVALID_ARGUMENT unless it is JSON and says so."""
+    """Return the JSON of the body, {} for none; INVALID_ARGUMENT unless it is declared as JSON."""
     body = await request.body()
     if not body:
         return {}
@@ -62,14 +65,14 @@ async def json_body(request: Request) -> Any:
 
 
 async def call(dispatch: Dispatch, request: Request, name: str, arguments: Any) -> Outcome:
-    """Call a tool on behalf of whoever sent the request."""
+    """Call a tool on behalf of the request's caller."""
     return await dispatch.call(
         caller_of(request.scope), name, arguments, surface=SURFACE, request_id=request.scope[REQUEST_ID]
     )
 
 
 def answer(request: Request, outcome: Outcome) -> Response:
-    """The result as it is, or the error with its status."""
+    """Return the result as it is, or the error with its status."""
     if outcome.error is not None:
         return error_response(outcome.error, request.scope)
     return Response(outcome.text, media_type="application/json")

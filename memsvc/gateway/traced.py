@@ -1,4 +1,4 @@
-"""A span for every HTTP request, in the trace of the client that sent it."""
+"""A span for every HTTP request, in the trace of its client."""
 
 from typing import Final
 
@@ -12,8 +12,10 @@ _TRACEPARENT: Final = b"traceparent"
 
 
 class TraceRequests:
-    """ASGI: what happens in a request is part of the trace that its `traceparent` names, if it names one. The span
-    tells the route and never the path, which holds names that callers gave."""
+    """ASGI: makes a request part of the trace that its `traceparent` names, if any.
+
+    The span has the route and never the path, which contains names that callers gave.
+    """
 
     def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
         self.app = app

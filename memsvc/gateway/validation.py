@@ -1,4 +1,4 @@
-"""What a call gives to a tool, checked before anything runs: its arguments, and the project that they name."""
+"""Validation of a call before anything runs: its arguments, and the project that they name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,10 @@ PROBLEMS_MAX = 5
 
 
 def named_project(tool: Tool, given: Any) -> str:
-    """The project that a call is logged under before its arguments are looked at: the one they name, if it is one."""
+    """Return the project that a call is logged under before its arguments are validated.
+
+    The one that they name, if it is valid.
+    """
     project = given.get("project") if isinstance(given, Mapping) else None
     if not isinstance(project, str) or not project.strip():
         project = tool.arguments.model_fields["project"].default
@@ -32,14 +35,18 @@ def named_project(tool: Tool, given: Any) -> str:
 
 
 def validated(tool: Tool, given: Any) -> Arguments:
-    """The arguments of a call as its tool takes them; INVALID_ARGUMENT that says which are wrong, without a value."""
+    """Return the validated arguments of a call.
+
+    INVALID_ARGUMENT names the wrong ones, without their values.
+    """
     if given is None:
         given = {}
     if not isinstance(given, Mapping):
         raise invalid("arguments must be an object")
     try:
         orjson.dumps(given)
-    except orjson.JSONEncodeError:  # what neither a database nor an answer could hold, though some parsers let it in
+    # some parsers accept what neither a database nor a response can hold
+    except orjson.JSONEncodeError:
         raise invalid("arguments must be plain JSON: Unicode text, integers of 64 bits, 254 levels at most") from None
     try:
         return tool.arguments.model_validate(given)
@@ -52,7 +59,7 @@ def validated(tool: Tool, given: Any) -> Arguments:
 
 
 def _recovery(tool: Tool, problems: Sequence[ErrorDetails]) -> str | None:
-    """Which arguments there are, where one was given that is none."""
+    """Return the names of all arguments, if an unknown one was given."""
     unknown = [str(problem["loc"][0])[:NAME_CHARS_MAX] for problem in problems if _is_unknown_argument(problem)]
     if not unknown:
         return None
@@ -65,7 +72,7 @@ def _is_unknown_argument(problem: ErrorDetails) -> bool:
 
 
 def _problem(problem: ErrorDetails) -> str:
-    """The argument and what is wrong with it, without a value that was given."""
+    """Return the argument and what is wrong with it, without its value."""
     where = ".".join(printable(str(part), NAME_CHARS_MAX) for part in problem["loc"]) or "arguments"
     if problem["type"] == "extra_forbidden":
         return f"{where}: there is no such argument"

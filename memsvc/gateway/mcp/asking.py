@@ -1,4 +1,4 @@
-"""Who asks: what each transport has to tell of a request."""
+"""Sender of an MCP request, as each transport knows it."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -16,33 +16,37 @@ Context = ServerRequestContext[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Who sent a request, by which surface, and what the request is known by. `again` says who the same key stands for
-    now: another caller when its rights were changed, None once it was revoked or has expired. It is asked before what
-    happens later is told; UNAVAILABLE where nobody could say."""
+    """Caller, surface and id of a request.
+
+    `again` looks up the current caller of the same key: another one when its rights were changed,
+    None once it was revoked or has expired; UNAVAILABLE when the look-up fails. It is called before
+    later events are sent.
+    """
 
     caller: Caller
     surface: str
     request_id: str
     again: Callable[[], Awaitable[Caller | None]]
     standing: Callable[[Callable[[], None]], AbstractContextManager[None]] = lambda _: nullcontext()
-    """Within it, what it is given is called once, as soon as the key stands for this caller no more; for what goes on
-    after the answer. Where one key is the whole process's, nothing is called."""
+    """Context for what goes on after the response: calls its argument once, as soon as the key is
+    no longer valid for this caller. Where one key belongs to the whole process, it is never
+    called."""
     failed: Callable[[MemsvcError], None] = lambda _: None
-    """Told of what a call was refused for."""
+    """Called with the error of a refused call."""
 
 
 Who = Callable[[Context], Asking]
-"""How a transport tells who sent a request."""
+"""Function of a transport that returns the sender of a request."""
 
 
 def traceparent_of(context: Context) -> str:
-    """The span of its client that a request belongs to, as its `_meta` has it; "" where there is none."""
+    """Return the client's span from a request's `_meta`; "" without one."""
     given = (context.meta or {}).get("traceparent")
     return given if isinstance(given, str) else ""
 
 
 def without(who: Who, tools: frozenset[str]) -> Who:
-    """Tells the same, of callers from whom these tools are hidden whatever their key may see."""
+    """Return a function like `who`, which also hides these tools from the callers."""
 
     def hiding(caller: Caller) -> Caller:
         return replace(caller, hidden_tools=caller.hidden_tools | tools)

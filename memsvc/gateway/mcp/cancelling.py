@@ -1,9 +1,10 @@
-"""Calls that are cancelled over HTTP, where each message is a request of its own.
+"""Cancellation of calls over HTTP, where each message is a request of its own.
 
-On the newer wire a client cancels by closing the connection. On the older one it sends `notifications/cancelled`, which
-says an id that each client counts from nought: what tells clients apart is a session that they are given when they
-begin. It is a name and nothing is kept under it but the calls that are under way, so any process may be sent anything;
-a notification that comes to another process than the call cancels nothing, as the protocol lets it.
+On the newer wire a client cancels by closing the connection. On the older one it sends
+`notifications/cancelled` with a request id, which each client counts from zero: a session id, given
+to the client at the start, tells clients apart. It is only a name for the calls in progress, so any
+process may get any request; a notification that reaches another process than the call cancels
+nothing, as the protocol allows.
 """
 
 import asyncio
@@ -24,14 +25,15 @@ from memsvc.gateway.mcp.asking import Context, Who
 
 SESSION_HEADER: Final = b"mcp-session-id"
 GONE_LOOKED_FOR_AFTER_S: Final = 0.25
-"""A call that takes longer is ended when its client goes; most are over before, and cost nothing for it."""
+"""A call that takes longer is ended when its client disconnects; most are shorter, and pay nothing
+for it."""
 _SESSION = re.compile(r"[!-~]{1,128}")
 
 _Named = tuple[Caller, str, str]
 
 
 class Cancelling:
-    """The calls of the older wire that are under way in this process."""
+    """Calls of the older wire that are in progress in this process."""
 
     def __init__(self, who: Who) -> None:
         self._who = who
@@ -39,8 +41,11 @@ class Cancelling:
 
     @contextmanager
     def cancellable(self, context: Context, caller: Caller) -> Iterator[anyio.CancelScope | None]:
-        """What is done in this ends when the client cancels its request: then `cancelled_caught` is true. None for a
-        request that has no session: its transport sees to it, or nobody could say whose it is."""
+        """Cancel the block when the client cancels its request: then `cancelled_caught` is true.
+
+        Yields None for a request without a session: its transport does it, or the sender is
+        unknown.
+        """
         session = _session_of(context)
         if session is None or context.request_id is None:
             yield None
@@ -55,7 +60,7 @@ class Cancelling:
                     del self._under_way[named]
 
     async def cancel(self, context: Context, asked: CancelledNotificationParams) -> None:
-        """End a call of the same key and session; nothing happens where there is none (any more)."""
+        """Cancel a call of the same key and session, if there still is one."""
         session = _session_of(context)
         if session is None:
             return
@@ -65,7 +70,7 @@ class Cancelling:
 
 
 def has_session(context: Context) -> bool:
-    """Whether a request came over HTTP with the session that its client was given."""
+    """Return whether a request came over HTTP with the session id that its client was given."""
     return _session_of(context) is not None
 
 
@@ -77,7 +82,7 @@ def _session_of(context: Context) -> str | None:
 
 
 def names_session(body: bytes, send: Send) -> Send:
-    """Sends what is sent, with a new session in the answer if this is the body of a request to begin one."""
+    """Return a `send` that adds a session id if this is the body of an `initialize` request."""
     if b'"initialize"' not in body:
         return send
     try:
@@ -97,8 +102,10 @@ def names_session(body: bytes, send: Send) -> Send:
 
 
 async def ended_when_gone(receive: Receive, answering: Awaitable[None]) -> None:
-    """Await this until it is done or the client closes the connection, which is how it cancels. Nobody else may receive
-    meanwhile: the request is read."""
+    """Await this until it is done or the client closes the connection, which cancels it.
+
+    Nobody else may receive meanwhile: the request is already read.
+    """
     loop = asyncio.get_running_loop()
     watching: list[asyncio.Task[None]] = []
     with anyio.CancelScope() as call:

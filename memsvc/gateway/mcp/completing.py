@@ -1,4 +1,4 @@
-"""What an argument of a resource or a prompt may go on as: values that are there, for this caller, in its project."""
+"""Completion of arguments of resources and prompts with values of the caller's project."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,7 +18,7 @@ from memsvc.gateway.mcp.resources import Resources
 from memsvc.gateway.validation import NAME_CHARS_MAX
 
 VALUES_MAX: Final = 100
-"""How many values an answer may have, by the protocol."""
+"""Values of one answer, by the protocol."""
 BEGINNING_CHARS_MAX: Final = 1024
 SURFACE: Final = "completion"
 
@@ -41,8 +41,10 @@ class Completing:
         self._completions = completions
 
     async def complete(self, context: Context, asked: CompleteRequestParams) -> CompleteResult:
-        """The values that begin as the argument does; none for an argument that anything may stand in, and none of what
-        the caller may not read."""
+        """Return the values with the argument's prefix.
+
+        None for an argument of free text, and none that the caller may not read.
+        """
         asking = self._who(context)
         try:
             name, beginning = asked.argument.name, asked.argument.value
@@ -58,7 +60,7 @@ class Completing:
         return CompleteResult(completion=Found(values=list(values[:VALUES_MAX]), has_more=len(values) > VALUES_MAX))
 
     def _arguments(self, caller: Caller, asked: CompleteRequestParams) -> Sequence[str]:
-        """The arguments of what is referred to; NOT_FOUND where the caller sees no such thing."""
+        """Return the arguments of a prompt or resource; NOT_FOUND where the caller sees none."""
         if isinstance(asked.ref, PromptReference):
             return self._prompts.arguments(caller, asked.ref.name)
         for one in self._resources.offered:

@@ -1,4 +1,4 @@
-"""One client over a pair of streams: served until it goes or is sent away, and not cut off in what it has asked."""
+"""A client connection over a pair of streams, drained before it is closed."""
 
 from time import monotonic
 from types import TracebackType
@@ -13,7 +13,7 @@ from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPC
 log = structlog.get_logger("memsvc.mcp")
 
 NEVER_ANSWERED = frozenset({"subscriptions/listen"})
-"""Requests whose answer comes when the client no longer wants what they bring: nobody waits for it."""
+"""Requests that are answered only when the client ends them: draining does not wait for these."""
 CANCELLED = "notifications/cancelled"
 INITIALIZED = "notifications/initialized"
 
@@ -21,14 +21,14 @@ Incoming = SessionMessage | Exception
 
 
 class Connection:
-    """Stands between a transport's streams and the SDK, and is both of the streams that the SDK sees.
+    """Layer between a transport's streams and the SDK, which sees it as both of its streams.
 
-    `end` lets nothing more in; the serving ends when everything asked before is answered, or `grace_s` later. So it
-    does when the client goes, and when it has been silent, and nothing was sent to it, for `idle_s`. A client that does
-    not read a message for `write_s` is `stuck`, and is sent nothing more. None is for ever.
+    `end` stops reading; serving ends when every earlier request is answered, or `grace_s` later. It
+    also ends when the client goes, and after `idle_s` without any message. A client that does not
+    read a message for `write_s` is `stuck`, and is sent nothing more. None means no limit.
 
-    A client whose transport connected again, as an EventSource does by itself, goes on where it was and does not begin
-    with `initialize`: it is served all the same, for nothing of what it needs was kept with its former connection.
+    A client whose transport reconnected, as an EventSource does by itself, continues without
+    `initialize`: it is served all the same, since its former connection had no state that it needs.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Connection:
 
     @property
     def asked(self) -> int:
-        """How many requests wait for their answer."""
+        """Number of requests without an answer."""
         return len(self._asked)
 
     def end(self) -> None:
-        """Take no more of what the client sends."""
+        """Stop reading from the client."""
         self._ending = True
         if self._waiting is not None:
             self._waiting.cancel()
@@ -63,7 +63,7 @@ class Connection:
         await server.run(_Inbound(self, reads), _Outbound(self, writes), options)
 
     async def received(self, reads: Any) -> Incoming:
-        """What the client sent next; anyio.EndOfStream at the end."""
+        """Return the client's next message; raise anyio.EndOfStream at the end."""
         if self._opening is not None:
             opening, self._opening = self._opening, None
             return opening
@@ -85,14 +85,14 @@ class Connection:
         raise anyio.EndOfStream
 
     async def send(self, writes: Any, message: SessionMessage) -> None:
-        """Send to the client, which may have been its answer. anyio.BrokenResourceError when it does not read."""
+        """Send a message to the client; anyio.BrokenResourceError when it does not read."""
         try:
             if self.stuck:
                 raise anyio.BrokenResourceError
             with anyio.move_on_after(self._write_s):
                 await writes.send(message)
                 return
-            log.warning("a client that does not read is sent away")
+            log.warning("a client that does not read is disconnected")
             self.stuck = True
             self.end()
             raise anyio.BrokenResourceError
@@ -102,8 +102,10 @@ class Connection:
                 self._answered(message.message.id)
 
     def _after_opening(self, item: Incoming) -> Incoming:
-        """The item, or, where it is a first request other than `initialize`, what the SDK takes for an opening: then
-        the item comes next."""
+        """Return the item, or first an opening for the SDK if the client sent no `initialize`.
+
+        Then the item comes next.
+        """
         if self._opened or not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCRequest):
             return item
         self._opened = True
@@ -138,7 +140,7 @@ class Connection:
 
 
 class _Inbound:
-    """What the client sends, as the SDK reads it."""
+    """Stream of the client's messages for the SDK."""
 
     def __init__(self, connection: Connection, reads: Any) -> None:
         self._connection = connection
@@ -146,7 +148,7 @@ class _Inbound:
 
     @property
     def last_context(self) -> Any:
-        """The context variables of whoever handed the last message in, where the transport knows them."""
+        """Context variables of the sender of the last message, where the transport knows them."""
         return getattr(self._reads, "last_context", None)
 
     async def receive(self) -> Incoming:
@@ -174,7 +176,7 @@ class _Inbound:
 
 
 class _Outbound:
-    """What is sent to the client, as the SDK writes it."""
+    """Stream of messages to the client for the SDK."""
 
     def __init__(self, connection: Connection, writes: Any) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""Requests over HTTP that are no message of a known protocol, refused in words before the SDK sees them."""
+"""Refusal of HTTP requests that no supported protocol knows, before the SDK sees them."""
 
 from typing import Any, Final
 
@@ -10,12 +10,12 @@ from starlette.responses import Response
 from memsvc.core.errors import MemsvcError, invalid
 
 _ENVELOPE: Final = PROTOCOL_VERSION_META_KEY.encode()
-"""What a request of the newer wire has in its body; there the SDK refuses a version, by what the body says."""
+"""Part of request bodies of the newer wire, where the SDK refuses versions by the body."""
 _SUPPORTED: Final = tuple(SUPPORTED_PROTOCOL_VERSIONS)
 
 
 def refusal(body: bytes, version: str | None) -> Response | None:
-    """The answer to a batch, or to a version in the header that is none of ours; None for everything else."""
+    """Return the response to a batch or an unsupported version in the header; otherwise None."""
     if body.lstrip()[:1] == b"[":
         return _refused(
             INVALID_REQUEST, invalid("batches of JSON-RPC are not taken: send one message in a request"), {}
@@ -33,7 +33,7 @@ def _refused(code: int, error: MemsvcError, data: dict[str, Any], body: bytes = 
 
 
 def _id_of(body: bytes) -> str | int | None:
-    """The id of the request in a body, where there is one."""
+    """Return the request id in a body, if there is one."""
     try:
         message = orjson.loads(body)
     except orjson.JSONDecodeError:

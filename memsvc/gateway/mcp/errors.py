@@ -1,4 +1,4 @@
-"""Errors of the protocol: what JSON-RPC makes of an error of ours."""
+"""Errors of the protocol: translation of our errors to JSON-RPC."""
 
 from typing import Final
 
@@ -9,19 +9,23 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from memsvc.core.errors import Code, MemsvcError
 
 NO_SUCH_RESOURCE: Final = -32002
-"""Up to 2025-11-25; later versions of the protocol say INVALID_PARAMS and never use this number again."""
+"""Up to 2025-11-25; later versions of the protocol use INVALID_PARAMS and never this number."""
 
 
 def protocol_error(error: MemsvcError) -> MCPError:
-    """The error as one of the protocol, with our body as its data: -32602 where the caller can mend it, -32603 where
-    only time or an operator can."""
+    """Return the error as one of the protocol, with its body as data.
+
+    -32602 where the caller can correct it, -32603 where only time or an operator can.
+    """
     ours = error.retryable or error.code is Code.INTERNAL_ERROR
     return MCPError(INTERNAL_ERROR if ours else INVALID_PARAMS, error.message, error.body())
 
 
 def resource_error(error: MemsvcError, protocol_version: str, uri: str) -> MCPError:
-    """The error of a resource: as `protocol_error`, but that nothing is there names the URI and has, in older versions
-    of the protocol, a number of its own."""
+    """Return the error of a resource as `protocol_error` does, with the URI if it is not found.
+
+    Older versions of the protocol have a separate number for that.
+    """
     named = protocol_error(error)
     if error.code is not Code.NOT_FOUND:
         return named
@@ -30,5 +34,5 @@ def resource_error(error: MemsvcError, protocol_version: str, uri: str) -> MCPEr
 
 
 def unknown_resource(uri: str) -> MemsvcError:
-    """The error for a URI that names nothing here, or nothing that this caller may know of."""
+    """Return the error for a URI of no resource that is visible to this caller."""
     return MemsvcError(Code.NOT_FOUND, f"Unknown resource: {uri}")

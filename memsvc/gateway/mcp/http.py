@@ -28,30 +28,34 @@ log = structlog.get_logger("memsvc.mcp")
 
 SURFACE = "mcp"
 RETRY_AFTER: Final = "memsvc.retry_after"
-"""Where a request keeps the header for a call that was refused for now."""
+"""Scope key of the Retry-After header for a call that was refused for now."""
 LISTEN: Final = b"subscriptions/listen"
-"""The method whose response goes on, as a header says: the SDK refuses a request whose body says otherwise."""
+"""Method with a lasting response, as a header names it: the SDK refuses a request whose body
+differs."""
 PROGRESS_TOKEN: Final = b'"progressToken"'
-"""What the body of a request has somewhere that wants to be told of progress, within its response."""
+"""Text in the body of every request that wants progress notifications in its response."""
 _TOOL_NAME: Final = re.compile(rb'"name"\s*:\s*"([a-z_]{1,64})"')
 TOOL_LIST, TOOL_CALL = b'"tools/list"', b'"tools/call"'
 PROTOCOL_VERSIONS = tuple(SUPPORTED_PROTOCOL_VERSIONS)
-"""Every version of the protocol that is answered."""
+"""Every supported version of the protocol."""
 _OLDER = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 
 
 class McpEndpoint:
-    """The ASGI app at /mcp. It serves while `running` is entered; callers come with the request's ASGI scope.
+    """The ASGI app at /mcp.
 
-    A response is one JSON body, which is the fastest that there is, unless more than the answer is to be told: then it
-    is a stream of events.
+    It serves while `running` is entered; callers come with the request's ASGI scope.
+
+    A response is one JSON body, the fastest form, unless there are notifications besides the
+    result: then it is a stream of events.
     """
 
     methods = ("POST",)
 
     def __init__(self, offer: Offer, authenticator: Authenticator, limits: LimitsOptions) -> None:
         self._admission, self._catalogue = offer.dispatch.admission, offer.dispatch.catalogue
-        self._lists_are_kept = offer.beside is None  # what is beside the server may list tools as it likes
+        # an extension of the server may list tools as it likes
+        self._lists_are_kept = offer.beside is None
         server = McpServer(offer, asking_by(authenticator, SURFACE))
         made = partial(
             StreamableHTTPSessionManager, server.sdk, stateless=True, max_request_body_size=limits.request_bytes_max
@@ -64,7 +68,9 @@ class McpEndpoint:
             await _streamed(self._answering, scope, receive, send)
             return
         named = headers.get(b"mcp-name")
-        if named is not None and named != named.strip():  # white space around a value is no part of it, by RFC 9110
+        if (
+            named is not None and named != named.strip()
+        ):  # white space around a value does not belong to it, by RFC 9110
             scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
         first = await receive()
         body: bytes = first.get("body", b"")
@@ -106,21 +112,21 @@ class McpEndpoint:
 
 
 async def _streamed(manager: StreamableHTTPSessionManager, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request whose response goes on, as long as the client reads it."""
+    """Answer a request with a lasting response, as long as the client reads it."""
     with anyio.CancelScope() as reading:
 
         async def send_in_time(message: Message) -> None:
             with anyio.move_on_after(2 * WRITE_S_MAX):
                 await send(message)
                 return
-            log.warning("a stream that nobody reads is cut off")
+            log.warning("a stream that its client does not read was closed")
             reading.cancel()
 
         await manager.handle_request(scope, receive, send_in_time)
 
 
 def asking_by(authenticator: Authenticator, surface: str) -> Who:
-    """Tells who sent the HTTP request that a message came with."""
+    """Return a function that returns the sender of a message's HTTP request."""
 
     def asking(context: Context) -> Asking:
         if not isinstance(context.request, Request):
@@ -139,14 +145,14 @@ def asking_by(authenticator: Authenticator, surface: str) -> Who:
 
 
 def _note(scope: Scope, error: MemsvcError) -> None:
-    """Keep with the request what its HTTP answer tells of an error, beside the result."""
+    """Store in the request's scope the headers for an error, beside the result."""
     if isinstance(error, LacksPermissionError):
         scope[LACKING] = error.permission
     scope[RETRY_AFTER] = retry_after(error)
 
 
 def _telling_when(scope: Scope, send: Send) -> Send:
-    """Sends what is sent, with Retry-After where the call was refused for now."""
+    """Return a `send` that adds Retry-After where the call was refused for now."""
 
     async def send_telling(message: Message) -> None:
         after: dict[str, str] = scope.get(RETRY_AFTER, {})

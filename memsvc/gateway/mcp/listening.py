@@ -1,4 +1,4 @@
-"""Telling clients of changes: by streams that they ask for (`subscriptions/listen`), and within their sessions."""
+"""Notifications of changes: in streams of `subscriptions/listen`, and within sessions."""
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -36,14 +36,14 @@ from memsvc.store.changes import Look, change_key
 log = structlog.get_logger("memsvc.subscriptions")
 
 SURFACE: Final = "subscription"
-"""The surface of the call that asks whether a caller may wait for a resource."""
+"""Surface of the call that checks whether a caller may wait for a resource."""
 WRITE_S_MAX: Final = 10.0
-"""How long a client may take to read one notification before its stream is ended."""
+"""Seconds that a client may take to read one notification before its stream is ended."""
 
 
 @dataclass(slots=True)
 class Session:
-    """One connection of a transport that keeps them: what its client subscribed to, and on whose word."""
+    """One connection of a stateful transport: the subscriptions of its client and their senders."""
 
     tasks: TaskGroup
     stack: ExitStack
@@ -52,8 +52,11 @@ class Session:
 
 
 class Listening:
-    """Answers requests to be told of changes. A URI is heard of by whoever may read it, and its changes are told while
-    the key still stands for the same caller, which is asked before each."""
+    """Answers requests for notifications.
+
+    Callers may subscribe to a URI that they may read, and are notified while the key is still valid
+    for the same caller, which is checked before each notification.
+    """
 
     def __init__(
         self, dispatch: Dispatch, who: Who, resources: Resources, subscriptions: Subscriptions, limits: LimitsOptions
@@ -65,10 +68,12 @@ class Listening:
         self._limits = limits
 
     async def listen(self, context: Context, asked: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-        """Tell of changes, in the response, until the client or its key goes, this process stops, or the stream is of
-        age.
+        """Send changes in the response until it ends.
 
-        The first notification says which of the URIs are heard of: those that the caller may read, as it wrote them.
+        It ends when the client or its key goes, this process stops, or the stream's time is over.
+
+        The first notification lists the accepted URIs: those that the caller may read, as it wrote
+        them.
         """
         if context.request_id is None:
             raise MCPError(INVALID_REQUEST, "subscriptions/listen is a request: it needs an id")
@@ -84,7 +89,7 @@ class Listening:
         return SubscriptionsListenResult.model_validate({"_meta": meta})
 
     async def _add(self, watch: Watch, asking: Asking, uris: list[str]) -> list[str]:
-        """Wait for those of the URIs that the caller may read, and say which they are."""
+        """Subscribe to those of the URIs that the caller may read, and return them."""
         if len(uris) > self._limits.listener_uris_max:
             raise invalid(f"one client may wait for {self._limits.listener_uris_max} resources at the most")
         heard = []
@@ -109,8 +114,10 @@ class Listening:
             told = await _still(asking) and await _written(context, event, in_response=True)
 
     async def _waited_for(self, asking: Asking, uri: str) -> tuple[str, Look | None]:
-        """What changes of a resource are known by, for this caller, and how they are looked for where nobody announces
-        them; the errors are those of reading it."""
+        """Return a resource's change key for this caller, and how to poll it.
+
+        It is polled if its changes are not announced. The errors are those of reading it.
+        """
         one, arguments = self._resources.find(asking.caller, uri)
         stamps = one.resource.stamps
         if stamps is None and not one.resource.announced:
@@ -126,14 +133,14 @@ class Listening:
 
     @asynccontextmanager
     async def connection(self, _: Any) -> AsyncIterator[Session]:
-        """The lifespan of one connection: what its client subscribed to ends with it."""
+        """Provide the lifespan of one connection, with which its subscriptions end."""
         with ExitStack() as stack:
             async with anyio.create_task_group() as tasks:
                 yield Session(tasks, stack)
                 tasks.cancel_scope.cancel()
 
     async def subscribe(self, context: Context, asked: SubscribeRequestParams) -> EmptyResult:
-        """Tell the session of this request of changes of a resource, until it unsubscribes or ends."""
+        """Notify this request's session of changes of a resource, until it unsubscribes or ends."""
         asking, session = self._who(context), _session(context)
         try:
             waited_for = await self._waited_for(asking, asked.uri)
@@ -147,7 +154,7 @@ class Listening:
         return EmptyResult()
 
     async def unsubscribe(self, context: Context, asked: UnsubscribeRequestParams) -> EmptyResult:
-        """Tell the session no longer; a URI that it did not subscribe to is none that it would be told of."""
+        """Stop notifying the session; a URI without a subscription is no error."""
         session = _session(context)
         session.asked.pop(asked.uri, None)
         if session.watch is not None:
@@ -156,7 +163,7 @@ class Listening:
 
 
 async def refuse(_: Context, __: SubscribeRequestParams | UnsubscribeRequestParams) -> EmptyResult:
-    """Answer a subscription where no session would remember it."""
+    """Refuse a subscription on a transport without sessions."""
     raise protocol_error(
         invalid(
             "there are no sessions here, so nothing can be subscribed to",
@@ -183,7 +190,7 @@ async def _tell(session: Session, watch: Watch) -> None:
 
 
 async def _still(asking: Asking) -> bool:
-    """Whether the key still stands for the caller who asked; not so when nobody can say."""
+    """Return whether the key is still valid for the same caller; False when the look-up fails."""
     try:
         return await asking.again() == asking.caller
     except MemsvcError:
@@ -191,7 +198,7 @@ async def _still(asking: Asking) -> bool:
 
 
 async def _written(context: Context, notification: ServerNotification, *, in_response: bool) -> bool:
-    """Whether the client took a notification: into the response to its request, or beside all responses."""
+    """Return whether the client read a notification, in the response to its request or outside."""
     with anyio.move_on_after(WRITE_S_MAX):
         try:
             await context.session.send_notification(notification, context.request_id if in_response else None)

@@ -1,4 +1,4 @@
-"""Lists of what there is to read: project by project and kind by kind, a page at a time, each step a call of a tool."""
+"""Pages of readable resources: project by project and kind by kind, each step a tool call."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from memsvc.gateway.mcp.asking import Asking
 
 PAGE: Final = 50
 STEPS_MAX: Final = 12
-"""How many questions one page may take: after as many it ends, however little it found."""
+"""Tool calls of one page: after as many it ends, however little it found."""
 PROJECTS_TOOL: Final = "file_projects"
 CURSOR_CHARS_MAX: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a list goes on: in this project, at this resource of it, behind this place."""
+    """Position of a listing: in this project, at this kind of resource, after this place."""
 
     project: str
     kind: int = 0
@@ -41,14 +41,14 @@ class _Place:
 
 
 class Listings:
-    """What can be listed of these resources."""
+    """Listing of these resources."""
 
     def __init__(self, dispatch: Dispatch, resources: Sequence[Resource]) -> None:
         self._dispatch = dispatch
         self._kinds = [(one, one.listing) for one in resources if one.listing is not None]
 
     async def page(self, asking: Asking, cursor: str | None) -> ListResourcesResult:
-        """The next resources that the caller may read; INVALID_ARGUMENT for a cursor that is none."""
+        """Return the next resources that the caller may read; INVALID_ARGUMENT for a bad cursor."""
         if not self._kinds:
             return ListResourcesResult(resources=[])
         place = _Place.of(cursor, len(self._kinds)) if cursor else await self._project_after(asking, "")
@@ -68,7 +68,7 @@ class Listings:
         return ListResourcesResult(resources=found, next_cursor=None if place is None else place.cursor())
 
     async def _readable(self, asking: Asking, listing: Listing, place: _Place, most: int) -> Sequence[Readable]:
-        """The next of one kind, none where the caller may not see any of it."""
+        """Return the next of one kind, none where the caller may not see any of it."""
 
         async def page(scope: Scope, _: Any) -> Sequence[Readable]:
             return await listing.page(scope, place.after, most)
@@ -88,7 +88,10 @@ class Listings:
             raise
 
     async def _project_after(self, asking: Asking, project: str) -> _Place | None:
-        """The beginning of the next project; the one that everybody has where the caller may not ask for others."""
+        """Return the start of the next project.
+
+        The default project for a caller who may not list projects.
+        """
         outcome = await self._dispatch.call(
             asking.caller,
             PROJECTS_TOOL,

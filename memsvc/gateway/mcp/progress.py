@@ -1,4 +1,4 @@
-"""Telling a client how far its call has come: into the response to that call, as often as it can be told."""
+"""Progress notifications of a call, sent in its response."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,13 +10,13 @@ from memsvc.core.progress import SILENT, Progress
 from memsvc.gateway.mcp.asking import Context
 
 EVERY_S: Final = 0.1
-"""A client is told as often as this at the most; what lies between is left out."""
+"""Minimum seconds between notifications; those in between are left out."""
 WRITE_S_MAX: Final = 5.0
-"""How long a client may take to read one notification before it is told no more."""
+"""Seconds that a client may take to read one notification before they stop."""
 
 
 class _Told:
-    """The latest that a tool has said, until the client was told of it. What would be a step back is left out."""
+    """Latest progress of a tool until it is sent. A step back is left out."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -30,7 +30,7 @@ class _Told:
             self._news.set()
 
     async def tell(self) -> None:
-        """Tell the client whatever comes, until that is cancelled or the client does not read it."""
+        """Send progress as it comes, until this is cancelled or the client does not read it."""
         while True:
             await self._news.wait()
             self._news = anyio.Event()
@@ -39,7 +39,7 @@ class _Told:
             await anyio.sleep(EVERY_S)
 
     async def tell_latest(self) -> bool:
-        """Whether the client took what it was not told of yet, if there is anything."""
+        """Send the latest progress, if any; return whether the client read it."""
         if self._latest is None:
             return True
         latest, self._latest = self._latest, None
@@ -53,14 +53,16 @@ class _Told:
 
 
 def wants_progress(context: Context) -> bool:
-    """Whether the client asked to be told how far its request has come."""
+    """Return whether the client requested progress notifications."""
     return context.meta is not None and context.meta.get("progress_token") is not None
 
 
 @asynccontextmanager
 async def telling(context: Context) -> AsyncIterator[Progress]:
-    """Whom the tool of this request tells how far it has come: the client, if it asked for that by a progress token.
-    It is told before this ends, so that no notification follows the answer."""
+    """Provide the progress of a tool: sent to the client if it gave a progress token.
+
+    The last is sent before this ends, so that no notification follows the response.
+    """
     if not wants_progress(context):
         yield SILENT
         return

@@ -1,5 +1,7 @@
-"""Prompts: messages that show what tools answer, or say how they are used. What shows an answer is a call of its tool,
-with all that a call means."""
+"""Prompts: messages with a tool's answer, or guides to tools.
+
+Each answer is a full call of its tool.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -29,7 +31,7 @@ ARGUMENT_CHARS_MAX: Final = 512
 
 
 class Prompts:
-    """The prompts that were published, as each caller may see them: with the tool that they show."""
+    """Published prompts, visible to callers who see the tools in them."""
 
     def __init__(self, dispatch: Dispatch, who: Who, prompts: Sequence[Prompt], guides: Sequence[Guide]) -> None:
         self._dispatch = dispatch
@@ -42,14 +44,14 @@ class Prompts:
                 raise ValueError(f"the guide {guide.name} names a tool that is not there")
 
     async def list_prompts(self, context: Context, _: PaginatedRequestParams | None) -> ListPromptsResult:
-        """The prompts of the tools that the caller may see."""
+        """List the prompts whose tools the caller sees."""
         caller = self._who(context).caller
         guides = [_guide(guide) for guide in self.guides.values() if self._reads(caller, guide)]
         seen = [_listed(prompt, tool) for prompt, tool in self.offered.values() if self._dispatch.sees(caller, tool)]
         return ListPromptsResult(prompts=[*guides, *seen])
 
     def arguments(self, caller: Caller, name: str) -> Sequence[str]:
-        """The arguments of a prompt; NOT_FOUND where the caller sees none of this name."""
+        """Return the arguments of a prompt; NOT_FOUND where the caller sees none of this name."""
         guide = self.guides.get(name)
         if guide is not None and self._reads(caller, guide):
             return tuple(guide.arguments)
@@ -59,12 +61,12 @@ class Prompts:
         return prompt.arguments
 
     def _reads(self, caller: Caller, guide: Guide) -> bool:
-        """Whether the caller sees all that a guide is about."""
+        """Return whether the caller sees all tools of a guide."""
         tools = (self._dispatch.catalogue.get(name) for name in guide.tools)
         return all(tool is not None and self._dispatch.sees(caller, tool) for tool in tools)
 
     async def get(self, context: Context, asked: GetPromptRequestParams) -> GetPromptResult:
-        """One message of the user: a guide, or made from what the tool answers to these arguments."""
+        """Return one user message: a guide, or the tool's answer to these arguments."""
         asking = self._who(context)
         arguments = asked.arguments or {}
         try:

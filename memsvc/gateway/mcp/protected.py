@@ -1,4 +1,4 @@
-"""Where clients learn which issuer's tokens are taken: the metadata of a protected resource (RFC 9728)."""
+"""Metadata of a protected resource (RFC 9728), which names the issuer of accepted tokens."""
 
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from pydantic import AnyHttpUrl
@@ -12,15 +12,17 @@ ROOT_PATH = "/.well-known/oauth-protected-resource"
 
 
 def challenge(options: OAuthOptions) -> Challenge:
-    """What callers are asked for."""
+    """Return the credentials required of callers."""
     if not options.issuer:
         return Challenge()
     return Challenge(str(build_resource_metadata_url(AnyHttpUrl(options.resource))), Scopes(options))
 
 
 def routes(options: OAuthOptions) -> list[Route]:
-    """The metadata, at the path that belongs to the resource and at the root, for clients that look there alone; none
-    without an issuer."""
+    """Return the metadata's routes, at the path of the resource and at the root.
+
+    Some clients look only at the root. None without an issuer.
+    """
     if not options.issuer:
         return []
     made = create_protected_resource_routes(

@@ -1,4 +1,4 @@
-"""Resources: what tools answer, read under a URI. Reading one is a call of its tool, with all that a call means."""
+"""Resources: answers of tools, read under a URI. Reading one is a full call of its tool."""
 
 from dataclasses import dataclass
 from mimetypes import MimeTypes
@@ -41,19 +41,19 @@ class Offered:
     template: Template
 
     def arguments(self, asked: Address) -> dict[str, str] | None:
-        """The tool's arguments that a URI stands for; None when it is not one of this tool's."""
+        """Return the tool's arguments in a URI; None when it is not one of this tool's."""
         values = self.template.match(asked)
         if values is None or asked.project is None:
             return values
         return None if "project" in values else values | {"project": asked.project}
 
     def canonical(self, arguments: Any) -> str:
-        """The URI of validated arguments, by which changes are announced."""
+        """Return the URI of validated arguments, by which changes are announced."""
         return self.resource.uri(**{name: getattr(arguments, name) for name in self.template.variables})
 
 
 class Resources:
-    """The resources of the catalogue, as each caller may see them."""
+    """Resources of the catalogue, as each caller may see them."""
 
     def __init__(self, dispatch: Dispatch, who: Who) -> None:
         self._dispatch = dispatch
@@ -66,8 +66,10 @@ class Resources:
         self._listings = Listings(dispatch, [one.resource for one in self.offered])
 
     def find(self, caller: Caller, uri: str) -> tuple[Offered, dict[str, str]]:
-        """What answers under a URI, and the arguments that it stands for. NOT_FOUND where nothing does that this caller
-        may see, INVALID_ARGUMENT for what cannot be a URI of ours."""
+        """Return the resource of a URI and the arguments in it.
+
+        NOT_FOUND where this caller sees none, INVALID_ARGUMENT for what cannot be a URI of ours.
+        """
         asked = address(uri)
         if asked is not None:
             for one in self.offered:
@@ -77,21 +79,21 @@ class Resources:
         raise unknown_resource(uri)
 
     async def list_templates(self, context: Context, _: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        """The templates of the tools that the caller may see."""
+        """List the templates of the tools that the caller may see."""
         caller = self._who(context).caller
         return ListResourceTemplatesResult(
             resource_templates=[_listed(one) for one in self.offered if self._dispatch.sees(caller, one.tool)]
         )
 
     async def list_resources(self, context: Context, asked: PaginatedRequestParams | None) -> ListResourcesResult:
-        """A page of what there is for the caller to read."""
+        """List a page of what the caller may read."""
         try:
             return await self._listings.page(self._who(context), None if asked is None else asked.cursor)
         except MemsvcError as error:
             raise protocol_error(error) from None
 
     async def read(self, context: Context, asked: ReadResourceRequestParams) -> ReadResourceResult:
-        """What stands under a URI, which is answered as the client wrote it."""
+        """Read the resource at a URI, which is returned as the client wrote it."""
         asking = self._who(context)
         try:
             one, arguments = self.find(asking.caller, asked.uri)
@@ -119,7 +121,7 @@ def _contents(
 
 
 def type_of(name: str) -> str | None:
-    """The type that the end of a name stands for, where it stands for one."""
+    """Return the media type of a name's extension, if it is known."""
     return _TYPES.guess_type(name.rpartition("/")[2], strict=True)[0]
 
 

@@ -1,4 +1,4 @@
-"""The MCP server that every transport serves: requests of the SDK become calls of dispatch, outcomes its results."""
+"""The MCP server of every transport: SDK requests become calls of dispatch, outcomes results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,15 +42,19 @@ from memsvc.gateway.mcp.tool_list import ToolLists
 
 SERVER_NAME = "memsvc"
 UNCHANGING: Final[tuple[CacheableMethod, ...]] = ("tools/list", "prompts/list", "resources/templates/list")
-"""Lists that are the same as long as the server runs and the key stands for the same rights."""
+"""Lists that change neither while the server runs nor while the key has the same rights."""
 LISTS_KEPT_MS: Final = 60_000
-"""How long a client may go on with such a list, if it likes: as long as a key that was narrowed still sees it."""
+"""Milliseconds that a client may cache such a list: as long as a narrowed key still gets the old
+one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What is offered, over whichever transport. Without `subscriptions` nobody is told of changes; without
-    `administration` the administrative tools are not there. `beside` puts answers of its own beside the server's."""
+    """Offer of a server, over whichever transport.
+
+    Without `subscriptions` there are no notifications of changes; without `administration` no
+    administrative tools. `beside` adds its own handlers to the server's.
+    """
 
     dispatch: Dispatch
     name: str = SERVER_NAME
@@ -66,17 +70,17 @@ class Offer:
 
     @property
     def withheld(self) -> frozenset[str]:
-        """The tools that are there, but not here."""
+        """Tools of the catalogue that are not offered here."""
         if self.administration:
             return frozenset()
         return frozenset(tool.name for tool in self.dispatch.catalogue if tool.administrative)
 
 
 def result_of(outcome: Outcome, text: str | None = None) -> dict[str, Any]:
-    """The tool result of an outcome, in its wire form, with the text that its tool tells.
+    """Return the tool result of an outcome, in its wire form, with its tool's text.
 
-    A failure carries text alone: the TypeScript SDK holds structured content to the output schema even when the result
-    says that it is an error, and would show its user a schema fault in place of ours.
+    A failure has only text: the TypeScript SDK checks structured content against the output schema
+    even when the result is an error, and would show its user a schema fault in place of ours.
     """
     whole: dict[str, Any] = {
         "content": [{"type": "text", "text": outcome.text if text is None else text}],
@@ -89,8 +93,10 @@ def result_of(outcome: Outcome, text: str | None = None) -> dict[str, Any]:
 
 
 class McpServer:
-    """What the server answers, over whichever transport. `sdk` is what the SDK's transports serve; one that keeps
-    `sessions` runs it (`sdk.run`) once for each of them."""
+    """The server's handlers, over whichever transport.
+
+    The SDK's transports serve `sdk`; one with `sessions` runs it (`sdk.run`) once for each of them.
+    """
 
     def __init__(self, offer: Offer, who: Who, *, sessions: bool = False) -> None:
         who = without(who, offer.withheld)
@@ -109,8 +115,8 @@ class McpServer:
             instructions=offer.instructions,
             cache_hints=dict.fromkeys(UNCHANGING, CacheHint(ttl_ms=LISTS_KEPT_MS)),
             on_list_tools=self._list_tools,
-            # No tool mirrors an argument into a header, so there is no schema to check headers by. Left out, the SDK
-            # would list all tools on each call to find that out.
+            # No tool mirrors an argument into a header, so there is no schema to check headers by.
+            # Left out, the SDK would list all tools on each call to find that out.
             get_tool_input_schema=lambda name: None,
             lifespan=listening.connection if listening is not None and sessions else lifespan,
         )
@@ -125,9 +131,9 @@ class McpServer:
         self.sdk.middleware.clear()
 
     def _answer(self, resources: Resources, prompts: Prompts, listening: Listening | None) -> None:
-        """Answer what there is something for; the rest is unknown, and is not announced."""
+        """Register the handlers with anything to serve; others are unknown and unannounced."""
         answer = self.sdk.add_request_handler
-        # A result that is already in its wire form is not dumped again, so this is not `on_call_tool`.
+        # Unlike `on_call_tool`, this does not dump a result that is already in its wire form.
         answer("tools/call", CallToolRequestParams, self._call_tool)
         self.sdk.add_notification_handler(
             "notifications/cancelled", CancelledNotificationParams, self._cancelling.cancel
@@ -166,7 +172,7 @@ class McpServer:
         return result_of(outcome, tool.told(outcome))
 
     async def _attended(self, context: Context, asking: Asking, call: CallToolRequestParams) -> Outcome:
-        """What a call comes to whose client may hear of it, or end it, before its answer."""
+        """Return the outcome of a call with progress notifications or cancellation."""
         with self._cancelling.cancellable(context, asking.caller) as scope:
             async with telling(context) as progress:
                 outcome = await self._outcome(context, asking, call, progress)
@@ -189,9 +195,12 @@ class McpServer:
 
 
 class _Sdk(Server[Any]):
-    """The SDK's server, but that it announces what is there: no list here changes while the server runs, and resources
-    can be subscribed to where `subscribable`, or by `subscriptions/listen`. The SDK would conclude from a method that
-    is answered, if only to say why not, that there is something to be had."""
+    """The SDK's server, with capabilities that are true here.
+
+    No list changes while the server runs, and resources can be subscribed to where `subscribable`,
+    or by `subscriptions/listen`. The SDK would announce a capability for each method with a
+    handler, even one that only refuses.
+    """
 
     subscribable = False
 

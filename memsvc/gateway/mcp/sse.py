@@ -1,4 +1,4 @@
-"""MCP over server-sent events, which the protocol gave up in 2025: kept for clients that know nothing newer."""
+"""MCP over server-sent events, deprecated by the protocol in 2025: kept for older clients."""
 
 import hashlib
 
@@ -23,12 +23,15 @@ STREAM_PATHS = ("/sse", "/sse/")
 MESSAGE_PATHS = ("/messages/", "/messages")
 RETRY_S = 5.0
 WRITE_S_MAX = 30.0
-"""How long a client may take to read one message before its stream is cut off."""
+"""Seconds that a client may take to read one message before its stream is closed."""
 
 
 class SseEndpoint:
-    """The ASGI app at both paths. A client opens a stream by GET, is told there where to send its messages by POST, and
-    gets the answers on the stream. Both requests come with their callers, who have to be the same."""
+    """The ASGI app at both paths.
+
+    A client opens a stream by GET, learns there where to POST its messages, and gets the answers on
+    the stream. Both requests come with their callers, which must be the same.
+    """
 
     def __init__(self, offer: Offer, authenticator: Authenticator, options: SseOptions) -> None:
         self._authenticator = authenticator
@@ -47,21 +50,21 @@ class SseEndpoint:
             await self._take(caller, scope, receive, send)
 
     def routes(self) -> list[BaseRoute]:
-        """Where it is."""
+        """Return its routes."""
         return [
             *(Route(path, self, methods=["GET"]) for path in STREAM_PATHS),
             *(Route(path, self, methods=["POST"]) for path in MESSAGE_PATHS),
         ]
 
     def end(self) -> None:
-        """Send every client away once it has its answers, and let none in."""
+        """Disconnect every client once it has its answers, and accept no more."""
         self._ended = True
         for connections in self._open.values():
             for connection in connections:
                 connection.end()
 
     def clients(self) -> int:
-        """How many streams are open."""
+        """Return the number of open streams."""
         return sum(map(len, self._open.values()))
 
     async def _stream(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,7 +95,9 @@ class SseEndpoint:
         try:
             await self._transport.handle_post_message(scope, receive, send)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return  # the stream was closed while the message came in: it was accepted, and nobody is there to answer
+            # the stream was closed while the message came in: it was accepted, and no client is
+            # left to answer
+            return
 
     def _full(self, caller: Caller) -> MemsvcError | None:
         if self._ended:
@@ -105,7 +110,10 @@ class SseEndpoint:
 
 
 def known_as(caller: Caller) -> AuthenticatedUser:
-    """The caller as the SDK tells one from another: by tenant, key and rights. Never the key itself."""
+    """Return the user that identifies a caller to the SDK: by tenant, key and rights.
+
+    Never the key itself.
+    """
     rights = (sorted(caller.permissions), sorted(caller.projects or ()), sorted(caller.hidden_tools))
     told = repr((caller.tenant, caller.key_label, caller.projects is None, *rights))
     name = hashlib.sha256(told.encode()).hexdigest()

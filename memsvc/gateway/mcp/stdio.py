@@ -1,4 +1,4 @@
-"""MCP over standard input and output, for a host that starts its servers as processes: one client, one key."""
+"""MCP over standard input and output, for hosts that start servers: one client, one key."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from uuid import uuid4
@@ -29,11 +29,11 @@ from memsvc.gateway.mcp.server import McpServer, Offer
 SURFACE = "stdio"
 
 Resolve = Callable[[], Awaitable[Caller | None]]
-"""Whoever the key of this process stands for now; None when it no longer stands for anybody."""
+"""Look-up of the current caller of this process's key; None when the key is no longer valid."""
 
 
 def _asking(context: Context) -> Asking:
-    """Who sent a message: whoever the key stood for when it came in."""
+    """Return the sender of a message: the key's caller when it came in."""
     if not isinstance(context.request, Asking):
         raise RuntimeError("a message came without its sender")
     return context.request
@@ -50,17 +50,17 @@ class StdioEndpoint:
         self._connection = Connection(grace_s=grace_s)
 
     async def serve(self) -> None:
-        """Serve until the input ends or `stop`, and then until what was asked is answered, within the grace."""
+        """Serve until the input ends or `stop`, then answer earlier requests, within the grace."""
         writes = _Writes(self._streams)
         reads = _Reads(self._messages(writes))
         await self._connection.serve(self._server.sdk, reads, writes)
 
     def stop(self) -> None:
-        """Take no more requests."""
+        """Accept no more requests."""
         self._connection.end()
 
     async def _messages(self, writes: "_Writes") -> AsyncIterator[SessionMessage]:
-        """What comes in and can be handled; everything else is answered here."""
+        """Yield valid messages; answer all other input here."""
         async for line in self._streams.lines(self._limits.request_bytes_max):
             if line is not None and not line.strip():
                 continue
@@ -93,7 +93,7 @@ class StdioEndpoint:
         except MemsvcError as error:
             raise _RefusedError(None, INVALID_REQUEST, f"Invalid Request: {error.message}") from None
         except ValidationError:
-            pass  # its text holds what was sent
+            pass  # its text contains the input
         try:
             sent = orjson.loads(line)
         except orjson.JSONDecodeError:
@@ -104,7 +104,7 @@ class StdioEndpoint:
 
 
 class _RefusedError(Exception):
-    """A line that is no message, with what its sender is told."""
+    """A line that is no message, with the answer to its sender."""
 
     def __init__(self, asked: str | int | None, code: int, message: str) -> None:
         super().__init__(message)
@@ -129,7 +129,7 @@ class _Reads:
             raise anyio.EndOfStream from None
 
     async def aclose(self) -> None:
-        """Nothing to close: the streams are the process's."""
+        """Do nothing: the streams belong to the process."""
 
 
 class _Writes:
@@ -146,4 +146,4 @@ class _Writes:
             raise anyio.BrokenResourceError from None
 
     async def aclose(self) -> None:
-        """Nothing to close: the streams are the process's."""
+        """Do nothing: the streams belong to the process."""

@@ -1,4 +1,4 @@
-"""Who waits for changes: the streams of one process, each with a bound, and what each has yet to be told."""
+"""Subscriptions to changes: the watches of one process, their limits, and pending notifications."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,9 +13,10 @@ from memsvc.store.changes import Changes, Look
 
 
 class Watch:
-    """The resources that one client waits for, by the URIs that it wrote, and those that it has yet to be told of.
+    """Resources that one client watches, by the URIs that it wrote, and pending changes.
 
-    Each of those stands there once, however often it changes: a reader that is slow costs no more than it asked for.
+    Each URI is pending once, however often it changes: a slow reader costs no more than its
+    subscriptions.
     """
 
     def __init__(self, changes: Changes, uris_max: int) -> None:
@@ -27,7 +28,7 @@ class Watch:
         self._closed = False
 
     def add(self, uri: str, key: str, look: Look | None = None) -> None:
-        """Wait for changes of this key under this URI; INVALID_ARGUMENT when that is one too many."""
+        """Watch for changes of this key under this URI; INVALID_ARGUMENT beyond the limit."""
         if uri in self._ends or self._closed:
             return
         if len(self._ends) >= self._uris_max:
@@ -35,14 +36,14 @@ class Watch:
         self._ends[uri] = self._changes.watch(key, partial(self._tell, uri), look)
 
     def remove(self, uri: str) -> None:
-        """Wait for this URI no longer."""
+        """Stop watching this URI."""
         self._untold.pop(uri, None)
         end = self._ends.pop(uri, None)
         if end is not None:
             end()
 
     async def changed(self) -> str | None:
-        """Wait for the next URI whose resource has changed; None once the watch is closed."""
+        """Wait for the next changed resource and return its URI; None once the watch is closed."""
         while not self._untold and not self._closed:
             await self._awake.wait()
             self._awake = anyio.Event()
@@ -53,7 +54,7 @@ class Watch:
         return uri
 
     def close(self) -> None:
-        """Wait for nothing any longer."""
+        """Stop watching everything."""
         self._closed = True
         for uri in list(self._ends):
             self.remove(uri)
@@ -75,13 +76,16 @@ class Subscriptions:
         self._closed = False
 
     def count(self) -> int:
-        """How many watches there are."""
+        """Return the number of watches."""
         return len(self._open)
 
     @contextmanager
     def opened(self, tenant: bytes) -> Iterator[Watch]:
-        """A watch for a client of this tenant. RATE_LIMITED when the tenant or the process has no room for another,
-        UNAVAILABLE when the process is about to stop."""
+        """Open a watch for a client of this tenant.
+
+        RATE_LIMITED when the tenant or the process has no capacity for another, UNAVAILABLE when
+        the process is about to stop.
+        """
         if self._closed:
             raise MemsvcError(Code.UNAVAILABLE, "this server is about to stop", retry_after_s=1.0)
         if len(self._open) >= self._limits.listeners_max or self._tenants[tenant] >= self._limits.tenant_listeners_max:
@@ -101,7 +105,7 @@ class Subscriptions:
                 del self._tenants[tenant]
 
     def close(self) -> None:
-        """End every watch, and open none any longer."""
+        """Close every watch, and open no more."""
         self._closed = True
         for watch in list(self._open):
             watch.close()

@@ -1,7 +1,7 @@
-"""`tools/list`: serialized and compressed once for each set of tools that a caller may see.
+"""`tools/list`: serialized and compressed once for each set of visible tools.
 
-The SDK would validate and dump all schemas anew for each client that begins. Over HTTP it is handed an empty list, to
-answer in the protocol of the request, and what was made before is put in its place.
+The SDK would validate and dump all schemas anew for each new client. Over HTTP it gets an empty
+list, to answer in the protocol of the request, and the cached list is put in its place.
 """
 
 import zlib
@@ -26,15 +26,15 @@ from memsvc.gateway.schemas import input_schema, output_schema
 
 METHOD: Final = "tools/list"
 LISTS_MAX: Final = 64
-"""Sets of tools that are kept: keys that hide the same tools share one."""
+"""Cached sets of tools: keys that hide the same tools share one."""
 LIST: Final = "memsvc.tool_list"
-"""Where a request keeps what belongs into its answer."""
+"""Scope key of the list for the response."""
 _EMPTY: Final = b'"tools":[]'
 _GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
 
 
 def listed(tool: Tool) -> Listed:
-    """The tool as `tools/list` shows it."""
+    """Return the tool as `tools/list` has it."""
     return Listed(
         name=tool.name,
         title=tool.title,
@@ -53,17 +53,17 @@ def listed(tool: Tool) -> Listed:
 
 @dataclass(frozen=True, slots=True)
 class Serialized:
-    """The member `tools` of an answer as it goes over the wire, plain and as a piece of a deflate stream."""
+    """The member `tools` of a response in its wire form, plain and as part of a deflate stream."""
 
     plain: bytes
     deflated: bytes
 
     def between(self, before: bytes, after: bytes) -> bytes:
-        """The whole answer."""
+        """Return the whole response."""
         return before + self.plain + after
 
     def gzipped(self, before: bytes, after: bytes) -> bytes:
-        """The whole answer as gzip (RFC 1952), in which this piece is not compressed again."""
+        """Return the whole response as gzip (RFC 1952), without compressing this part again."""
         checksum = zlib.crc32(after, zlib.crc32(self.plain, zlib.crc32(before)))
         size = len(before) + len(self.plain) + len(after)
         pieces = (_deflated(before, zlib.Z_FULL_FLUSH), self.deflated, _deflated(after, zlib.Z_FINISH))
@@ -76,14 +76,14 @@ def _deflated(piece: bytes, flush: int) -> bytes:
 
 
 class ToolLists:
-    """Makes the answers."""
+    """Builder and cache of the lists."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._serialized = lru_cache(LISTS_MAX)(self._serialize)
 
     def answer(self, context: Context, tools: Sequence[Tool]) -> ListToolsResult:
-        """The list of these tools; an empty one where the answer of the request gets what was made before."""
+        """Return the list of these tools; an empty one where the response gets the cached list."""
         if isinstance(context.request, Request) and LIST in context.request.scope:
             names = tuple(tool.name for tool in tools)
             context.request.scope[LIST] = self._serialized(names, context.protocol_version)
@@ -98,7 +98,7 @@ class ToolLists:
 
 
 def filled_in(scope: Scope, send: Send) -> Send:
-    """Sends what is sent, with the list in the place of the empty one where this request gets one."""
+    """Return a `send` that replaces the empty list by the cached one, if this request gets one."""
     scope[LIST] = None
     gzipped = takes_gzip(scope)
     held: list[Message] = []

@@ -1,4 +1,4 @@
-"""Which resource a URI names: what a client wrote, taken apart and matched against the template of a tool."""
+"""Parser of resource URIs, which are matched against the templates of tools."""
 
 import re
 import unicodedata
@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 from memsvc.core.errors import invalid
 
 URI_CHARS_MAX: Final = 2048
-"""An identifier of 128 bytes takes 384 characters at the most, percent-encoded."""
+"""Limit of a URI: an identifier of 128 bytes takes up to 384 characters, percent-encoded."""
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^?#]*)(?:\?([^#]*))?\Z")
 _BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -18,8 +18,10 @@ _VARIABLE = re.compile(r"\{(\+?)([a-z_]+)\}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A URI taken apart. What stands between its slashes is decoded, so that `a%2Fb` is one segment; `project` is that
-    of `?project=NAME`."""
+    """A parsed URI.
+
+    Its segments are decoded, so that `a%2Fb` is one segment; `project` is that of `?project=NAME`.
+    """
 
     scheme: str
     segments: tuple[str, ...]
@@ -28,8 +30,10 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A URI template whose variables are whole segments, or, at its end, all the segments that are left: a path, which
-    begins with a slash."""
+    """A URI template whose variables are whole segments.
+
+    The last may be a path of all remaining segments, which begins with a slash.
+    """
 
     scheme: str
     segments: tuple[str, ...]
@@ -37,7 +41,7 @@ class Template:
 
     @classmethod
     def read(cls, text: str) -> "Template":
-        """The template, from its text; ValueError for one that this does not understand."""
+        """Parse a template; ValueError for an unsupported one."""
         scheme, separator, rest = text.partition("://")
         segments = tuple(rest.split("/"))
         variables = [_VARIABLE.match(one) for one in segments]
@@ -52,12 +56,15 @@ class Template:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of the variables, in their order."""
+        """Names of the variables, in order."""
         named = tuple(found[2] for one in self.segments if (found := _VARIABLE.match(one)))
         return named if self.rest is None else (*named, self.rest)
 
     def match(self, address: Address) -> dict[str, str] | None:
-        """The value of each variable; None when the URI is not of this form. No variable but the path is empty."""
+        """Return the value of each variable; None when the URI is not of this form.
+
+        No variable but the path is empty.
+        """
         count, there = len(self.segments), len(address.segments)
         if address.scheme != self.scheme or there < count or (self.rest is None) != (there == count):
             return None
@@ -76,8 +83,11 @@ class Template:
 
 
 def address(uri: str) -> Address | None:
-    """The parts of a URI; None for a text that no template here could match. INVALID_ARGUMENT for a URI that is longer
-    than any of ours, or that is not text once it is decoded."""
+    """Parse a URI; None for a text that no template here could match.
+
+    INVALID_ARGUMENT for a URI that is longer than any of ours, or that is not text once it is
+    decoded.
+    """
     if len(uri) > URI_CHARS_MAX:
         raise invalid(f"the URI is longer than {URI_CHARS_MAX} characters")
     _check_text(uri)

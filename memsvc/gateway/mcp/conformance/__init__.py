@@ -1,5 +1,5 @@
-"""What the official conformance suite wants to find beside memory, for a server that is started to be tested by it.
+"""Fixtures of the official conformance suite, for a server that is started to be tested by it.
 
-Nothing here is imported otherwise. The fixtures are tools of the catalogue: found, permitted, logged and counted as any
-other, and what a resource or prompt of the suite answers is a call of one of them.
+Nothing else imports this. The fixtures are tools of the catalogue: found, permitted, logged and
+counted like any other, and the suite's resources and prompts are calls of them.
 """

@@ -1,5 +1,8 @@
-"""The fixtures that want something from the client: on the older wire by requests to it, on the newer by an answer that
-says what is missing, after which the client calls again."""
+"""Fixtures that require input from the client.
+
+On the older wire they send requests to it, on the newer they answer what is missing, after which
+the client calls again.
+"""
 
 import hashlib
 import hmac
@@ -25,10 +28,10 @@ from memsvc.gateway.mcp.conformance.fixtures import Answer, Asked, Fixture, text
 from memsvc.gateway.mcp.conformance.schemas import DEFAULTS_FORM, ENUMS_FORM, form, strings
 
 _SECRET: Final = secrets.token_bytes(32)
-"""What the states that clients keep for this process are signed with."""
+"""Key that signs the states which clients keep for this process."""
 
 Wanted = dict[str, dict[str, Any]]
-"""What is wanted from a client, by names that its answers have."""
+"""Inputs required from a client, by the names of their answers."""
 
 SAMPLING: Final = ClientCapabilities(sampling=SamplingCapability())
 ELICITATION: Final = ClientCapabilities(elicitation=ElicitationCapability())
@@ -36,29 +39,29 @@ ROOTS: Final = ClientCapabilities(roots=RootsCapability())
 
 
 def elicitation(message: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A form for the user."""
+    """Return a form for the user."""
     return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema, "mode": "form"}}
 
 
 def sampling(question: str, tokens_max: int) -> dict[str, Any]:
-    """A question to the client's model."""
+    """Return a question to the client's model."""
     asked = [{"role": "user", "content": {"type": "text", "text": question}}]
     return {"method": "sampling/createMessage", "params": {"messages": asked, "maxTokens": tokens_max}}
 
 
 def roots() -> dict[str, Any]:
-    """What the client lets a server see of its folders."""
+    """Return a request for the client's folders that a server may see."""
     return {"method": "roots/list", "params": {}}
 
 
 def required(wanted: Wanted, state: str | None = None) -> Answer:
-    """The answer that says what is missing."""
+    """Return the answer that lists missing inputs."""
     told: Answer = {"resultType": "input_required", "inputRequests": wanted}
     return told if state is None else told | {"requestState": _signed(state)}
 
 
 def answers(asked: Any) -> Mapping[str, Any]:
-    """What the client answered, by name, as plain objects; what is no object is left out."""
+    """Return the client's inputs, by name, as plain objects; anything else is left out."""
     given = asked.input_responses or {}
     plain = {
         name: one.model_dump(mode="json", by_alias=True) if hasattr(one, "model_dump") else one
@@ -72,7 +75,7 @@ def _signed(state: str) -> str:
 
 
 def state_of(given: str | None) -> str | MCPError | None:
-    """The state that a client kept, None without one; the error for one that was changed."""
+    """Return the state that a client kept, None without one; the error for one that was changed."""
     if given is None:
         return None
     state = given.rpartition(".")[0]
@@ -83,7 +86,7 @@ def state_of(given: str | None) -> str | MCPError | None:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """One thing that a fixture wants before it goes on; `key` is a member that a form must come back with."""
+    """Inputs that a fixture requires before it goes on; `key` is a required field of a form."""
 
     wanted: Wanted
     key: str | None = None
@@ -104,7 +107,10 @@ class _Round:
 
 
 def rounds(name: str, *each: _Round, stateful: bool, done: str) -> Callable[[Asked], Awaitable[Answer | MCPError]]:
-    """What a fixture does that wants one thing after another; with `stateful` the client keeps how far it has come."""
+    """Return a fixture that requires several inputs in turn.
+
+    With `stateful` the client keeps the state.
+    """
 
     async def answer(asked: Asked) -> Answer | MCPError:
         state = state_of(asked.call.request_state)
@@ -123,7 +129,7 @@ def rounds(name: str, *each: _Round, stateful: bool, done: str) -> Callable[[Ask
 
 
 async def _capable(asked: Asked) -> Answer:
-    """Ask for what the client can give, and for nothing else."""
+    """Request the inputs that the client can give, and no others."""
     session = asked.context.session
     wanted: Wanted = {}
     if session.check_client_capability(ELICITATION):
@@ -163,7 +169,7 @@ def _elicited(schema: Mapping[str, Any], message: str | None = None) -> Callable
 
 
 def fixtures() -> list[Fixture]:
-    """Those that want something from the client."""
+    """Return the fixtures that require input from the client."""
     user = strings("username", "email")
     return [
         Fixture("test_sampling", "Asks the client's model.", _sampled, strings("prompt")),

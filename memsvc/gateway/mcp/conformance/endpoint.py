@@ -1,5 +1,8 @@
-"""The endpoint of a server that the suite tests: with sessions on the older wire, as its scenarios need them for what a
-server asks of a client, and for streams that are taken up again. The newer wire is served as ever."""
+"""Endpoint of a server under test by the suite, with sessions on the older wire.
+
+Its scenarios need them for requests from the server to the client, and for resumed streams. The
+newer wire is served as usual.
+"""
 
 from collections import deque
 from collections.abc import AsyncIterator
@@ -25,7 +28,7 @@ SESSIONS_MAX: Final = 100
 
 
 class ConformanceEndpoint:
-    """The ASGI app at /mcp in place of `McpEndpoint`, which it sends the newer wire to."""
+    """The ASGI app at /mcp in place of `McpEndpoint`, which gets the newer wire."""
 
     methods = ("GET", "POST", "DELETE")
 
@@ -56,7 +59,7 @@ class ConformanceEndpoint:
 
 
 class _Events(EventStore):
-    """The latest events of all streams, in memory."""
+    """Latest events of all streams, in memory."""
 
     def __init__(self) -> None:
         self._ids = count(1)

@@ -1,4 +1,4 @@
-"""What a fixture is, and those that answer at once: content of every kind, errors, progress, schemas."""
+"""Definition of a fixture, and those that need no input: content, errors, progress, schemas."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,14 +21,14 @@ IMAGE: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQ
 AUDIO: Final = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQIAAAAAAA=="
 """One sample of silence, as WAV."""
 STEP_S: Final = 0.15
-"""How long a fixture takes between two of the things that it tells; longer than progress is held back."""
+"""Seconds between two notifications of a fixture; longer than progress is throttled."""
 
 Answer = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A call of a fixture: its request, what came with it, and whom it tells how far it has come."""
+    """A call of a fixture: its context, its request, and its progress."""
 
     context: Context
     call: CallToolRequestParams
@@ -41,8 +41,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
-    """A tool of the suite. An error of the protocol is returned, not raised: it is an answer, and not a failure of
-    ours."""
+    """A tool of the suite.
+
+    A protocol error is returned, not raised: it is an answer, and not a failure of ours.
+    """
 
     name: str
     description: str
@@ -51,17 +53,17 @@ class Fixture:
 
 
 class FixtureArguments(Arguments):
-    """Whatever the suite sends; each fixture's own schema says what that is."""
+    """Any arguments of the suite; each fixture's own schema describes them."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class FixtureResult(Result):
-    """What a fixture answers is content of the protocol, which no other surface has."""
+    """Result of a fixture: content of the protocol, which no other surface has."""
 
 
 def tool_of(fixture: Fixture) -> Tool:
-    """The fixture as a tool of the catalogue."""
+    """Return the fixture as a tool of the catalogue."""
 
     async def elsewhere(scope: Scope, asked: FixtureArguments) -> FixtureResult:
         del scope, asked
@@ -81,17 +83,17 @@ def tool_of(fixture: Fixture) -> Tool:
 
 
 def text(*lines: str) -> Answer:
-    """A result of texts."""
+    """Return a result of texts."""
     return {"content": [{"type": "text", "text": line} for line in lines], "resultType": "complete"}
 
 
 def embedded(uri: str, mime_type: str, content: str) -> dict[str, Any]:
-    """A resource within content."""
+    """Return a resource within content."""
     return {"type": "resource", "resource": {"uri": uri, "mimeType": mime_type, "text": content}}
 
 
 def image() -> dict[str, Any]:
-    """The image, as content."""
+    """Return the image, as content."""
     return {"type": "image", "data": IMAGE, "mimeType": "image/png"}
 
 
@@ -125,7 +127,10 @@ async def _reconnecting(asked: Asked) -> Answer:
 
 
 async def log_line(context: Context, line: str) -> None:
-    """Send a log line to the client, into the response to its request, where the client takes any."""
+    """Send a log line to the client, in the response to its request.
+
+    Only where the client accepts any.
+    """
     session = context.session
     await session.send_log_message(  # type: ignore[deprecated] # the suite asks for it
         "info", line, related_request_id=context.request_id
@@ -133,7 +138,7 @@ async def log_line(context: Context, line: str) -> None:
 
 
 def fixtures() -> list[Fixture]:
-    """Those that need nothing from the client."""
+    """Return the fixtures that need no input from the client."""
     simple = "This is a simple text response for testing."
     failure = "This tool intentionally returns an error for testing"
     mixed = embedded("test://mixed-content-resource", "application/json", '{"test":"data","value":123}')

@@ -1,4 +1,4 @@
-"""The resources and prompts of the suite, and what completes their arguments."""
+"""Resources and prompts of the suite, and completion of their arguments."""
 
 import re
 from typing import Any, Final
@@ -48,7 +48,7 @@ PROMPT_NAMES: Final = frozenset(prompt.name for prompt in PROMPTS)
 
 
 def read(uri: str) -> dict[str, Any] | None:
-    """What stands under a URI of the suite."""
+    """Return the content at a URI of the suite."""
     if uri == "test://static-text":
         return {"uri": uri, "mimeType": "text/plain", "text": "This is the content of the static text resource."}
     if uri == "test://static-binary":
@@ -98,7 +98,7 @@ async def _prompt(asked: Asked) -> Answer:
 
 
 def fixtures() -> list[Fixture]:
-    """The tools that answer for resources and prompts."""
+    """Return the tools that answer for resources and prompts."""
     return [
         Fixture(READ_TOOL, "Reads a resource of the suite.", _read, strings("uri")),
         Fixture(PROMPT_TOOL, "Gets a prompt of the suite.", _prompt, strings("name")),

@@ -1,4 +1,4 @@
-"""The schemas that the suite looks for, word for word, and those that its forms have."""
+"""Schemas that the suite checks word for word, and those of its forms."""
 
 from typing import Any, Final
 
@@ -35,16 +35,16 @@ HEADERS_SCHEMA: Final[Schema] = {
         "query": {"type": "string"},
     },
 }
-"""One argument that clients send as the header Mcp-Param-Region too, and one that they do not."""
+"""One argument that clients also send as the header Mcp-Param-Region, and one that they do not."""
 
 
 def form(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
-    """The schema of a form with these fields."""
+    """Return the schema of a form with these fields."""
     return {"type": "object", "properties": properties} | ({"required": list(required)} if required else {})
 
 
 def strings(*names: str) -> Schema:
-    """The schema of a form of texts, all of them required."""
+    """Return the schema of a form of texts, all of them required."""
     return form(names, **{name: {"type": "string"} for name in names})
 
 

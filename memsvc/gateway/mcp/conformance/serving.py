@@ -1,4 +1,4 @@
-"""The fixtures put beside what a server has, request by request."""
+"""Handlers that add the fixtures to a server."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -42,17 +42,17 @@ Handler = Callable[[Context, Any], Awaitable[Any]]
 
 
 def tools() -> list[Tool]:
-    """The fixtures as tools, for the catalogue."""
+    """Return the fixtures as tools, for the catalogue."""
     return [tool_of(fixture) for fixture in ALL.values()]
 
 
 def install(sdk: Server[Any], dispatch: Dispatch, who: Who) -> None:
-    """Let a server answer for the fixtures, and for all else as it did."""
+    """Let a server answer for the fixtures, and otherwise as before."""
     _Beside(sdk, dispatch, who).install()
 
 
 class _Beside:
-    """Handlers around those that the server has."""
+    """Handlers that wrap those of the server."""
 
     def __init__(self, sdk: Server[Any], dispatch: Dispatch, who: Who) -> None:
         self._sdk = sdk
@@ -76,7 +76,7 @@ class _Beside:
     def _around(
         self, method: str, asked: type[BaseModel], handler: Callable[[Handler, Context, Any], Awaitable[Any]]
     ) -> None:
-        """Answer a method by a handler that may ask the one that was there."""
+        """Wrap a method's handler by one that may call it."""
         entry = self._sdk.get_request_handler(method)
         before: Handler = _unknown if entry is None else entry.handler
 
