@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.gateway.rest import error_response
 
-GZIP_BYTES_MIN: Final = 1400
-"""A smaller answer goes in one packet anyway."""
+GZIP_BYTES_MIN: Final = 16_384
+"""Compressing a smaller answer takes longer than sending it."""
 THREAD_BYTES_MIN: Final = 64 * 1024
 """A larger answer is compressed beside the event loop."""
 LEVEL: Final = 1

@@ -23,7 +23,7 @@ ENVELOPE = {
 }
 LIST_BYTES_MAX = 20_000
 ZIP, PLAIN = {"Accept-Encoding": "gzip"}, {"Accept-Encoding": "identity"}
-LONG = {"project": "p", "path": "/long.txt", "content": "some words again " * 200}
+LONG = {"project": "p", "path": "/long.txt", "content": "some words again " * 2000}
 
 
 async def raw(http: httpx2.AsyncClient, method: str, path: str, **sent: Any) -> tuple[httpx2.Response, bytes]:
