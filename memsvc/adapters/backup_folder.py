@@ -1,8 +1,9 @@
-"""A folder of backups: what is in it, and what may go.
+"""A folder of backups: its content, and the removal of old ones.
 
-`base/` holds whole copies of a database, each named after the moment at which it was done and put there only then;
-`log/` what was written after them, a file a segment; `cluster` says whose they are. deploy/backup/postgres.sh keeps the
-same order for servers that memsvc does not run.
+`base/` holds whole copies of a database, each named after the time at which it was finished and
+moved there only then; `log/` what was written after them, a file per segment; `cluster` names the
+database they belong to. deploy/backup/postgres.sh keeps the same layout for servers that memsvc
+does not run.
 """
 
 import os
@@ -36,14 +37,17 @@ _SEGMENT: Final = re.compile(r"^[0-9A-F]{24}(\.[0-9A-F]{8}\.backup)?(\.gz)?(\.pa
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """One whole copy. With the log from `first_segment` on it can become any moment from `ended_at` on."""
+    """One whole copy; with the log from `first_segment` on it restores any time from `ended_at` on."""
 
     folder: Path
     ended_at: datetime
 
     @property
     def first_segment(self) -> str:
-        """From its label; INVALID_CONTENT where that is damaged, which keeps nobody from the other copies."""
+        """Return the segment in its label.
+
+        Raises INVALID_CONTENT where the label is damaged; the other copies can still be used.
+        """
         try:
             first = _FIRST_SEGMENT.search((self.folder / DATA / "backup_label").read_text(errors="replace"))
         except FileNotFoundError:
@@ -55,14 +59,14 @@ class Backup:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """How many copies went, and how many segments of the log from before the oldest that was kept."""
+    """Number of removed copies, and of log segments from before the oldest copy that was kept."""
 
     backups: int
     segments: int
 
 
 def backups_in(folder: Path) -> list[Backup]:
-    """The copies in a folder, the oldest first; NOT_FOUND where there is none."""
+    """Return the copies in a folder, the oldest first; NOT_FOUND where there is none."""
     base = folder / BASE
     found = [_backup(one) for one in sorted(base.iterdir()) if _NAME.match(one.name)] if base.is_dir() else []
     if not found:
@@ -71,16 +75,16 @@ def backups_in(folder: Path) -> list[Backup]:
 
 
 def kept_until(folder: Path) -> datetime | None:
-    """When the newest segment of the log came into a folder; None where no log is kept."""
+    """Return when the newest log segment came into a folder; None where no log is kept."""
     times = [one.stat().st_mtime for one in _segments(folder)]
     return datetime.fromtimestamp(max(times), UTC) if times else None
 
 
 def drop_older(folder: Path, keep: int) -> Dropped:
-    """Removes all copies but the newest `keep`, and what of the log is before the oldest of these."""
+    """Remove all copies but the newest `keep`, and the log before the oldest of these."""
     backups = backups_in(folder)
     kept = backups[-keep:]
-    first = kept[0].first_segment  # or nothing is removed
+    first = kept[0].first_segment  # an error here removes nothing
     for one in backups[:-keep]:
         shutil.rmtree(one.folder.rename(folder / f"{UNFINISHED}{one.folder.name}"))
     older = [one for one in _segments(folder) if one.name[8:24] < first[8:]]
@@ -90,8 +94,10 @@ def drop_older(folder: Path, keep: int) -> Dropped:
 
 
 def missing_segments(folder: Path, backup: Backup) -> int:
-    """How many segments are missing in the log between a copy and the log's end: past the first of them nothing can
-    be had from that copy."""
+    """Return how many segments the log after a copy lacks.
+
+    Past the first missing one nothing can be restored from that copy.
+    """
     numbers = {_number(one.name) for one in _segments(folder)}
     first = _number(backup.first_segment)
     after = [number for number in numbers if number >= first]
@@ -100,7 +106,7 @@ def missing_segments(folder: Path, backup: Backup) -> int:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """The folder for one backup at a time; RESOURCE_BUSY while another is being taken."""
+    """Lock the folder for one backup at a time; RESOURCE_BUSY while another is being taken."""
     lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
@@ -123,5 +129,5 @@ def _segments(folder: Path) -> list[Path]:
 
 
 def _number(segment: str) -> int:
-    """Segments of 16 MB, which is what initdb makes, count to 255 before the middle part of their name goes on."""
+    """Return the number of a segment of 16 MB: 256 of them share the middle part of the name."""
     return int(segment[8:16], 16) << 8 | int(segment[16:24], 16)

@@ -1,5 +1,7 @@
-"""Whether a copy of a database is as PostgreSQL wrote it: what `pg_verifybackup` finds out, which the embedded server's
-wheel carries in a form that does not start."""
+"""Verification that a copy of a database is as PostgreSQL wrote it, as `pg_verifybackup` does.
+
+The embedded server's wheel carries that program in a form that does not start.
+"""
 
 import hashlib
 import json
@@ -9,13 +11,13 @@ from typing import Any, Final
 
 MANIFEST: Final = "backup_manifest"
 CHECKSUMS: Final = "SHA256"
-"""The checksums that a copy is taken with."""
+"""Checksums that a copy is taken with."""
 _SEGMENT_BITS: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The log that a copy needs to be whole, from `start` to `end` on a timeline."""
+    """The log that a copy needs to be complete, from `start` to `end` on a timeline."""
 
     timeline: int
     start: str
@@ -23,20 +25,21 @@ class Span:
 
     @property
     def last_segment(self) -> str:
-        """The name of the segment in which it ends."""
+        """Return the name of the segment in which it ends."""
         high, low = (int(part, 16) for part in self.end.split("/"))
-        number = ((high << 32 | low) - 1) >> _SEGMENT_BITS  # one less: where a segment ends, the next has not begun
+        # one less: at the end of a segment, the next has not begun
+        number = ((high << 32 | low) - 1) >> _SEGMENT_BITS
         return f"{self.timeline:08X}{number >> 8:08X}{number & 0xFF:08X}"
 
 
 def span(data: Path) -> Span:
-    """The log that the copy in this folder needs."""
+    """Return the log that the copy in this folder needs."""
     (one,) = _manifest(data)["WAL-Ranges"]
     return Span(one["Timeline"], one["Start-LSN"], one["End-LSN"])
 
 
 def damage(data: Path) -> str | None:
-    """What is wrong with a copy, in a few words, or None. Reads all of it but its log."""
+    """Return a short description of the damage of a copy, or None; read all of it but its log."""
     if not (data / MANIFEST).is_file():
         return f"{MANIFEST} is missing"
     text = (data / MANIFEST).read_bytes()

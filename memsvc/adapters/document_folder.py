@@ -1,6 +1,7 @@
-"""A folder of Markdown files, one a document, kept in step with documents that are stored elsewhere.
+"""A folder of Markdown files, one per document, in sync with documents that are stored elsewhere.
 
-What this writes it remembers, by a hash, so that it never overwrites or removes a file that somebody else has written.
+It records a hash of each file it writes, so that it never overwrites or removes a file that
+somebody else has written.
 """
 
 import fcntl
@@ -18,7 +19,7 @@ SUFFIX: Final = ".md"
 
 
 class DocumentFolder:
-    """The files of one folder. `memory`, a folder that nobody else writes, is where it remembers what it wrote."""
+    """The files of one folder; `memory` is a private folder where it records what it wrote."""
 
     def __init__(self, folder: Path, memory: Path) -> None:
         self._folder = folder
@@ -27,7 +28,7 @@ class DocumentFolder:
         self._new = memory / "document.new"
 
     def read(self) -> tuple[dict[str, str], list[str]]:
-        """The texts of all documents by their ids, and what is no document: a line each."""
+        """Return the texts of all documents by their ids, and a line for each file that is none."""
         texts: dict[str, str] = {}
         problems: list[str] = []
         for file in sorted(self._folder.glob(f"*{SUFFIX}")):
@@ -43,7 +44,7 @@ class DocumentFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep every other process that does so from writing this folder. Blocks."""
+        """Lock the folder against every other process that locks it; blocks."""
         lock = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -52,7 +53,7 @@ class DocumentFolder:
             os.close(lock)
 
     def written(self) -> dict[str, str]:
-        """The SHA-256 of what was written, as hexadecimal digits by ids, of the files that are still there."""
+        """Return the SHA-256 of what was written, as hex digits by ids, of the files still there."""
         names = {file.name for file in self._folder.iterdir()}
         return {document: held for document, held in self._remembered().items() if _name(document) in names}
 
@@ -64,8 +65,11 @@ class DocumentFolder:
         return known if isinstance(known, dict) else {}
 
     def write(self, texts: Mapping[str, bytes], there: Collection[str]) -> list[str]:
-        """Let the files of these documents hold these texts, and remove those of documents that are not `there`; each
-        file is replaced as a whole. The files that somebody else wrote stay, and there is a line about each."""
+        """Write these texts to files, and remove the files of documents that are not `there`.
+
+        Each file is replaced atomically. Files that somebody else wrote stay, and each gets a line
+        in the result.
+        """
         written = self._remembered()
         problems: list[str] = []
         for document, text in texts.items():
@@ -107,7 +111,7 @@ class DocumentFolder:
 
 
 def _name(document: str) -> str:
-    """The name of a document's file: its id, but where that is no name."""
+    """Return the name of a document's file: its id, encoded where that is no valid name."""
     plain = not document.startswith(".") and not any(letter in document for letter in "/\\%\0")
     return f"{document if plain else encode_segment(document)}{SUFFIX}"
 

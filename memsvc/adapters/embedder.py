@@ -1,4 +1,4 @@
-"""Opens the embedder that the settings ask for."""
+"""The embedder that the settings name."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,9 +11,10 @@ from memsvc.core.ports import Embedder
 
 @asynccontextmanager
 async def embedder(options: EmbeddingOptions) -> AsyncIterator[Embedder | None]:
-    """The embedder, or None without a provider; what it holds open is closed when the block ends.
+    """Open the embedder, or None without a provider; its resources are closed with the block.
 
-    INVALID_ARGUMENT when a local model cannot be loaded; an endpoint is not asked before it is needed.
+    Raises INVALID_ARGUMENT when a local model cannot be loaded; an endpoint is not called before it
+    is needed.
     """
     match options.provider:
         case "":

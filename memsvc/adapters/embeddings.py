@@ -1,4 +1,4 @@
-"""Vectors from an endpoint that speaks OpenAI's embeddings: theirs, or one of the many servers that do so too."""
+"""Vectors from an endpoint with OpenAI's embeddings API: theirs, or a compatible server."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ SECTION: Final = "embeddings"
 OPENAI_HOST: Final = "api.openai.com"
 DIMENSIONS_MAX: Final = 8192
 BATCH_CHARS_MAX: Final = 100_000
-"""Characters of one request at the most, so that it stays within the tokens that providers take at once."""
+"""Maximum characters of one request, to stay within the tokens that providers accept."""
 NUMBER_BYTES_MAX: Final = 32
 ANSWER_BYTES_SPARE: Final = 2**20
 BACKOFF_S: Final = 0.5
@@ -27,7 +27,7 @@ BACKOFF_S_MAX: Final = 8.0
 
 
 class EmbeddingOptions(BaseModel):
-    """Whether and how texts become vectors. Without a provider, recall and search go by words."""
+    """Options of embeddings; without a provider, recall and search go by words."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -63,15 +63,15 @@ class EmbeddingOptions(BaseModel):
         return self
 
     def document(self, text: str) -> str:
-        """A stored text as the model is given it."""
+        """Return a stored text as the model reads it."""
         return _clean(f"{self.document_prefix}{text[: self.chars_max]}")
 
     def question(self, text: str) -> str:
-        """A question as the model is given it."""
+        """Return a question as the model reads it."""
         return _clean(f"{self.question_prefix}{text[: self.chars_max]}")
 
     def model_name(self, name: str, dimensions: int) -> str:
-        """What tells vectors apart that cannot be compared: provider, model, length, and what is put before texts."""
+        """Return what marks vectors as comparable: provider, model, length, and text prefix."""
         parts = [self.provider, name, str(dimensions)] if dimensions else [self.provider, name]
         if self.document_prefix:
             parts.append(blake2b(self.document_prefix.encode(), digest_size=4).hexdigest())
@@ -79,7 +79,7 @@ class EmbeddingOptions(BaseModel):
 
 
 class HttpEmbedder:
-    """The `Embedder` that asks an endpoint. Vectors have length 1, whatever the endpoint answers."""
+    """The `Embedder` that calls an endpoint; vectors have length 1, whatever the endpoint answers."""
 
     def __init__(self, endpoint: Endpoint, options: EmbeddingOptions, *, backoff_s: float = BACKOFF_S) -> None:
         self.model = options.model_name(options.model, options.dimensions)
@@ -90,18 +90,18 @@ class HttpEmbedder:
 
     @classmethod
     def endpoint(cls, options: EmbeddingOptions) -> Endpoint:
-        """Where the options point to; to be closed by whoever asked for it."""
+        """Return the endpoint of the options; the caller closes it."""
         return Endpoint(SECTION, f"{options.base_url}/embeddings", options.api_key)
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Vectors in the order of the texts, in as many requests as it takes, each tried again within its time."""
+        """Return vectors in the order of the texts, in batches, each with retries."""
         vectors: list[list[float]] = []
         for batch in batches([self._options.document(text) for text in texts], self._options.batch_size):
             vectors += await self._patiently(batch)
         return vectors
 
     async def embed_question(self, text: str) -> list[float]:
-        """One attempt within the time that a search waits."""
+        """Return the vector of a question, from one attempt within the time that a search waits."""
         (vector,) = await self._once([self._options.question(text)], self._options.question_timeout_ms / 1000)
         return vector
 
@@ -120,7 +120,7 @@ class HttpEmbedder:
         raise AssertionError("the last attempt returns or raises")
 
     def _wait_s(self, attempt: int, error: MemsvcError) -> float:
-        """Twice as long each time, with a random share so that processes do not come back together; or as told."""
+        """Return the wait before a retry: exponential backoff with jitter, or Retry-After."""
         backoff_s = min(self._backoff_s * 2.0**attempt, BACKOFF_S_MAX) * random.uniform(0.5, 1.0)  # noqa: S311
         return max(backoff_s, error.retry_after_s or 0.0)
 
@@ -140,7 +140,7 @@ class HttpEmbedder:
         return vectors
 
     def _in_order(self, answer: Any, wanted: int) -> list[Any]:
-        """The embeddings by their index; each index once."""
+        """Return the embeddings sorted by their index; each index must occur once."""
         found = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(found, list) or len(found) != wanted or not all(isinstance(one, dict) for one in found):
             raise self._endpoint.wrong("answered another number of vectors than was asked for")
@@ -162,7 +162,7 @@ class HttpEmbedder:
 
 
 def unit(vector: Sequence[float]) -> list[float] | None:
-    """The vector of length 1 in the same direction; None where there is none."""
+    """Return the vector of length 1 in the same direction; None where there is none."""
     greatest = max(map(abs, vector))
     if not (isfinite(sum(vector)) and 0 < greatest < float("inf")):
         return None
@@ -172,7 +172,7 @@ def unit(vector: Sequence[float]) -> list[float] | None:
 
 
 def batches(texts: Sequence[str], count_max: int, chars_max: int = BATCH_CHARS_MAX) -> Iterator[list[str]]:
-    """The texts in order, so many at once at the most, and of so many characters together unless one alone has more."""
+    """Yield the texts in order, in batches of limited count and, unless one alone has more, length."""
     batch: list[str] = []
     chars = 0
     for text in texts:
@@ -186,5 +186,5 @@ def batches(texts: Sequence[str], count_max: int, chars_max: int = BATCH_CHARS_M
 
 
 def _clean(text: str) -> str:
-    """Without what JSON cannot carry; never empty, which providers refuse."""
+    """Remove what JSON cannot carry; never return an empty text, which providers reject."""
     return text.encode(errors="replace").decode() if text.strip() else "-"

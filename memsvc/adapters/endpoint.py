@@ -1,4 +1,4 @@
-"""One URL of a model provider that takes JSON and answers JSON, within limits of time and size."""
+"""One URL of a model provider that takes and returns JSON, within limits of time and size."""
 
 import math
 from typing import Any, Final, Self
@@ -16,10 +16,10 @@ _REFUSING: Final = frozenset({401, 403})
 
 
 class Endpoint:
-    """Posts to one URL. No message of an error holds what was sent, the key, or what came back."""
+    """Client of one URL; no error message holds what was sent, the key, or the answer."""
 
     def __init__(self, name: str, url: str, api_key: str) -> None:
-        """`name` is the section of the settings, for messages. Proxies of the environment are not used."""
+        """Create the client, without the environment's proxies; messages call it `name`."""
         self._name = name
         self._url = url
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
@@ -27,7 +27,7 @@ class Endpoint:
             headers["Authorization"] = f"Bearer {api_key}"
         self._client = httpx.AsyncClient(
             headers=headers,
-            timeout=None,  # noqa: S113 - `post` is given the time for all of it
+            timeout=None,  # noqa: S113 `post` has the time limit for all of it
             limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX),
             trust_env=False,
         )
@@ -39,10 +39,11 @@ class Endpoint:
         await self._client.aclose()
 
     async def post(self, body: Any, *, timeout_s: float, answer_bytes_max: int) -> Any:
-        """The JSON that comes back, in one attempt.
+        """Post the body and return the JSON of the answer, in one attempt.
 
-        UNAVAILABLE when the endpoint cannot be reached, is busy, broken or too slow, with its Retry-After where it sent
-        one; INTERNAL_ERROR when it refuses the request or answers anything but JSON of this size.
+        Raises UNAVAILABLE when the endpoint cannot be reached, is busy, broken or too slow, with
+        its Retry-After where it sent one; INTERNAL_ERROR when it rejects the request or answers
+        anything but JSON of this size.
         """
         try:
             with anyio.fail_after(timeout_s):
@@ -59,11 +60,11 @@ class Endpoint:
             raise self.wrong("answered something that is not JSON") from None
 
     def unavailable(self, what: str, retry_after_s: float | None = None) -> MemsvcError:
-        """The error for what may work later."""
+        """Return the error for what may work later."""
         return MemsvcError(Code.UNAVAILABLE, f"the {self._name} endpoint {what}", retry_after_s=retry_after_s)
 
     def wrong(self, what: str, *, recovery: str | None = None) -> MemsvcError:
-        """The error for an endpoint that is not what the settings say."""
+        """Return the error for an endpoint that is not what the settings say."""
         return MemsvcError(
             Code.INTERNAL_ERROR,
             f"the {self._name} endpoint {what}",
@@ -91,7 +92,10 @@ class Endpoint:
 
 
 def _retry_after_s(response: httpx.Response) -> float | None:
-    """Retry-After in seconds; None for a date, which would compare two machines' clocks, and for nonsense."""
+    """Return Retry-After in seconds.
+
+    None for a date, which depends on two clocks, and for nonsense.
+    """
     try:
         seconds = float(response.headers.get("Retry-After", ""))
     except ValueError:

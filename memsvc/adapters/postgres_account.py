@@ -1,4 +1,4 @@
-"""The operating system account that PostgreSQL runs as, and the files that belong to it."""
+"""The operating system user that PostgreSQL runs as, and the files that belong to it."""
 
 import os
 import subprocess
@@ -17,14 +17,14 @@ SYSTEM_USER: Final = "pgserver"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The operating system account that PostgreSQL runs as when memsvc runs as root, whom PostgreSQL refuses."""
+    """The operating system user of PostgreSQL when memsvc runs as root, which PostgreSQL refuses."""
 
     uid: int
     gid: int
 
 
 def account_for(folder: Path) -> Account | None:
-    """Whom the server must run as: this process's user, but for root the folder's owner or a user of its own."""
+    """Return the server's user: None for this process's; for root the folder's owner or a new one."""
     if os.geteuid() != 0:
         return None
     if folder.exists() and (owner := folder.stat()).st_uid != 0:
@@ -45,13 +45,14 @@ def account_for(folder: Path) -> Account | None:
 
 
 def open_to(account: Account, folder: Path, programs: Path) -> None:
-    """Lets the account reach `folder` and the programs: passage through the folders above them, not their listing."""
+    """Let the account enter `folder` and the programs' folder, without listing those above them."""
     installed = programs.parent
     for above in {*folder.parents, *programs.parents}:
         status = above.stat()
         if not status.st_mode & 0o001 and status.st_uid != account.uid:
             above.chmod(status.st_mode | 0o001)
-    if (installed / "bin" / "postgres").stat().st_mode & 0o005 != 0o005:  # installed under umask 077
+    # installed under umask 077
+    if (installed / "bin" / "postgres").stat().st_mode & 0o005 != 0o005:
         wheel = installed.parent
         for part in (installed, wheel.with_name(f"{wheel.name}.libs")):
             for path in (part, *part.rglob("*")):
@@ -60,7 +61,7 @@ def open_to(account: Account, folder: Path, programs: Path) -> None:
 
 
 def write(path: Path, text: str, account: Account | None) -> None:
-    """Replaces a file at once and durably; only its owner may read it."""
+    """Replace a file atomically and durably; only its owner may read it."""
     unfinished = path.with_name(f"{path.name}.unfinished")
     unfinished.unlink(missing_ok=True)
     with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - a mode
@@ -72,6 +73,6 @@ def write(path: Path, text: str, account: Account | None) -> None:
 
 
 def own(path: Path, account: Account | None) -> None:
-    """Gives the file or folder to the account."""
+    """Give the file or folder to the account."""
     if account:
         os.chown(path, account.uid, account.gid, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""How the embedded PostgreSQL keeps its log in a folder of backups, and how it reads it from there to come back."""
+"""Settings by which the embedded PostgreSQL archives its log, and restores from there."""
 
 import shlex
 from datetime import datetime
@@ -8,28 +8,34 @@ from typing import Final
 from memsvc.adapters.backup_folder import LOG
 
 MARK_FILE: Final = "postgres-archive"
-"""In the data folder, so that every process that starts its server keeps the log: a gap would end what can be had."""
+"""Marker in the data folder, by which every process that starts the server keeps the log.
+
+A gap would end what can be restored.
+"""
 SEGMENT_S_MAX: Final = 60
-"""After so long a segment is kept though it is not full: what is lost with the disk of the data folder."""
+"""Seconds after which a segment is archived although it is not full.
+
+That is what is lost with the disk of the data folder.
+"""
 
 _KEEP: Final = (
     "if test -e {file}; then gzip -dc {file} | cmp -s - {segment}; "
     "else gzip -1 < {segment} > {file}.unfinished && sync {file}.unfinished && mv {file}.unfinished {file} "
     "&& sync {log}; fi"
 )
-"""Never replaces a segment. One that is there already is kept where it is the same, as after a crash."""
+"""Never replaces a segment; succeeds for one that exists and is the same, as after a crash."""
 _FETCH: Final = "test -x {log} || exit 255; test -e {file} || exit 1; gzip -dc {file} > {segment} || exit 255"
-"""1 says that the log ends here, 255 that it cannot be read, at which PostgreSQL gives up."""
+"""Status 1 means the end of the log, 255 that it cannot be read, at which PostgreSQL gives up."""
 
 
 def archived_to(data_dir: Path) -> Path | None:
-    """The folder of backups in which a data folder's log is kept, if there is one."""
+    """Return the folder of backups in which a data folder's log is kept, if there is one."""
     mark = data_dir / MARK_FILE
     return Path(mark.read_text("utf-8").rstrip("\n")) if mark.exists() else None
 
 
 def archiving(data_dir: Path) -> str:
-    """The settings by which the server of a data folder keeps its log, or keeps none."""
+    """Return the settings by which the server of a data folder keeps its log, or keeps none."""
     folder = archived_to(data_dir)
     if folder is None:
         return ""
@@ -41,9 +47,11 @@ def archiving(data_dir: Path) -> str:
 
 
 def recovery(folder: Path, until: datetime | None) -> str:
-    """The settings by which a server replays the log in a folder of backups, to a moment or to its end, and goes on
-    from there as a history of its own. It takes no connection before. Where no log is kept, the copy's own is
-    replayed."""
+    """Return the settings by which a server replays the archived log, up to a time or its end.
+
+    It then goes on with a timeline of its own, and takes no connection before. Where no log is
+    kept, the copy's own is replayed.
+    """
     fetch = _command(_FETCH, folder) if (folder / LOG).is_dir() else "false"
     settings = [
         "hot_standby = off",
@@ -63,5 +71,5 @@ def _command(script: str, folder: Path) -> str:
 
 
 def _literal(text: str) -> str:
-    """A text as a value in PostgreSQL's configuration."""
+    """Return a text as a value in PostgreSQL's configuration."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""Backups of the embedded PostgreSQL: taken while it serves, and brought back as of a moment."""
+"""Backups of the embedded PostgreSQL: taken while it runs, and restored as of a point in time."""
 
 import os
 import re
@@ -45,8 +45,11 @@ _LAST_CHANGE: Final = re.compile(r"last completed transaction was at log time (\
 
 
 class Backups:
-    """A folder of backups for the data folder `data_dir`. `beside` names files of it that belong to the database
-    without being in it. All methods block, for as long as it takes to copy and to read what is copied."""
+    """A folder of backups for the data folder `data_dir`.
+
+    `beside` names files of it that belong to the database without being in it. All methods block,
+    for as long as it takes to copy and to verify the copy.
+    """
 
     def __init__(
         self, folder: Path, data_dir: Path, clock: Clock, *, statement_timeout_ms: int, beside: tuple[str, ...] = ()
@@ -60,10 +63,10 @@ class Backups:
             raise invalid("the name of a folder of backups is one line")
 
     def archive(self) -> Backup:
-        """From now on the log is kept here, beginning with a copy. Restarts the server, which takes a second.
+        """Archive the log here from now on, starting with a copy, and restart the server.
 
-        CONFLICT for a folder that holds anything yet: what the log of another database, or of another history of this
-        one, can bring back stays as it is.
+        CONFLICT for a folder that is not empty: logs of another database, or of another timeline of
+        this one, stay as they are.
         """
         with self._held() as cluster, self._opened(cluster, log=True):
             was = archived_to(self._data_dir)
@@ -80,15 +83,21 @@ class Backups:
                 raise
 
     def backup(self, keep: int | None = None) -> tuple[Backup, Dropped]:
-        """Take a copy while the server serves, and read it again; then drop all but the newest `keep`. CONFLICT for a
-        folder of something else, RESOURCE_BUSY while another copy is being made here."""
+        """Take a copy while the server runs, and verify it; then drop all but the newest `keep`.
+
+        CONFLICT for a folder of something else, RESOURCE_BUSY while another copy is being made
+        here.
+        """
         with self._held() as cluster, self._opened(cluster, log=False):
             taken = self._taken(cluster)
             return taken, drop_older(self.folder, keep) if keep else Dropped(0, 0)
 
     def restore(self, until: datetime | None) -> Backup:
-        """Make the database of the data folder from a copy here and the log after it, as of a moment or of the log's
-        end; the copy. CONFLICT where the data folder has a database, NOT_FOUND for a moment that cannot be had."""
+        """Restore the data folder's database from a copy and the log after it; return the copy.
+
+        It is restored as of a point in time, or of the log's end. CONFLICT where the data folder
+        has a database, NOT_FOUND for a time that cannot be restored.
+        """
         backups = backups_in(self.folder)
         if until is not None and not (self.folder / LOG).is_dir():
             raise MemsvcError(
@@ -109,7 +118,8 @@ class Backups:
         cluster = Cluster(place, account)
         cluster.check_usable()
         _check(place, cluster)
-        shutil.rmtree(place / "log", ignore_errors=True)  # what the server said when the copy was made
+        # the server's log from when the copy was made
+        shutil.rmtree(place / "log", ignore_errors=True)
         write(place / "recovery.signal", "", account)
         try:
             cluster.recover(recovery(self.folder, until))
@@ -132,7 +142,7 @@ class Backups:
 
     @contextmanager
     def _held(self) -> Iterator[Cluster]:
-        """The cluster of the data folder, at work."""
+        """Yield the running cluster of the data folder."""
         place = self._data_dir / "postgres"
         if not place.exists():
             raise MemsvcError(Code.NOT_FOUND, f"there is no database in {self._data_dir}")
@@ -144,10 +154,10 @@ class Backups:
 
     @contextmanager
     def _opened(self, cluster: Cluster, *, log: bool) -> Iterator[None]:
-        """The folder, made where it is missing, for one copy of this cluster at a time."""
+        """Lock the folder, made where it is missing, for one copy of this cluster at a time."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         known = self.folder / CLUSTER_FILE
-        # the lock alone is what a first backup leaves that was broken off at once
+        # a first backup that was interrupted at once leaves only the lock
         if not known.exists() and any(one.name != LOCK_FILE for one in self.folder.iterdir()):
             raise MemsvcError(Code.CONFLICT, f"{self.folder} holds something else than backups")
         account = account_for(self._data_dir / "postgres")
@@ -193,7 +203,7 @@ class Backups:
         return next(one for one in backups_in(self.folder) if one.folder == whole)
 
     def _await_log(self, segment: str, cluster: Cluster) -> None:
-        """Until the log is there that the copy needs, which shows as well that it can be kept."""
+        """Wait until the log that the copy needs is archived, which proves archiving too."""
         deadline = time.monotonic() + ARCHIVED_WAIT_S
         while not (self.folder / LOG / f"{segment}.gz").exists():
             if time.monotonic() > deadline:
@@ -204,7 +214,7 @@ class Backups:
 
 
 def stop_archiving(data_dir: Path, *, statement_timeout_ms: int) -> bool:
-    """From now on keep no log; whether one was kept. What was kept stays. Restarts the server; blocks."""
+    """Stop archiving the log; return whether it was on. Archived log stays. Restarts; blocks."""
     place = data_dir.expanduser().resolve()
     if archived_to(place) is None:
         return False
@@ -219,7 +229,7 @@ def stop_archiving(data_dir: Path, *, statement_timeout_ms: int) -> bool:
 
 
 def _identity(cluster: Cluster) -> str:
-    """The cluster and its history: with each restore begins another."""
+    """Return the cluster's id and its timeline: each restore starts another one."""
     found = _IDENTITY.search(cluster.run("pg_controldata", "-D", "."))
     if found is None:
         raise EmbeddedPostgresError("pg_controldata does not say which cluster this is")
@@ -227,7 +237,7 @@ def _identity(cluster: Cluster) -> str:
 
 
 def _check(data: Path, cluster: Cluster) -> None:
-    """Reads a copy whole, its log too; INVALID_CONTENT where it is not as it was written."""
+    """Read a whole copy, its log too; INVALID_CONTENT where it is not as it was written."""
     if found := damage(data):
         raise MemsvcError(Code.INVALID_CONTENT, f"{data} is no whole copy: {found}")
     needed = span(data)

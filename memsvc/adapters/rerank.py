@@ -1,4 +1,4 @@
-"""Reranking by an endpoint that speaks Cohere's rerank: theirs, or one of the servers that do so too."""
+"""Reranking by an endpoint with Cohere's rerank API: theirs, or a compatible server."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -17,11 +17,11 @@ TEXT_CHARS_MAX: Final = 8000
 """Characters of a question or text that are sent; models of this kind read less."""
 ANSWER_BYTES_SPARE: Final = 2**20
 RESULT_BYTES_MAX: Final = 16 * TEXT_CHARS_MAX
-"""Room for one result of an endpoint that repeats the text."""
+"""Bytes for one result of an endpoint that repeats the text."""
 
 
 class RerankOptions(BaseModel):
-    """Whether and how the best results of a search are put in a better order by a model."""
+    """Options of the reranking of search results by a model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,7 +38,7 @@ class RerankOptions(BaseModel):
 
 @asynccontextmanager
 async def reranker(options: RerankOptions) -> AsyncIterator[Reranker | None]:
-    """The reranker of the options, or None without an endpoint; its connections are closed when the block ends."""
+    """Open the reranker of the options, or None without an endpoint; it is closed with the block."""
     if not options.endpoint:
         yield None
         return
@@ -47,14 +47,14 @@ async def reranker(options: RerankOptions) -> AsyncIterator[Reranker | None]:
 
 
 class HttpReranker:
-    """The `Reranker` that asks an endpoint, once, within its time."""
+    """The `Reranker` that calls an endpoint, once, within its time limit."""
 
     def __init__(self, endpoint: Endpoint, options: RerankOptions) -> None:
         self._endpoint = endpoint
         self._options = options
 
     async def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
-        """Scores in the order of the texts. Whatever goes wrong is UNAVAILABLE: a search has an order without it."""
+        """Return scores in the order of the texts; any failure is UNAVAILABLE."""
         if not texts:
             return []
         body = {
@@ -80,7 +80,7 @@ class HttpReranker:
 
 
 def _scores(answer: Any, wanted: int) -> list[float] | None:
-    """By index; None unless each text has one finite score."""
+    """Return the scores by index; None unless each text has one finite score."""
     results = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(results, list) or len(results) != wanted or not all(isinstance(one, dict) for one in results):
         return None

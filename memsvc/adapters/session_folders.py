@@ -1,4 +1,4 @@
-"""Session folders on this machine's disk: found and read, and nothing that a link or an odd name leads to."""
+"""Session folders on this machine's disk, without links or invalid names."""
 
 import os
 import stat
@@ -15,14 +15,17 @@ _MARKS = ("meta", "events", "memory_tiers", "log.jsonl", "context.jsonl", "memor
 
 @dataclass(slots=True)
 class Folder:
-    """A session on disk: its name, where it lies, and what in it was passed over, with why."""
+    """A session on disk: its name, its path, and the files left out, with reasons."""
 
     session: str
     path: Path
     passed_over: dict[str, str] = field(default_factory=dict)
 
     def read(self) -> dict[str, bytes]:
-        """Its files by their names within it. UNAVAILABLE when one cannot be read: it must not look empty."""
+        """Return its files by relative names.
+
+        Raises UNAVAILABLE when one cannot be read: it must not look empty.
+        """
         return {path.relative_to(self.path).as_posix(): _content(path) for path in self._files(self.path)}
 
     def _files(self, directory: Path) -> Iterator[Path]:
@@ -41,9 +44,10 @@ class Folder:
 
 
 def folders(root: Path) -> list[Folder]:
-    """The sessions at a place: of a folder that holds `memory`, of that folder itself, or the one session that it is.
+    """Return the sessions of a folder that holds `memory`, of that folder itself, or the one it is.
 
-    INVALID_ARGUMENT where there is none, INVALID_PATH for a session whose name cannot be an identifier.
+    Raises INVALID_ARGUMENT where there is none, INVALID_PATH for a session whose name cannot be an
+    identifier.
     """
     if not root.is_dir():
         raise invalid("there is no such folder", recovery="an archive of memsvc export comes back by memsvc restore")
@@ -63,7 +67,7 @@ def folders(root: Path) -> list[Folder]:
 
 
 def session_name(name: str) -> str:
-    """The session that a folder is named after; `%` stands for an encoded byte, as in the paths of this service."""
+    """Return the session that a folder is named after; `%` starts an encoded byte, as in our paths."""
     session = decode_segment(name) if "%" in name else name
     if session is None:
         raise MemsvcError(Code.INVALID_PATH, "a session's folder has a name that no session can have")

@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry, sent to a collector behind the answers. Importing this takes a while."""
+"""Traces by OpenTelemetry, sent to a collector in the background; importing this takes a while."""
 
 import asyncio
 import logging
@@ -76,7 +76,7 @@ ATTRIBUTES: Final = {
         )
     },
 }
-"""What spans may tell, by the names that it has here and in a trace."""
+"""Attributes that spans may carry, by their names here and in a trace."""
 
 _TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 _NOWHERE: Final = Context()
@@ -87,12 +87,13 @@ _OPEN: ContextVar[Context] = ContextVar("memsvc_open_span", default=_NOWHERE)
 class Traces:
     """The `Tracer` of one process.
 
-    A trace is kept by its number and `sample_ratio`: that of a client who says that it keeps its own is no exception,
-    and that of one who says that it does not is not kept. Nothing of the environment or of other libraries is used.
+    A trace is sampled by its id and `sample_ratio`, even if a client samples its own, but never if
+    the client says that it does not. Nothing of the environment or of other libraries is used.
     """
 
     def __init__(self, options: TracingOptions, meter: Meter, version: str) -> None:
-        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # what goes wrong is told here, once
+        # errors are logged here, once
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         self._export = _Export(options, meter)
         ratio = TraceIdRatioBased(options.sample_ratio)
         provider = TracerProvider(
@@ -110,11 +111,11 @@ class Traces:
 
     @property
     def recording(self) -> bool:
-        """Whether the span that is open here is kept."""
+        """Return whether the current span is sampled."""
         return get_current_span(_OPEN.get()).is_recording()
 
     def traceparent(self) -> str:
-        """The span that is open here as a W3C traceparent, if it is kept."""
+        """Return the current span as a W3C traceparent, if it is sampled."""
         here = get_current_span(_OPEN.get()).get_span_context()
         sampled = here.is_valid and here.trace_flags.sampled
         return f"00-{here.trace_id:032x}-{here.span_id:016x}-01" if sampled else ""
@@ -128,7 +129,7 @@ class Traces:
         parent: str = "",
         linked: str = "",
     ) -> AbstractContextManager[Span]:
-        """A span around a block; KeyError for a kind or an attribute outside the closed sets."""
+        """Open a span around a block; KeyError for a kind or an attribute outside the closed sets."""
         return self._opened(kind, name, _read(parent), _read(linked), attributes)
 
     @contextmanager
@@ -163,7 +164,8 @@ class Traces:
             span.set_status(Status(StatusCode.ERROR))
             raise
         finally:
-            with suppress(ValueError):  # a generator may be closed from a task that is not the one that it began in
+            # a generator may be closed from another task than the one it began in
+            with suppress(ValueError):
                 _OPEN.reset(token)
             span.end()
 
@@ -194,8 +196,11 @@ def _read(traceparent: str) -> SpanContext | None:
 
 
 class _Export(SpanProcessor):
-    """Keeps ended spans for the next batch, so many at the most, and sends them. A collector that is away is told of
-    once, and so is its return; its batch waits like a new one. Nothing of its answers is read but the status."""
+    """Queues ended spans up to a limit, and sends them in batches.
+
+    A collector that is down is logged once, and so is its return; its batch is retried like a new
+    one. Of its answers only the status is read.
+    """
 
     def __init__(self, options: TracingOptions, meter: Meter) -> None:
         self._options = options
@@ -206,7 +211,7 @@ class _Export(SpanProcessor):
         self._away = False
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Keep a span, if there is room."""
+        """Queue a span, if there is space."""
         if len(self._waiting) >= self._options.queue_max:
             self._meter.add("memsvc_trace_spans_total", outcome="lost")
             return
@@ -216,11 +221,11 @@ class _Export(SpanProcessor):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Send in the background, and at the end what is left, within the time of one batch."""
+        """Send in the background, and at the end what is left, within the time limit of one batch."""
         headers = dict(header.partition("=")[::2] for header in self._options.headers)
         async with httpx.AsyncClient(
             headers={**headers, "Content-Type": "application/x-protobuf", "Accept-Encoding": "identity"},
-            timeout=None,  # noqa: S113 - the whole of a request is given its time
+            timeout=None,  # noqa: S113 a whole request has its time limit
             trust_env=False,
         ) as client:
             task = asyncio.create_task(self._keep_sending(client))
@@ -262,7 +267,7 @@ class _Export(SpanProcessor):
                 return
 
     async def _sent(self, client: httpx.AsyncClient, batch: Sequence[ReadableSpan]) -> tuple[str, bool]:
-        """Why a batch was not taken, "" when it was, and whether that may pass."""
+        """Send a batch; return why it failed ("" for success), and whether a retry may help."""
         body = await to_thread.run_sync(_encoded, batch)
         try:
             with anyio.fail_after(self._options.timeout_ms / 1000):

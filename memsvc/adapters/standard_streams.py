@@ -1,4 +1,4 @@
-"""Lines on standard input and output, kept to one protocol: whatever else this process prints goes to stderr."""
+"""Lines on standard input and output for one protocol; other prints of this process go to stderr."""
 
 import asyncio
 import os
@@ -16,10 +16,11 @@ _Written = tuple[bytes, Callable[[OSError | None], None]]
 
 
 class StandardStreams:
-    """The two streams while they are claimed. Used by one event loop, once.
+    """The two streams while they are claimed, used by one event loop, once.
 
-    Two threads read and write them, as nothing else works on pipes, terminals and files alike. They are daemons and
-    use the descriptors directly: one that waits for a silent client keeps neither the loop nor the process from ending.
+    Two threads read and write them, as nothing else works on pipes, terminals and files alike. They
+    are daemons and use the descriptors directly: one that waits for a silent client keeps neither
+    the loop nor the process from ending.
     """
 
     def __init__(self, source: int, sink: int) -> None:
@@ -28,7 +29,10 @@ class StandardStreams:
         self._to_write: SimpleQueue[_Written] | None = None
 
     async def lines(self, line_bytes_max: int) -> AsyncIterator[bytes | None]:
-        """Each line that comes in, without its end, until the input ends; None in place of one that is too long."""
+        """Yield each input line, without its end, until the input ends.
+
+        None for one that is too long.
+        """
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[tuple[bytes | None, bool, Event]] = asyncio.Queue()
 
@@ -38,7 +42,7 @@ class StandardStreams:
             taken.wait()
 
         def read() -> None:
-            with suppress(RuntimeError):  # the loop has ended: nobody wants more
+            with suppress(RuntimeError):  # the loop has ended: nobody reads more
                 for line in _lines(self._source, line_bytes_max):
                     hand_over(line)
                 hand_over(None, more=False)
@@ -52,7 +56,7 @@ class StandardStreams:
             yield line
 
     async def write(self, line: bytes) -> None:
-        """Write a line; returns when it is out. OSError when nobody reads any more."""
+        """Write a line, and return when it is written; OSError when nobody reads any more."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
 
@@ -107,7 +111,7 @@ def _lines(source: int, line_bytes_max: int) -> Iterator[bytes | None]:
 
 @contextmanager
 def claimed_streams() -> Iterator[StandardStreams]:
-    """The streams, taken from the rest of the process, which meanwhile reads nothing and prints to stderr."""
+    """Yield the streams; meanwhile the process reads nothing and prints to stderr."""
     sys.stdout.flush()
     source, sink = os.dup(STDIN), os.dup(STDOUT)
     nothing = os.open(os.devnull, os.O_RDONLY)

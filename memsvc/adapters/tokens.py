@@ -1,4 +1,4 @@
-"""Counts tokens exactly as the o200k models do, with the vocabulary that ships in this folder: no network, ever."""
+"""Exact token counts of the o200k models, by the vocabulary that ships here: no network, ever."""
 
 import gzip
 import hashlib
@@ -30,16 +30,17 @@ PATTERN: Final = "|".join(
         r"\s+",
     )
 )
-"""How o200k_base cuts text into pieces before it merges bytes, as published with tiktoken."""
+"""Pattern by which o200k_base splits text before it merges bytes, as published with tiktoken."""
 
-# The pattern's lookahead overflows its matcher's stack in about a million blanks. A run of blanks that no line break
-# follows always begins a piece, which ends one blank before whatever follows: such a run can be cut out beforehand.
+# The pattern's lookahead overflows its matcher's stack in about a million blanks. A run of blanks
+# that no line break follows always begins a token group, which ends one blank before whatever
+# follows: such a run can be cut out beforehand.
 _BLANK: Final = "\t\x0b\x0c \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 BLANK_RUN_MAX: Final = 100_000
 
 
 class O200kCounter:
-    """Exact counts of any text, special tokens read as plain text; a lone surrogate counts as U+FFFD."""
+    """Exact counts of any text; special tokens count as plain text, a lone surrogate as U+FFFD."""
 
     def __init__(self, *, blank_run_max: int = BLANK_RUN_MAX) -> None:
         self._blank_run_max = blank_run_max
@@ -48,19 +49,22 @@ class O200kCounter:
         self._loading = Lock()
 
     def load(self) -> tiktoken.Encoding:
-        """The vocabulary, loaded if nobody has counted yet, from any thread: about a quarter of a second and 40 MB.
-        RuntimeError when it is missing, cannot be read or is not the published one."""
+        """Load the vocabulary on first use, from any thread: about a quarter of a second and 40 MB.
+
+        Raises RuntimeError when it is missing, cannot be read or is not the published one.
+        """
         with self._loading:
             if self._encoding is None:
                 ranks = _load_ranks()
                 self._encoding = tiktoken.Encoding(
                     "o200k_base", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=SPECIAL_TOKENS
                 )
-                ranks.clear()  # the encoder has copied them; tiktoken would keep these 27 MB for nothing but pickling
+                # the encoder has copied them; tiktoken would keep these 27 MB only for pickling
+                ranks.clear()
             return self._encoding
 
     def count(self, text: str) -> int:
-        """How many tokens the text is. RuntimeError as `load`."""
+        """Return the number of tokens in the text; RuntimeError as `load`."""
         encoding = self._encoding or self.load()
         if len(text) < self._blank_run_max:
             return len(encoding.encode_ordinary(text))

@@ -1,4 +1,4 @@
-"""Opens the tracer that the settings ask for."""
+"""The tracer that the settings name."""
 
 import re
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[\x21-\x7e][\x20-\x7e]
 
 
 class TracingOptions(BaseModel):
-    """Whether traces are made, and where they go."""
+    """Options of traces."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -50,16 +50,16 @@ class TracingOptions(BaseModel):
 
     @property
     def url(self) -> str:
-        """Where batches are sent."""
+        """Return the URL that batches are sent to."""
         return self.endpoint + ("" if urlsplit(self.endpoint).path else SIGNAL_PATH)
 
 
 @asynccontextmanager
 async def opened_tracer(options: TracingOptions, meter: Meter, version: str) -> AsyncIterator[Tracer]:
-    """The tracer; what it still holds is sent when the block ends. Without an endpoint nothing is traced.
+    """Open the tracer; its queue is sent at the end. Without an endpoint nothing is traced.
 
-    SettingsError where the packages that traces need are missing. They are imported here and not before; the collector
-    is not asked before there is something to send.
+    Raises SettingsError where the packages for traces are missing. They are imported here and not
+    before; the collector is not called before there is something to send.
     """
     if not options.endpoint:
         yield UNTRACED

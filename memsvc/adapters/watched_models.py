@@ -1,4 +1,4 @@
-"""Models whose answers are waited for by a call or a job, so that the time counts as its, and shows in its trace."""
+"""Models whose waiting time counts for the call or job, and shows in its trace."""
 
 from collections.abc import Sequence
 from time import perf_counter
@@ -8,50 +8,50 @@ from memsvc.core.underway import underway
 
 
 class WatchedLlm:
-    """The same model, watched."""
+    """The same model, measured."""
 
     def __init__(self, llm: Llm) -> None:
         self.model = llm.model
         self._llm = llm
 
     async def complete(self, instructions: str, text: str, *, output_tokens_max: int) -> str:
-        """What the model writes."""
+        """Return what the model writes."""
         with underway().waiting("model", "model", "complete", model=self.model):
             return await self._llm.complete(instructions, text, output_tokens_max=output_tokens_max)
 
     async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
-        """What the model finds."""
+        """Return what the model finds."""
         with underway().waiting("model", "model", "extract", model=self.model):
             return await self._llm.extract(instructions, text, output, output_tokens_max=output_tokens_max)
 
 
 class WatchedEmbedder:
-    """The same embedder, watched."""
+    """The same embedder, measured."""
 
     def __init__(self, embedder: Embedder) -> None:
         self.model = embedder.model
         self._embedder = embedder
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text."""
+        """Return a vector for each text."""
         with underway().waiting("model", "embedding", "document", model=self.model, texts=len(texts)):
             return await self._embedder.embed(texts)
 
     async def embed_question(self, text: str) -> list[float]:
-        """The vector of a question."""
+        """Return the vector of a question."""
         with underway().waiting("model", "embedding", "question", model=self.model, texts=1):
             return await self._embedder.embed_question(text)
 
 
 class WatchedReranker:
-    """The same reranker, watched and counted."""
+    """The same reranker, measured and counted."""
 
     def __init__(self, reranker: Reranker, meter: Meter) -> None:
         self._reranker = reranker
         self._meter = meter
 
     async def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
-        """A score for each text."""
+        """Return a score for each text."""
         started, status = perf_counter(), "error"
         try:
             with underway().waiting("model", "rerank", texts=len(texts)):
