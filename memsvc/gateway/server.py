@@ -69,13 +69,13 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     background: Sequence[Background] = (),
     console: ASGIApp | None = None,
 ) -> Starlette:
-    """Return the app of one process.
+    """Return the app of one process, for whose whole life the database must be open.
 
-    `host` is the bind address, which determines the accepted Host and Origin. `background`, with
-    the task of `changes` in it, is entered before the gateway's own tasks and left after them; the
-    database must outlive the app. `listening` returns routes that stream changes. `administration`:
-    agents get the administrative tools too. `/readyz` includes `told`. `conformance` adds what the
-    official suite requires. The `console` authenticates its visitors itself.
+    The bind address `host` determines the accepted Host and Origin. `background` runs `changes`,
+    and is entered before the gateway's own tasks and left after them. `listening` returns routes
+    that stream changes. `administration` gives agents the administrative tools too, `conformance`
+    what the official suite requires. `/readyz` includes `told`. The `console` authenticates
+    visitors itself.
     """
     metrics.know_tools(dispatch.catalogue)
     metrics.watch("memsvc_audit_backlog", call_log.backlog)
