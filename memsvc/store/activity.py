@@ -1,6 +1,7 @@
-"""How a book is used: a clock that runs while somebody works with it, and its counters.
+"""Use of an index: a clock that runs while somebody works with it, and its counters.
 
-One row a book, read and written by whoever holds the book's lock, in the transaction of what it counts.
+One row an index, read and written by whoever holds the index's lock, in the transaction of what it
+counts.
 """
 
 from dataclasses import dataclass, field, fields
@@ -11,8 +12,11 @@ from memsvc.store.database import Tx
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What is known of the use of a book. `active_h` is its clock at `seen_at`, `session_from_h` what it was when the
-    session began; `revision` grows with every change but mere use; tokens are counted by kind."""
+    """Use of an index.
+
+    `active_h` is its clock at `seen_at`, `session_from_h` the clock when the session began;
+    `revision` grows with every change but mere use; tokens are counted by kind.
+    """
 
     active_h: float
     seen_at: datetime
@@ -31,7 +35,7 @@ _COLUMNS = [one.name for one in fields(Activity)]
 
 
 async def find(tx: Tx, book: int) -> Activity | None:
-    """The use of a book so far, or None."""
+    """Return the use of an index so far, or None."""
     row = await tx.fetchrow(
         f"SELECT {', '.join(_COLUMNS)} FROM activity WHERE tenant = $1 AND project = $2 AND book = $3", book
     )
@@ -39,7 +43,7 @@ async def find(tx: Tx, book: int) -> Activity | None:
 
 
 async def keep(tx: Tx, book: int, now: Activity) -> None:
-    """Write down the use of a book."""
+    """Store the use of an index."""
     numbers = range(4, 4 + len(_COLUMNS))
     await tx.execute(
         f"""

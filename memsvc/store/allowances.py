@@ -1,4 +1,4 @@
-"""What a tenant may cause only so often a day, counted where it is caused: one row for each purpose and day."""
+"""Daily limits of a tenant, counted where they are used: one row for each purpose and day."""
 
 from datetime import date
 
@@ -6,8 +6,11 @@ from memsvc.store.database import Tx
 
 
 async def take(tx: Tx, purpose: str, day: date, *, most: int, times: int = 1) -> bool:
-    """Count so many more for a day; False, and nothing counted, when that would be more than `most`. Counts of days
-    before are forgotten. Takes a transaction of the whole tenant (`Database.begin_tenant`)."""
+    """Count `times` more for a day; return False, and count nothing, when that would exceed `most`.
+
+    Counts of earlier days are deleted. Takes a transaction of the whole tenant
+    (`Database.begin_tenant`).
+    """
     if times > most:
         return False
     taken = await tx.fetchval(
@@ -27,7 +30,7 @@ async def take(tx: Tx, purpose: str, day: date, *, most: int, times: int = 1) ->
 
 
 async def give_back(tx: Tx, purpose: str, day: date, *, times: int = 1) -> None:
-    """Count so many less for a day: what `take` counted was not to be had."""
+    """Count `times` less for a day, when what `take` counted could not be had."""
     await tx.execute(
         "UPDATE allowances SET times = times - $4 WHERE tenant = $1 AND purpose = $2 AND day = $3 AND times >= $4",
         purpose,

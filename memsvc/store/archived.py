@@ -1,7 +1,8 @@
-"""What of a tenant goes into an archive: its tables as the catalogue describes them, read and written row by row.
+"""Tables of a tenant that go into an archive, read and written row by row.
 
-A row is everything but its tenant and project, so that it can come back as another one's. Statements are made from the
-catalogue of the database: a column that a later revision adds is archived without another word here.
+A row is everything but its tenant and project, so that it can be restored as another tenant's.
+Statements are made from the catalogue of the database: a column that a later revision adds is
+archived without a change here.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -39,11 +40,12 @@ PLAIN: Final = (
 )
 """Tables that are archived row by row, in the order in which they stand in an archive."""
 FILES: Final = ("files", "streams", "blocks")
-"""Tables that are archived as files: what they hold, and what they held before."""
+"""Tables that are archived as files: their present content and their history."""
 CALLS: Final = "calls"
-"""The call log: archived where that is asked for, and never brought back: it tells what happened in its database."""
+"""The call log: archived on request, and never restored, as it tells what happened in its own
+database."""
 JOBS: Final = "job_refs"
-"""What waits to be done: archived as names and subjects, and queued anew."""
+"""Jobs that wait: archived as names and subjects, and queued anew."""
 LEFT_OUT: Final[Mapping[str, str]] = {
     "postings": "made of entries",
     "fresh_terms": "made of entries",
@@ -59,7 +61,10 @@ LEFT_OUT: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its type as PostgreSQL writes it. What is not `required` may be left out of a row."""
+    """Column of a table, with its type as PostgreSQL writes it.
+
+    One that is not `required` may be left out.
+    """
 
     name: str
     type: str
@@ -69,7 +74,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table without the columns of tenant and project; `key` tells its rows apart within a project."""
+    """Table without the columns of tenant and project; `key` identifies a row within a project."""
 
     name: str
     columns: tuple[Column, ...]
@@ -82,7 +87,7 @@ class Table:
 
 
 async def described(tx: Tx, tables: Collection[str] = (*PLAIN, "files", CALLS)) -> dict[str, Table]:
-    """These tables as the catalogue of the database has them."""
+    """Return these tables as the catalogue of the database describes them."""
     rows = await tx.unbound(
         """
         SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, NOT a.attnotnull AS nullable,
@@ -105,14 +110,17 @@ async def described(tx: Tx, tables: Collection[str] = (*PLAIN, "files", CALLS)) 
 
 
 async def revision(tx: Tx) -> str:
-    """The revision of the schema of this database."""
+    """Return the revision of the schema of this database."""
     (row,) = await tx.unbound("SELECT version_num FROM alembic_version")
     return str(row["version_num"])
 
 
 async def projects(tx: Tx, only: Collection[str] | None) -> list[str]:
-    """The projects of a tenant that hold anything that is archived, by name; of some, if these are given. Takes a
-    transaction of the whole tenant; a step a project and table."""
+    """Return the names of a tenant's projects that hold anything to archive, in order.
+
+    With `only`, of these alone. Takes a transaction of the whole tenant; a step a project and
+    table.
+    """
     walks = (
         f"""
         (WITH RECURSIVE walk (project) AS (
@@ -135,7 +143,7 @@ async def projects(tx: Tx, only: Collection[str] | None) -> list[str]:
 
 
 async def holds_anything(tx: Tx) -> bool:
-    """Whether a project holds anything that an archive could bring."""
+    """Return whether a project holds anything that an archive could bring."""
     there = (
         f"EXISTS (SELECT FROM {table} WHERE tenant = $1 AND project = $2)" for table in (*PLAIN, "files", "blocks")
     )
@@ -144,8 +152,10 @@ async def holds_anything(tx: Tx) -> bool:
 
 
 async def counts(tx: Tx) -> dict[str, int]:
-    """How many rows of each table a project has that are archived, and the bytes of its files, history and all, as
-    `content_bytes`; tables without rows are left out."""
+    """Return the number of archived rows of a project, by table; tables without rows are left out.
+
+    `content_bytes` is the size of its files, history included.
+    """
     each = [
         f"SELECT '{table}' AS name, count(*) AS held FROM {table} WHERE tenant = $1 AND project = $2"
         for table in (*PLAIN, *FILES)
@@ -158,7 +168,7 @@ async def counts(tx: Tx) -> dict[str, int]:
 
 
 async def page(tx: Tx, table: Table, after: Row | None, *, most: int) -> list[Row]:
-    """The next rows of a table behind another one of it, or the first, in the order of their keys."""
+    """Return the next rows of a table after the given one, or its first rows, ordered by key."""
     keys = ", ".join(table.key)
     behind = "" if after is None else f"AND ({keys}) > ({', '.join(f'${at}' for at in range(4, 4 + len(table.key)))})"
     return await tx.fetch(
@@ -172,8 +182,10 @@ async def page(tx: Tx, table: Table, after: Row | None, *, most: int) -> list[Ro
 
 
 async def put(tx: Tx, table: Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Add rows, each with a value for each of these columns. CONFLICT where one is there already, INVALID_CONTENT
-    where PostgreSQL takes one for none."""
+    """Add rows, each with a value for each of these columns.
+
+    CONFLICT when a row exists already, INVALID_CONTENT when PostgreSQL does not accept one.
+    """
     types = {column.name: column.type for column in table.columns}
     arrays = (f"${at}::{'text' if _is_json(types[name]) else types[name]}[]" for at, name in enumerate(columns, 3))
     taken = (_taken(name, types[name]) for name in columns)
@@ -214,7 +226,7 @@ def _taken(name: str, kind: str) -> str:
 
 
 async def waiting(tx: Tx) -> list[tuple[str, str]]:
-    """The jobs of a project that wait or are under way, by name and subject."""
+    """Return the jobs of a project that wait or run, by name and subject."""
     rows = await tx.fetch(
         """
         SELECT DISTINCT name, subject FROM job_refs
@@ -226,13 +238,13 @@ async def waiting(tx: Tx) -> list[tuple[str, str]]:
 
 
 async def is_closed(tx: Tx) -> bool:
-    """Whether a project, or something in it, is being purged."""
+    """Return whether a project, or something in it, is being purged."""
     closed: bool = await tx.fetchval("SELECT EXISTS (SELECT FROM purges WHERE tenant = $1 AND project = $2)")
     return closed
 
 
 async def restored_before(tx: Tx, archive: UUID) -> bool:
-    """Whether a project came from this archive."""
+    """Return whether a project came from this archive."""
     found: bool = await tx.fetchval(
         "SELECT EXISTS (SELECT FROM restores WHERE tenant = $1 AND project = $2 AND archive = $3)", archive
     )
@@ -240,7 +252,7 @@ async def restored_before(tx: Tx, archive: UUID) -> bool:
 
 
 async def note_restored(tx: Tx, archive: UUID, now: Any) -> None:
-    """Note that a project came from an archive, and from no other one."""
+    """Store that a project came from an archive, and from no other one."""
     await tx.execute(
         """
         WITH before AS (DELETE FROM restores WHERE tenant = $1 AND project = $2 AND archive <> $3)

@@ -1,4 +1,4 @@
-"""Files as an archive has them: each with every state that can be read of it, and their bytes, cut as they are."""
+"""Files of an archive: every state that can be read of them, and their bytes in blocks."""
 
 import uuid
 from collections import defaultdict
@@ -12,7 +12,7 @@ from memsvc.store.database import Tx
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some bytes of a stream, as a revision added them."""
+    """Bytes of a stream, as a revision added them."""
 
     size_bytes: int
     revision: int
@@ -21,7 +21,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream of a file from its first readable revision on, and the blocks that it is made of, in order."""
+    """Stream of a file from its first readable revision on, with its blocks in order."""
 
     stream: int
     first_revision: int
@@ -30,13 +30,13 @@ class Stream:
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes it holds."""
+        """Size of all its blocks."""
         return sum(block.size_bytes for block in self.blocks)
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A block on its way into the database."""
+    """Block to be written into the database."""
 
     stream: int
     start: int
@@ -46,7 +46,7 @@ class Kept:
 
 
 async def streams(tx: Tx, incarnations: Sequence[uuid.UUID]) -> dict[uuid.UUID, list[Stream]]:
-    """The streams of files that can still be read, by incarnation, oldest first."""
+    """Return the readable streams of files, by incarnation, oldest first."""
     rows = await tx.fetch(
         """
         SELECT incarnation, first_revision, stream, created_at FROM streams
@@ -78,7 +78,7 @@ async def _blocks(tx: Tx, of: Sequence[int]) -> dict[int, list[Block]]:
 
 
 async def contents(tx: Tx, places: Sequence[tuple[int, int]]) -> list[bytes]:
-    """The blocks that start at these places (stream, start), in this order."""
+    """Return the blocks that start at these places (stream, start), in this order."""
     rows = await tx.fetch(
         """
         SELECT b.content FROM unnest($3::int8[], $4::int8[]) WITH ORDINALITY AS p (stream, start, at)

@@ -1,4 +1,4 @@
-"""The jobs that are in the queue, for those who look after them: which there are, how many, once more, and away."""
+"""Jobs in the queue for their operators: list, count, retry and drop them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _OF_SUBJECT = "tenant = $1 AND project = $2 AND name = $3 AND subject = $4"
 
 
 class JobState(StrEnum):
-    """What a job of the queue is doing: waiting for its first or next attempt, running, or failed for good."""
+    """State of a queued job: waiting for its first or next attempt, running, or failed for good."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -28,7 +28,7 @@ _STATE = {status: state for state, status in _STATUS.items()}
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job as its tenant and operators see it: how many of its attempts failed, and the error code of the last one."""
+    """Job as its tenant and operators see it: its failed attempts, and the last one's code."""
 
     ref: Ref
     state: JobState
@@ -39,7 +39,10 @@ class QueuedJob:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How many jobs wait and have failed, by name, and for how long the oldest that could run has waited."""
+    """Number of jobs that wait and have failed, by name.
+
+    `oldest_s` is how long the oldest runnable one has waited.
+    """
 
     waiting: dict[str, int] = field(default_factory=dict)
     failed: dict[str, int] = field(default_factory=dict)
@@ -74,7 +77,10 @@ async def list_jobs(
     state: JobState | None = None,
     limit: int,
 ) -> list[QueuedJob]:
-    """The jobs of a tenant, or of all, newest first; of some projects or in one state where that is given."""
+    """Return the jobs of a tenant, or of all, newest first.
+
+    They can be limited to some projects or one state.
+    """
     wanted = [
         ("q.status::text = ANY ({})", [_STATUS[state]] if state else list(_STATE)),
         ("q.headers ->> 'tenant' = {}", None if tenant is None else tenant.hex()),
@@ -91,7 +97,10 @@ async def list_jobs(
 async def count_jobs(
     database: Database, tenant: bytes, *, projects: Collection[str] | None = None
 ) -> dict[JobState, int]:
-    """How many jobs of a tenant, of some of its projects where these are given, are in each state."""
+    """Return the number of a tenant's jobs in each state.
+
+    With `projects`, of these alone.
+    """
     rows = await database.registry(
         f"""
         SELECT status::text AS status, count(*) AS jobs FROM {QUEUE}
@@ -125,9 +134,10 @@ async def retry(
     tenant: bytes | None = None,
     projects: Collection[str] | None = None,
 ) -> Ref:
-    """Let a job that failed for good be tried again, as if it never had been.
+    """Let a job that failed for good be tried again, as if it had never failed.
 
-    NOT_FOUND when there is none, or not of this tenant and these projects; CONFLICT when it has not failed.
+    NOT_FOUND when there is none, or not of this tenant and these projects; CONFLICT when it has not
+    failed.
     """
     ref = await _find(database, job, tenant, projects)
     async with database.begin(ref.scope) as tx:
@@ -150,9 +160,9 @@ async def retry(
 async def drop(
     database: Database, job: int, *, tenant: bytes | None = None, projects: Collection[str] | None = None
 ) -> Ref:
-    """Take a job that waits or has failed out of the queue: it will not run. A later write queues another one.
+    """Remove a job that waits or has failed from the queue, so that it will not run.
 
-    NOT_FOUND as `retry`; CONFLICT while it runs.
+    A later write queues another one. NOT_FOUND as `retry`; CONFLICT while it runs.
     """
     ref = await _find(database, job, tenant, projects)
     async with database.begin(ref.scope) as tx:
@@ -190,7 +200,10 @@ async def _another_waits(tx: Tx, ref: Ref) -> bool:
 
 
 async def forget_project(tx: Tx) -> int:
-    """Remove every job of a project, and when its sweeps were; how many jobs. One that runs is not stopped."""
+    """Remove every job of a project and the times of its sweeps; return the number of jobs.
+
+    A running job is not stopped.
+    """
     await tx.execute("DELETE FROM job_refs WHERE tenant = $1 AND project = $2")
     rows = await tx.unbound(
         f"DELETE FROM {QUEUE} WHERE headers ->> 'tenant' = $1 AND headers ->> 'project' = $2 RETURNING id",
@@ -201,14 +214,17 @@ async def forget_project(tx: Tx) -> int:
 
 
 async def forget_tenant(tx: Tx) -> int:
-    """As `forget_project`, for all projects of a tenant; takes a transaction of the whole tenant."""
+    """Remove the jobs as `forget_project` does, for all projects of a tenant.
+
+    Takes a transaction of the whole tenant.
+    """
     await tx.execute("DELETE FROM job_refs WHERE tenant = $1")
     rows = await tx.unbound(f"DELETE FROM {QUEUE} WHERE headers ->> 'tenant' = $1 RETURNING id", tx.scope.tenant.hex())
     return len(rows)
 
 
 async def queued(tx: Tx, project: str | None) -> int:
-    """How many jobs of the tenant, or of one of its projects, are in the queue."""
+    """Return the number of jobs of the tenant, or of one of its projects, in the queue."""
     (row,) = await tx.unbound(
         f"SELECT count(*) AS jobs FROM {QUEUE} WHERE headers ->> 'tenant' = $1"
         " AND ($2::text IS NULL OR headers ->> 'project' = $2)",
@@ -220,8 +236,11 @@ async def queued(tx: Tx, project: str | None) -> int:
 
 
 async def forget_jobs(tx: Tx, jobs: Sequence[tuple[str, str]], *, dry_run: bool = False) -> tuple[int, int]:
-    """Remove the jobs of a project with these names and subjects: how many rows that note them, how many jobs. With
-    `dry_run` nothing is removed. One that runs is not stopped."""
+    """Remove the jobs of a project with these names and subjects; return how many.
+
+    The result counts rows that reference them, and jobs. With `dry_run` nothing is removed. A
+    running job is not stopped.
+    """
     names, subjects = [name for name, _ in jobs], [subject for _, subject in jobs]
     kept = "SELECT count(*) AS rows" if dry_run else "DELETE"
     meant = "(SELECT * FROM unnest({0}::text[], {1}::text[]))"
@@ -243,7 +262,7 @@ async def forget_jobs(tx: Tx, jobs: Sequence[tuple[str, str]], *, dry_run: bool 
 
 
 async def read_backlog(database: Database, now: datetime) -> Backlog:
-    """What is in the queue, over all tenants."""
+    """Return the state of the queue, over all tenants."""
     rows = await database.registry(
         f"""
         SELECT entrypoint AS name, count(*) FILTER (WHERE status = 'queued') AS waiting,
@@ -260,7 +279,7 @@ async def read_backlog(database: Database, now: datetime) -> Backlog:
 
 
 async def prune_log(database: Database, before: datetime) -> None:
-    """Remove what the queue noted about jobs that are long over."""
+    """Remove the queue's log of jobs that ended before this time."""
     await database.registry(
         f"DELETE FROM {LOG} AS l WHERE created < $1 AND NOT EXISTS (SELECT FROM {QUEUE} AS q WHERE q.id = l.job_id)",
         before,

@@ -1,5 +1,7 @@
-"""How a transaction begins: one message of plain SQL, without arguments, that says whose rows it sees and waits for its
-locks. Whoever writes passes `admit_writer` in it, which `closures` explains."""
+"""Setup of a transaction: one message of plain SQL that sets its tenant and takes its locks.
+
+It has no arguments. A writer passes `admit_writer` in it, which `closures` explains.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +11,19 @@ from memsvc.core.scope import Scope
 from memsvc.store.locks import Lock, shared_locks, whole_lock
 
 WRITES_S_MAX: Final = 120
-"""How long a transaction that writes may hold its locks, unless it lasts."""
+"""How long a writing transaction may hold its locks, unless it is `lasting`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a transaction needs: locks in their order, waited for so long. One that is `purging` writes what is closed
-    to others; one that is `alone` begins when nobody else is writing the project or, where that is `*`, the tenant.
+    """Needs of a transaction: locks in their order, and how long to wait for them.
 
-    One that is `bounded` is ended by PostgreSQL after WRITES_S_MAX. No other timeout ends one whose client vanished
-    between the messages of one statement, which the driver sends apart when it prepares it: neither idle nor running,
-    it would keep its locks. Needs PostgreSQL 17.
+    One that is `purging` writes what is closed to others; one that is `alone` begins when nobody
+    else is writing the project or, where that is `*`, the tenant.
+
+    One that is `bounded` is ended by PostgreSQL after WRITES_S_MAX. No other timeout ends one whose
+    client vanished between the messages of one statement, which the driver sends apart when it
+    prepares it: neither idle nor running, it would keep its locks. Needs PostgreSQL 17.
     """
 
     locks: Sequence[Lock]
@@ -29,12 +33,12 @@ class Beginning:
     bounded: bool = False
 
     def reading(self, scope: Scope) -> str:
-        """The SQL of one that reads, all of one moment."""
+        """Return the SQL that begins a read-only transaction with one snapshot."""
         timeout_ms = self.lock_timeout_ms if self.locks else 0
         return f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;{_settings(scope, timeout_ms)}{self._waits(scope)}"
 
     def writing(self, scope: Scope) -> str:
-        """The SQL of one that writes."""
+        """Return the SQL that begins a writing transaction."""
         head = f"BEGIN;{_settings(scope, self.lock_timeout_ms, WRITES_S_MAX if self.bounded else 0)}"
         if self.purging:
             return head + self._waits(scope)
@@ -47,20 +51,22 @@ class Beginning:
 
 
 def _settings(scope: Scope, lock_timeout_ms: int, transaction_timeout_s: int = 0) -> str:
-    """What holds in the transaction alone. A function sets it, as Citus repeats the whole message of a SET on nodes.
+    """Return the SQL of what holds in the transaction alone.
 
-    Rows are looked for by index: a plan is made once and kept, and one that was made while a table had a page would
-    read all of it for each row that is looked for, when it has grown.
+    A function sets it, as Citus repeats the whole message of a SET on nodes.
+
+    Rows are looked up by index: a plan is made once and kept, and one made while a table had a page
+    would later read all of the grown table for each row.
     """
     own = f"set_tenant('\\x{scope.tenant.hex()}', {lock_timeout_ms}, {transaction_timeout_s})"
     return f"SELECT {own}, set_config('enable_seqscan', 'off', true);"
 
 
 def _text(text: str) -> str:
-    """A text as SQL has it."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def _keys(keys: Sequence[int]) -> str:
-    """Keys of locks, as SQL has an array."""
+    """Return keys of locks as an SQL array."""
     return "'{" + ",".join(map(str, keys)) + "}'"

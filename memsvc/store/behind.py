@@ -1,6 +1,7 @@
-"""Records that are written behind the answers, in batches, or before an answer where that must not be lost.
+"""Records written after the answers, in batches, or before an answer if they must not be lost.
 
-What cannot be written is counted and gone: a crash may lose the last second of it, and nothing else is lost with it.
+Records that cannot be written are counted and dropped: a crash may lose the last second of them,
+and nothing else is lost with it.
 """
 
 import asyncio
@@ -23,13 +24,13 @@ from memsvc.store.database import Database, Tx
 log = structlog.get_logger("memsvc.behind")
 
 LOCK_TIMEOUT_MS = 250
-"""How long the records of a scope wait for whoever is alone with it: the others wait behind them."""
+"""How long the records of a scope wait for an exclusive lock on it: the others wait for them."""
 NOW_S_MAX: Final = 2.0
 """How long an answer waits for a record that is stored before it."""
 
 
 class BehindOptions(BaseModel):
-    """How records are written behind the answers."""
+    """Options for writing records after the answers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,7 +41,7 @@ class BehindOptions(BaseModel):
 
 
 class Record(Protocol):
-    """What is written: of one scope, at one moment. Writing it twice must store it once."""
+    """Record of one scope and one time. Writing it twice must store it once."""
 
     @property
     def scope(self) -> Scope: ...
@@ -53,9 +54,12 @@ _Record = TypeVar("_Record", bound=Record)
 
 
 class Behind(Generic[_Record]):
-    """Takes records and writes them behind, those of one scope in one transaction. `dropped` is told how many were
-    lost. Where somebody is alone with a scope, as who purges or restores it is, records wait for the end of it, or,
-    unless they are `outliving` it, go: what is purged does not come back with them."""
+    """Writer of records in batches, those of one scope in one transaction.
+
+    `dropped` is called with the number of lost records. While a purge or restore holds a scope
+    exclusively, its records wait for the end of that or, unless they are `outliving` it, are
+    dropped: purged data does not come back with them.
+    """
 
     def __init__(
         self,
@@ -81,7 +85,7 @@ class Behind(Generic[_Record]):
         self._stopping = False
 
     def record(self, record: _Record) -> None:
-        """Keep a record for the next batch; the oldest one goes when there are too many."""
+        """Keep a record for the next batch; drop the oldest one when there are too many."""
         if len(self._waiting) >= self._options.backlog_max:
             self._waiting.popleft()
             self._dropped(1)
@@ -90,8 +94,11 @@ class Behind(Generic[_Record]):
             self._enough.set()
 
     async def record_now(self, record: _Record) -> None:
-        """Store a record before this returns. One that the database does not take within `NOW_S_MAX`, or whose caller
-        is cancelled meanwhile, waits for the next batch."""
+        """Store a record before this returns.
+
+        One that the database does not take within `NOW_S_MAX`, or whose caller is cancelled
+        meanwhile, waits for the next batch.
+        """
         settled = False
         try:
             with suppress(MemsvcError, TimeoutError):
@@ -103,12 +110,14 @@ class Behind(Generic[_Record]):
                 self.record(record)
 
     def backlog(self) -> int:
-        """How many records wait."""
+        """Return the number of records that wait."""
         return len(self._waiting)
 
     async def flush(self) -> None:
-        """Write what waits, a batch at a time, until the database will not take one for now. Records of a scope with
-        which somebody is alone hold up none of other scopes."""
+        """Write the waiting records, a batch at a time, until the database does not take one.
+
+        Records of a scope that is locked exclusively hold up no other scope.
+        """
         async with self._flushing:
             await self._flush()
 
@@ -132,12 +141,15 @@ class Behind(Generic[_Record]):
                         self._dropped(len(groups[-1]))
                 groups.pop()
             if len(batch) < self._options.batch_records:
-                break  # what came meanwhile waits for a batch of its own
+                break  # records added meanwhile wait for a batch of their own
         if shut_out:
             self._put_back(shut_out)
 
     async def _dealt_with(self, group: list[_Record]) -> None:
-        """Write the records of one scope, or drop them where nobody ever could. Raises what is retryable."""
+        """Write the records of one scope, or drop them if they never can be written.
+
+        Raise retryable errors.
+        """
         try:
             async with self._database.begin(group[0].scope, lock_timeout_ms=LOCK_TIMEOUT_MS) as tx:
                 await self._write(tx, group)

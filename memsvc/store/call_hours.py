@@ -1,4 +1,4 @@
-"""The call log counted by the hour: how calls ended, and how long they took."""
+"""Call log counted by the hour: outcomes and durations of calls."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,13 +8,16 @@ from typing import Final
 from memsvc.store.database import Tx
 
 COUNTED_MAX: Final = 50_000
-"""How many calls are counted, the newest: a busy tenant has more in a day than anybody should read for a picture."""
+"""How many calls are counted, the newest first: a busy tenant has more in a day than a chart
+needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class HourOfCalls:
-    """The calls of one hour by how they ended, and the milliseconds in which half of them, and all but a twentieth,
-    were over; of all hours together where `hour` is None."""
+    """Calls of one hour by outcome, with the median and the 95th percentile of their durations.
+
+    It counts all hours together where `hour` is None.
+    """
 
     hour: datetime | None
     success: int
@@ -26,8 +29,10 @@ class HourOfCalls:
 
 @dataclass(frozen=True, slots=True)
 class CallHours:
-    """Hours in which there were calls, the earliest first, and all of them together. `counted_from` is the moment from
-    which all calls were counted, None where all that were asked for are."""
+    """Hours in which there were calls, the earliest first, and all of them together.
+
+    `counted_from` is the time from which all calls were counted, None if the whole range was.
+    """
 
     hours: list[HourOfCalls]
     total: HourOfCalls
@@ -35,8 +40,10 @@ class CallHours:
 
 
 async def count_by_hour(tx: Tx, since: datetime, until: datetime, projects: Collection[str] | None) -> CallHours:
-    """The tenant's calls from one moment to another, in a transaction over all projects; of some of them where they are
-    given."""
+    """Count the tenant's calls between two times, in a transaction over all projects.
+
+    With `projects`, of these alone.
+    """
     # with unknown bounds PostgreSQL expects few calls, and might read all of the hours to sort them
     await tx.fetch("SELECT set_config('enable_bitmapscan', 'off', true) WHERE $1::bytea IS NOT NULL")
     rows = await tx.fetch(

@@ -1,8 +1,8 @@
-"""The parts of the call log, a week each: those to come are made, those past their time are dropped.
+"""Partitions of the call log, a week each: created ahead of time, dropped past their retention.
 
-The application may not do either. It asks a function that is its owner's (`memsvc_roll_calls`, of revision 0012),
-which does this and nothing else. What no part is for goes into a part for the rest, so that a call is logged even where
-nobody has asked for weeks.
+The application may do neither. It calls a function that its owner created (`memsvc_roll_calls`, of
+revision 0012), which does this and nothing else. Calls without a partition of their own go into a
+default one, so that a call is logged even where no week was created.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,10 @@ ROLL: Final = "memsvc_roll_calls(integer)"
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """How many parts were made and dropped, and for how many days calls are kept at the least; 0: for ever."""
+    """Number of partitions created and dropped.
+
+    `kept_days` is for how many days calls are kept at least; 0: for ever.
+    """
 
     made: int
     dropped: int
@@ -23,8 +26,11 @@ class Rolled:
 
 
 async def roll(database: Database, keep_days: int) -> Rolled:
-    """Make the parts of this week and the next two, and drop those whose last call is more than `keep_days` ago; 0
-    drops none, and the owner may have set more than was asked for. RESOURCE_BUSY where somebody reads for too long in a
-    transaction; nothing is done then."""
+    """Create the partitions of this week and the next two, and drop those past their retention.
+
+    A partition is dropped when its last call is more than `keep_days` ago; 0 drops none, and the
+    owner may have set more. RESOURCE_BUSY when somebody reads for too long in a transaction;
+    nothing is done then.
+    """
     [row] = await database.registry("SELECT made, dropped, kept_days FROM memsvc_roll_calls($1)", keep_days)
     return Rolled(row["made"], row["dropped"], row["kept_days"])

@@ -12,7 +12,10 @@ from memsvc.store.database import Row, Tx
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """One call as the log keeps it. `arguments` are shapes, never content; `call` makes a repeated insert harmless."""
+    """Call as the log keeps it.
+
+    `arguments` are shapes, never content; `call` makes a repeated insert harmless.
+    """
 
     tenant: bytes
     project: str
@@ -34,7 +37,7 @@ class CallRecord:
 
     @property
     def at(self) -> datetime:
-        """When it was called."""
+        """Time of the call."""
         return self.called_at
 
 
@@ -42,12 +45,12 @@ EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 FIRST: Final = UUID(int=0)
 SCANNED_MAX: Final = 5000
-"""How many calls one page looks at, be they what is looked for or not: a page may be short, and the next go on."""
+"""How many calls one page reads, matching or not: a page may be short, and the next go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFilter:
-    """Which calls to list; None does not narrow. `since` is inclusive, `until` exclusive."""
+    """Filter of calls to list; None does not narrow. `since` is inclusive, `until` exclusive."""
 
     projects: frozenset[str] | None = None
     tool: str | None = None
@@ -61,13 +64,13 @@ class CallFilter:
 
     @property
     def failed(self) -> bool:
-        """Whether no call that succeeded can be meant."""
+        """True if the filter excludes all successful calls."""
         return self.code is not None or self.status not in (None, "success")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page ended: the last call that it looked at."""
+    """Position where a page ended: the last call that it read."""
 
     called_at: datetime
     call: UUID
@@ -82,7 +85,7 @@ class CallPage:
 
 
 async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> int:
-    """How many of these records, all of the transaction's scope, were new."""
+    """Insert records, all of the transaction's scope; return how many were new."""
     if any(record.tenant != tx.scope.tenant or record.project != tx.scope.project for record in records):
         raise ValueError("a call is logged in its own scope")
     return await tx.execute(
@@ -107,8 +110,11 @@ async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> int:
 
 
 async def list_calls(tx: Tx, filters: CallFilter, *, after: Place | None, most: int) -> CallPage:
-    """A page of the tenant's calls, newest first, in a transaction over all projects. It reads some thousand rows of an
-    index at the most, whatever the filter; so a page may be short, or empty, and not be the last."""
+    """Return a page of the tenant's calls, newest first, in a transaction over all projects.
+
+    It reads at most some thousand rows of an index, whatever the filter; so a page may be short, or
+    empty, and not be the last.
+    """
     rows = await tx.fetch(
         f"""
         WITH looked_at AS MATERIALIZED (
@@ -155,7 +161,7 @@ async def list_calls(tx: Tx, filters: CallFilter, *, after: Place | None, most: 
 
 
 def _before(until: datetime | None, after: Place | None) -> tuple[datetime, UUID]:
-    """The place before which all calls to be listed are."""
+    """Return the position before which all calls to be listed are."""
     if after is not None and (until is None or after.called_at < until):
         return after.called_at, after.call
     return until or LATEST, FIRST

@@ -1,5 +1,7 @@
-"""Changes told to every process, or looked for while somebody waits: that what stands under a URI is another now, and
-nothing of what it is."""
+"""Changes of resources, announced to every process or polled for while somebody waits.
+
+A change says that a resource at a URI is different now, and nothing of its content.
+"""
 
 import asyncio
 import hashlib
@@ -28,7 +30,7 @@ ECHO_EVERY_S: Final = 15.0
 AGAIN_S_MIN: Final = 0.5
 AGAIN_S_MAX: Final = 30.0
 STEADY_S: Final = 60.0
-"""A connection that lasted this long is opened again at once; one that does not, less and less often."""
+"""A connection that lasted this long is reopened at once; one that did not, with growing pauses."""
 CLOSE_S_MAX: Final = 2.0
 LOOK_EVERY_S: Final = 1.0
 LOOKS_AT_ONCE: Final = 100
@@ -38,25 +40,28 @@ _LOST = (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.Post
 
 
 def change_key(scope: Scope, uri: str) -> str:
-    """What a change is known by: the same for the same scope and URI, and telling neither."""
+    """Return the hash that identifies a change by its scope and URI, revealing neither."""
     words = (scope.tenant, scope.project.encode(), uri.encode())
     whole = b"".join(len(word).to_bytes(4, "big") + word for word in words)
     return hashlib.blake2b(whole, digest_size=32).hexdigest()
 
 
 async def announce(tx: Tx, uri: str) -> None:
-    """Tell every process, once this transaction is committed, that the resource of this URI has changed."""
+    """Notify every process, on commit, that the resource at this URI has changed."""
     await tx.unbound("SELECT pg_notify($1, $2)", CHANNEL, change_key(tx.scope, uri))
 
 
 Stamps = Callable[[Scope, Sequence[Any]], Awaitable[Sequence[object]]]
-"""What tells the states of some resources of one project apart, in the order in which they were asked for."""
+"""Returns the stamps of some resources of one project, in the order of the request."""
 
 
 @dataclass(slots=True)
 class Look:
-    """How changes of a resource that nobody announces are found: its stamp is asked for now and again while somebody
-    waits, together with others of its kind and project, and compared with the `last`."""
+    """Poll for changes of a resource that nobody announces.
+
+    Its stamp is read at intervals while somebody waits, together with others of its kind and
+    project, and compared with the `last`.
+    """
 
     stamps: Stamps
     scope: Scope
@@ -65,7 +70,7 @@ class Look:
 
     @classmethod
     async def begun(cls, stamps: Stamps, scope: Scope, asked: Any) -> "Look":
-        """From what it is now."""
+        """Return a look that starts from the present stamp."""
         [last] = await stamps(scope, [asked])
         return cls(stamps, scope, asked, last)
 
@@ -75,13 +80,14 @@ _Group = tuple[Stamps, bytes, str]
 
 
 class Changes:
-    """What this process hears of changes, whoever made them, and who waits for them here.
+    """Changes that this process receives, whoever made them, and those who wait for them here.
 
-    A connection of its own listens, which must not go through a pooler: it is tried by an echo, at its start and from
-    time to time, and opened again for ever when it is lost. Where a pooler is between all the same, another connection
-    tells the first echo: over one in transaction mode whoever tells may hear himself, and nobody else. Each time that
-    it hears again, everybody who waits is told, as anything may have changed meanwhile. `listening` says whether it
-    hears. What is looked for needs no such connection: an outage delays it, and nothing of it is lost.
+    A connection of its own listens, which must not go through a pooler: it is tested by an echo, at
+    its start and from time to time, and reopened for ever when it is lost. Behind a pooler, another
+    connection sends the first echo: in transaction mode a sender may receive its own message while
+    nobody else does. Each time that listening resumes, everybody who waits is notified, as anything
+    may have changed meanwhile. `listening` says whether it receives. Polling needs no such
+    connection: an outage delays it, and loses nothing.
     """
 
     def __init__(self, url: str) -> None:
@@ -94,12 +100,15 @@ class Changes:
         self.listening = False
 
     def watch(self, key: str, told: Callable[[], None], look: Look | None = None) -> Callable[[], None]:
-        """Call `told`, which must not block or raise, for each change of this key, until the function that this returns
-        is called. With a `look`, changes are looked for too, once for all who wait."""
+        """Call `told`, which must not block or raise, for each change of this key.
+
+        Return a function that ends it. With a `look`, changes are polled for too, once for all who
+        wait.
+        """
         token = object()
         self._waiting.setdefault(key, {})[token] = told
         if look is not None and self._looks.setdefault(key, look).last != look.last:
-            told()  # it was looked at between the beginning of this look and now
+            told()  # the resource changed since this look began
 
         def end() -> None:
             waiting = self._waiting.get(key, {})
@@ -111,7 +120,7 @@ class Changes:
         return end
 
     def watched(self) -> int:
-        """How many keys somebody waits for."""
+        """Return the number of keys that somebody waits for."""
         return len(self._waiting)
 
     @asynccontextmanager
@@ -132,8 +141,10 @@ class Changes:
                     await self._look(group, keys[at : at + LOOKS_AT_ONCE])
 
     async def _look(self, group: _Group, keys: Sequence[str]) -> None:
-        """Look at resources of one group, unless nobody waits for them any longer. What goes wrong is logged when it
-        begins and when it ends: what changes meanwhile is seen then."""
+        """Poll resources of one group, unless nobody waits for them any longer.
+
+        A failure is logged when it begins and when it ends: changes made meanwhile are seen then.
+        """
         looks = {key: self._looks[key] for key in keys if key in self._looks}
         if not looks:
             return
@@ -145,11 +156,11 @@ class Changes:
             if group not in self._unseen:
                 self._unseen.add(group)
                 code = error.code if isinstance(error, MemsvcError) else None
-                log.warning("changes cannot be looked for just now", error=type(error).__name__, code=code)
+                log.warning("changes cannot be polled at the moment", error=type(error).__name__, code=code)
             return
         if group in self._unseen:
             self._unseen.discard(group)
-            log.info("changes are looked for again")
+            log.info("changes are polled again")
         for (key, look), stamp in pairs:
             if stamp != look.last:
                 look.last = stamp
@@ -164,7 +175,7 @@ class Changes:
             except _LOST as error:
                 if not self._outage:
                     told = {"error": type(error).__name__, "recovery": "behind a pooler, set database.direct_url"}
-                    log.warning("changes are not heard just now", **told)
+                    log.warning("change notifications are not received at the moment", **told)
                 self._outage = True
             await asyncio.sleep(pause_s)
             pause_s = AGAIN_S_MIN if monotonic() - began_s > STEADY_S else min(pause_s * 2, AGAIN_S_MAX)
@@ -188,7 +199,7 @@ class Changes:
                 async with connected_once(self._url) as another:
                     await self._hear_echo(another)
             if self._outage:
-                log.info("changes are heard again")
+                log.info("change notifications are received again")
             self._outage, self.listening = False, True
             for key in list(self._waiting):
                 self._tell(key)
@@ -201,7 +212,10 @@ class Changes:
                 await connection.close(timeout=CLOSE_S_MAX)
 
     async def _hear_echo(self, connection: asyncpg.Connection) -> None:
-        """Tell something over this connection and hear it; TimeoutError when a pooler or a dead line is between."""
+        """Send a message over this connection and receive it; TimeoutError when it does not arrive.
+
+        A pooler or a dead connection is the cause.
+        """
         self._echo, self._echoed = f"echo {secrets.token_hex(8)}", asyncio.Event()
         await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, self._echo)
         async with asyncio.timeout(ECHO_S_MAX):

@@ -1,10 +1,4 @@
-"""What Citus must be told of the schema: which tables are cut by tenant over its nodes, which stay on the coordinator.
-
-Every tenant table is distributed by its tenant, and all of them are cut alike (they are colocated), so that what a
-tenant keeps is on one node and a statement with `tenant = $1` for each of its tables runs there as it is. Citus passes
-on no setting but what `SET LOCAL` says, and that only for a role that is set so; and it cannot plan for a role that has
-its plans made for no values in particular.
-"""
+"""Facts about the schema for Citus: tables cut by tenant over its nodes, and tables that stay."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +22,8 @@ LOCAL: Final[Mapping[str, str]] = {
     "alembic_version": "belongs to no tenant",
     **dict.fromkeys(QUEUE_TABLES, "is PgQueuer's: a sequence, a trigger, and SKIP LOCKED over all tenants"),
 }
-"""The tables that stay on the coordinator, and why. No statement has one of them beside a distributed one."""
+"""Tables that stay on the coordinator, and why. No statement has one of them beside a distributed
+one."""
 DISTRIBUTED: Final = (ANCHOR, *(name for name in (*TENANT_TABLES, EMBEDDINGS) if name not in {ANCHOR, *LOCAL}))
 
 ROLE_SETTINGS: Final = (
@@ -36,12 +31,13 @@ ROLE_SETTINGS: Final = (
     ("citus.override_table_visibility", "off"),
     ("plan_cache_mode", "auto"),
 )
-"""What the application's role needs on Citus: that nodes hear whose rows a transaction sees, that shards are not looked
-for in each read of the catalogue, by which the driver knows types (half a second a connection), and plans for values.
-"""
+"""Settings that the application's role needs on Citus: nodes learn whose rows a transaction sees,
+shards are not looked up in each read of the catalogue, from which the driver learns types (half a
+second a connection), and plans are made for values."""
 
 VERSION_MIN: Final = (11, 2)
-"""The first Citus that begins transactions on its nodes as they were begun: all reads of one moment."""
+"""The first Citus that begins transactions on its nodes as they were begun: all reads of one
+snapshot."""
 
 # Each line: a table and what Citus would refuse of it, or would do wrong.
 _UNFIT: Final = text("""
@@ -98,7 +94,7 @@ _ROLE: Final = text("""
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """How a table is distributed: `method` h means by hash."""
+    """Distribution of a table: `method` h means by hash."""
 
     name: str
     method: str
@@ -107,35 +103,38 @@ class Placed:
 
 
 def version(connection: Connection) -> tuple[int, ...] | None:
-    """The version of Citus in this database; None where it was not created."""
+    """Return the version of Citus in this database; None where it was not created."""
     known = connection.scalar(text("SELECT extversion FROM pg_extension WHERE extname = 'citus'"))
     return None if known is None else tuple(int(part) for part in re.findall(r"\d+", known)[:2])
 
 
 def is_distributed(connection: Connection) -> bool:
-    """Whether the tables are cut over nodes: told by the first one."""
+    """Return whether the tables are distributed over nodes, which the first one tells."""
     if version(connection) is None:
         return False
     return any(one.name == ANCHOR for one in placed(connection).values())
 
 
 def placed(connection: Connection) -> dict[str, Placed]:
-    """The tables that are distributed, by name. For a database that has Citus."""
+    """Return the distributed tables, by name, of a database that has Citus."""
     return {row.name: Placed(row.name, row.method, row.beside, row.cut_by) for row in connection.execute(_PLACED)}
 
 
 def is_coordinator(connection: Connection) -> bool:
-    """Whether this is the node that knows all others."""
+    """Return whether this is the node that knows all others."""
     return connection.scalar(text("SELECT citus_is_coordinator()")) is True
 
 
 def present(connection: Connection) -> frozenset[str]:
-    """The tables that there are, parts of others left out."""
+    """Return the tables that exist, without partitions."""
     return frozenset(connection.scalars(_TABLES))
 
 
 def unfit(connection: Connection, tables: frozenset[str]) -> list[str]:
-    """What of these tables Citus would refuse, each in a few words; that other tables are in their way too."""
+    """Return what Citus would refuse of these tables, in a few words each.
+
+    Other tables that stand in their way are named too.
+    """
     found = [f"{row.relname} {row.fault}" for row in connection.execute(_UNFIT, {"tables": sorted(tables)})]
     known = placed(connection)
     anchor = known.get(ANCHOR)
@@ -151,12 +150,12 @@ def unfit(connection: Connection, tables: frozenset[str]) -> list[str]:
 
 
 def held_here(connection: Connection) -> frozenset[str]:
-    """The tables of which rows are in the coordinator's own files, be they hidden or not."""
+    """Return the tables with rows in the coordinator's own files, hidden or not."""
     return frozenset(connection.scalars(_HELD_HERE))
 
 
 def settings_of_role(connection: Connection, role: str) -> dict[str, str] | None:
-    """What a role is set to in every database; None for a role that there is not."""
+    """Return the settings of a role in every database; None for a role that does not exist."""
     rows = connection.execute(_ROLE, {"role": role}).all()
     if not rows:
         return None

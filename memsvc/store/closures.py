@@ -1,9 +1,10 @@
-"""What is being purged is closed: whoever would write it is refused, until it is open again.
+"""Write fences: what is being purged is closed to writers until it is open again.
 
-Every transaction that writes passes `admit_writer` as it begins (`Database.begin`), in the round trip that it needs
-anyway: it shares the locks of its project and tenant, takes its own locks, and is refused when one of them is closed.
-Closing waits for those who hold it, so that nobody is in the middle of a write from then on. It outlives a process that
-is killed; whoever purges the same once more takes it over, and the one before is stopped at its next step.
+Every transaction that writes passes `admit_writer` as it begins (`Database.begin`), in the round
+trip that it needs anyway: it shares the locks of its project and tenant, takes its own locks, and
+is refused when one of them is closed. Closing waits for those who hold it, so that nobody is in the
+middle of a write from then on. It outlives a process that is killed; whoever purges the same once
+more takes it over, and the previous purge is stopped at its next step.
 """
 
 from collections.abc import Sequence
@@ -15,17 +16,19 @@ from memsvc.store.database import Tx
 from memsvc.store.locks import Lock
 
 WHOLE = 0
-"""The unit that stands for all of a project."""
+"""Unit that stands for all of a project."""
 
 
 def units_of(tx: Tx, locks: Sequence[Lock]) -> list[int]:
-    """The units that stand for what is written under these locks, or for all of a project without any."""
+    """Return the units that stand for what is written under these locks; WHOLE without any."""
     return [lock.key(tx.scope) for lock in locks] or [WHOLE]
 
 
 async def close(tx: Tx, units: Sequence[int], purge: UUID, *, now: datetime) -> bool:
-    """Close units of the project for writers, or take them over; whether one was closed already. The transaction holds
-    what their writers hold or share."""
+    """Close units of the project for writers, or take them over.
+
+    Return whether one was closed already. The transaction holds what their writers hold or share.
+    """
     found = await tx.fetch(
         """
         WITH before AS MATERIALIZED (
@@ -45,7 +48,10 @@ async def close(tx: Tx, units: Sequence[int], purge: UUID, *, now: datetime) -> 
 
 
 async def hold(tx: Tx, purge: UUID) -> None:
-    """Prove that nobody has taken the purge over, and keep it so until the transaction ends; else RESOURCE_BUSY."""
+    """Raise RESOURCE_BUSY if the purge was taken over.
+
+    Otherwise prevent that until the transaction ends.
+    """
     of_project = "AND project = $2" if tx.bound > 1 else "AND project = '*'"
     held = await tx.fetch(
         f"SELECT unit FROM purges WHERE tenant = $1 {of_project} AND purge = ${tx.bound + 1} FOR SHARE", purge
@@ -55,10 +61,10 @@ async def hold(tx: Tx, purge: UUID) -> None:
 
 
 async def reopen(tx: Tx, purge: UUID) -> None:
-    """Let writers of what this purge closed in the project in again."""
+    """Admit writers again to what this purge closed in the project."""
     await tx.execute("DELETE FROM purges WHERE tenant = $1 AND project = $2 AND purge = $3", purge)
 
 
 async def reopen_all(tx: Tx) -> None:
-    """Let writers in again wherever the project, or the tenant in a transaction over all of it, was closed."""
+    """Admit writers again everywhere in the project, or in the tenant."""
     await tx.execute("DELETE FROM purges WHERE tenant = $1" + (" AND project = $2" if tx.bound > 1 else ""))

@@ -1,4 +1,4 @@
-"""Builds indexes on tables that are in use, beside their writers."""
+"""Concurrent creation of indexes on tables that are in use."""
 
 from typing import Any
 
@@ -7,10 +7,11 @@ from sqlalchemy import text
 
 
 def build(name: str, table: str, columns: list[str], **options: Any) -> None:
-    """Build an index concurrently, for a revision: what that has done before is committed, so indexes come first.
+    """Build an index concurrently, for a revision, where indexes come before other changes.
 
-    One that is there already stays, unless it is invalid, as an interrupted build leaves it: that is built again. A
-    build waits for every older transaction, and nobody waits for it: it has the time that a whole migration has.
+    Earlier statements of the revision are committed. An existing index stays, unless it is invalid,
+    as an interrupted build leaves it: that is built again. A build waits for every older
+    transaction, and nobody waits for it: it has the time that a whole migration has.
     """
     context = op.get_context()
     assert context.config is not None

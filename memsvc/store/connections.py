@@ -1,4 +1,4 @@
-"""A connection to the database: whose it may be, what a new one needs, and how a used one is left behind."""
+"""Database connections: check of the role, setup of new ones, cleanup of used ones."""
 
 from contextlib import suppress
 from typing import Any, Final
@@ -14,9 +14,12 @@ ROLLBACK_S_MAX: Final = 2.0
 
 
 async def refuse_unfit_role(pool: asyncpg.Pool) -> None:
-    """PERMISSION_DENIED for a role that row level security does not bind (superuser, BYPASSRLS, or table owner), and
-    for one that may become such a role, make roles, or get at the server's files. UNAVAILABLE for one that is not set
-    up for Citus where that is: its nodes would not hear whose rows it may see, and find none."""
+    """Raise for a role that row level security does not bind or that is not set up for Citus.
+
+    PERMISSION_DENIED for a superuser, BYPASSRLS or the table owner, and for a role that may become
+    such a role, make roles, or access the server's files. UNAVAILABLE for one that is not set up
+    for Citus where that is: its nodes would not learn whose rows it may see, and find none.
+    """
     row = await pool.fetchrow(
         """
         SELECT EXISTS (
@@ -48,7 +51,7 @@ async def refuse_unfit_role(pool: asyncpg.Pool) -> None:
 
 
 async def prepare(connection: Any) -> None:
-    """What every new connection needs: JSON as Python values."""
+    """Set a new connection up: JSON as Python values."""
     await connection.set_type_codec(
         "jsonb",
         schema="pg_catalog",
@@ -59,8 +62,10 @@ async def prepare(connection: Any) -> None:
 
 
 async def leave_no_transaction(connection: Any) -> None:
-    """Roll back, and raise nothing: why a call ended is told by what ended it. A connection that does not roll back in
-    time, over a network that swallows everything say, is given up: PostgreSQL ends the transaction when it finds out.
+    """Roll back, and raise nothing: the caller reports why its call ended.
+
+    A connection that does not roll back in time, over a network that drops everything for example,
+    is terminated: PostgreSQL ends the transaction when it finds out.
     """
     try:
         if not connection.is_closed() and connection.is_in_transaction():
@@ -70,7 +75,10 @@ async def leave_no_transaction(connection: Any) -> None:
 
 
 def give_up(connection: Any) -> None:
-    """End a connection. The driver may have done so itself, and taken it from its user, who then can call nothing of
-    it: where a statement is not seen to be cancelled in time, it does."""
+    """Terminate a connection.
+
+    The driver may have done so itself, and taken it from its user: it does where a statement is not
+    seen to be cancelled in time.
+    """
     with suppress(asyncpg.InterfaceError):
         connection.terminate()

@@ -1,4 +1,7 @@
-"""The running context of a session: its latest items, and the event that stands for what was before them."""
+"""Running context of a session.
+
+Its latest items, and the event that summarises those before them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -9,12 +12,12 @@ from memsvc.store.database import Tx
 from memsvc.store.sessions import COUNTED
 
 LINES_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What is read at once of the lines of a session's latest items."""
+"""How many bytes are read at once of the lines of a session's latest items."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredItem:
-    """One stored item with its line in the event file, which is empty where it was too much to read."""
+    """Stored item with its line in the event file, which is empty if it was too long to read."""
 
     entry: int
     ref: str
@@ -26,8 +29,11 @@ class StoredItem:
 
 @dataclass(frozen=True, slots=True)
 class SummaryPlace:
-    """Where the event stands that replaces older context: its id, file and place there, and the entries `first` to
-    `next_entry` - 1 that it stands for. A model may word it anew under the same id."""
+    """Position of the event that replaces older context.
+
+    It has the event's id, its file and place there, and the entries `first` to `next_entry` - 1
+    that it stands for. A model may reword it under the same id.
+    """
 
     event: str
     path: str
@@ -40,7 +46,7 @@ class SummaryPlace:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The running context of a session: the line of the event that replaces what was before, if any, and the items."""
+    """Running context of a session: its items, and the line of the summary of older ones."""
 
     summary: bytes | None
     items: list[StoredItem]
@@ -49,9 +55,11 @@ class Context:
 async def read(
     tx: Tx, session: str, book: int, *, most: int, until: datetime | None = None, tokens_max: int | None = None
 ) -> Context:
-    """The running context of a session with its latest items, oldest first, in one round trip. With `until`, the latest
-    items that were said by then, whether or not a summary stands for them now. Items that were forgotten are left out.
-    With `tokens_max`, lines are read of items of as many tokens, and from the latest on LINES_BYTES_MAX in all.
+    """Return the running context of a session: its latest items, oldest first, in one round trip.
+
+    With `until`, the latest items said by then, whether or not a summary stands for them now. Items
+    that were forgotten are left out. With `tokens_max`, lines are read of items of as many tokens,
+    and from the latest on LINES_BYTES_MAX in all.
     """
     rows = await tx.fetch(
         """
@@ -90,7 +98,7 @@ async def read(
 
 
 async def streams(tx: Tx, session: str, book: int, *, most: int) -> set[int]:
-    """The streams that so many latest items of a session's running context are read from."""
+    """Return the streams that the latest items of a session's running context are read from."""
     rows = await tx.fetch(
         """
         SELECT DISTINCT stream FROM (
@@ -107,7 +115,7 @@ async def streams(tx: Tx, session: str, book: int, *, most: int) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What a session's running context holds: its items, what they cost, and where it begins and ends."""
+    """Size of a running context: its items and tokens, and where it begins and ends."""
 
     items: int
     tokens: int
@@ -116,7 +124,7 @@ class Weight:
 
 
 async def weigh(tx: Tx, session: str, book: int) -> Weight:
-    """How much the running context of a session holds, in one statement over the entries of it alone."""
+    """Return the size of a session's running context, in one statement over its entries alone."""
     row = await tx.fetchrow(
         """
         SELECT count(*) AS items, coalesce(sum(e.tokens), 0)::int8 AS tokens,
@@ -134,7 +142,7 @@ async def weigh(tx: Tx, session: str, book: int) -> Weight:
 
 @dataclass(frozen=True, slots=True)
 class SaidItem:
-    """An item as its text is kept in the index."""
+    """Item with its text as the index keeps it."""
 
     entry: int
     ref: str
@@ -145,8 +153,10 @@ class SaidItem:
 
 
 async def said(tx: Tx, book: int, first: int, stop: int, *, most: int | None = None, chars_max: int) -> list[SaidItem]:
-    """The items `first <= entry < stop` of a session's book in order, all or the first of them, but for those that were
-    made unfindable, each with at most so many characters of its text."""
+    """Return the items `first <= entry < stop` of a session's index in order, at most `most`.
+
+    Items that were made unfindable are left out; texts are cut to `chars_max` characters.
+    """
     rows = await tx.fetch(
         """
         SELECT entry, ref, role, speaker, said_at, left(text, $6) AS text FROM entries
@@ -163,8 +173,7 @@ async def said(tx: Tx, book: int, first: int, stop: int, *, most: int | None = N
 
 
 async def written_before(tx: Tx, session: str, book: int, before: datetime, *, most: int) -> dict[int, str]:
-    """The first entries of a session's book, at most so many, that were written before this moment, each with all that
-    it was indexed by."""
+    """Return the text and cues of a session's first entries that were written before this time."""
     rows = await tx.fetch(
         r"""
         SELECT entry, text || E'\n' || cues AS indexed FROM entries
@@ -182,7 +191,7 @@ async def written_before(tx: Tx, session: str, book: int, before: datetime, *, m
 
 
 async def next_entry(tx: Tx, book: int) -> int:
-    """The number that the next entry of a book will have."""
+    """Return the number that the next entry of an index will have."""
     number: int | None = await tx.fetchval(
         "SELECT next_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3", book
     )
@@ -190,7 +199,10 @@ async def next_entry(tx: Tx, book: int) -> int:
 
 
 async def compacted(tx: Tx, session: str, place: SummaryPlace, *, counters: Mapping[str, int], now: datetime) -> None:
-    """Let the running context of a session begin behind what the summary stands for; `counters` are added."""
+    """Let the running context of a session begin after what the summary stands for.
+
+    Add `counters`.
+    """
     await tx.execute(
         f"""
         UPDATE sessions AS s SET context_start = $4, summary = $5, compacted_at = $6, counters = {COUNTED.format("$7")}
@@ -205,7 +217,10 @@ async def compacted(tx: Tx, session: str, place: SummaryPlace, *, counters: Mapp
 
 
 async def resummarise(tx: Tx, session: str, place: SummaryPlace) -> bool:
-    """Let a summary of the same id stand elsewhere; False when the session has another one by now."""
+    """Replace the position of a summary of the same id.
+
+    Return False when the session has another one.
+    """
     touched = await tx.execute(
         """
         UPDATE sessions SET summary = $4

@@ -1,4 +1,4 @@
-"""The pool and the transaction: every statement carries its tenant and project, whoever writes it."""
+"""Pool and transactions of the database: every statement is bound to its tenant and project."""
 
 import asyncio
 import re
@@ -27,14 +27,14 @@ from memsvc.store.round_trips import round_trip, transaction
 from memsvc.store.walls import refuse_open_tables
 
 TRANSACTION_TIMEOUT_SINCE: Final = 17
-"""The version of PostgreSQL that can end a transaction as a whole."""
+"""First version of PostgreSQL that can end a transaction as a whole."""
 
 Row = Mapping[str, Any]
-"""A row by column name; asyncpg's records are such mappings."""
+"""Row by column name; asyncpg's records are such mappings."""
 
 
 class DatabaseOptions(BaseModel):
-    """How the database is reached. Without `url` the embedded server under the data folder is used."""
+    """Options of the database; without `url` it is the embedded server in the data folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -64,10 +64,10 @@ def _names(sql: str, bound: int) -> bool:
 
 
 class Tx:
-    """One transaction of one scope. `$1` is the tenant, `$2` the project in every statement; further arguments follow.
+    """Transaction of one scope: `$1` is the tenant, `$2` the project; further arguments follow.
 
-    A statement that names neither is refused before it is sent, so that no query can forget whose data it touches.
-    In a transaction over all projects of a tenant (`Database.begin_tenant`), only `$1` is bound.
+    A statement that names neither is refused before it is sent. In a transaction over all projects
+    of a tenant (`Database.begin_tenant`), only `$1` is bound.
     """
 
     __slots__ = ("_bound", "_connection", "_meter", "_underway", "round_trips", "scope")
@@ -81,52 +81,52 @@ class Tx:
         self.round_trips = 0
 
     def _answer(self, sql: str) -> Waiting:
-        """Around the answer to a statement; ValueError for one that does not say whose data it touches."""
+        """Return the wait for an answer; ValueError without tenant or project in the statement."""
         if not _names(sql, len(self._bound)):
             raise ValueError("a statement must name its tenant as $1 and, within one project, its project as $2")
         self.round_trips += 1
         return round_trip(self._underway)
 
     def within(self, project: str) -> "Tx":
-        """The same transaction, bound to one project of its tenant."""
+        """Return the same transaction, bound to one project of its tenant."""
         return Tx(self._connection, replace(self.scope, project=project), self._meter)
 
     async def fetch(self, sql: str, *arguments: Any) -> list[Row]:
-        """All rows of a statement."""
+        """Return all rows of a statement."""
         with self._answer(sql):
             rows: list[Row] = list(await self._connection.fetch(sql, *self._bound, *arguments))
         return rows
 
     async def fetchrow(self, sql: str, *arguments: Any) -> Row | None:
-        """The first row of a statement, or None."""
+        """Return the first row of a statement, or None."""
         with self._answer(sql):
             row: Row | None = await self._connection.fetchrow(sql, *self._bound, *arguments)
         return row
 
     async def fetchval(self, sql: str, *arguments: Any) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         with self._answer(sql):
             return await self._connection.fetchval(sql, *self._bound, *arguments)
 
     async def execute(self, sql: str, *arguments: Any) -> int:
-        """How many rows a statement touched."""
+        """Return the number of rows a statement affected."""
         with self._answer(sql):
             status: str = await self._connection.execute(sql, *self._bound, *arguments)
         return int(status.rsplit(" ", 1)[-1])
 
     async def unbound(self, sql: str, *arguments: Any) -> list[Row]:
-        """A statement of the job queue or of the registry of keys, whose tables know no policy and hold no content."""
+        """Return the rows of a statement on the job queue or key registry, without content."""
         self.round_trips += 1
         with round_trip(self._underway):
             return list(await self._connection.fetch(sql, *arguments))
 
     @property
     def bound(self) -> int:
-        """How many parameters are bound."""
+        """Number of bound parameters."""
         return len(self._bound)
 
     async def lock(self, lock: Lock) -> None:
-        """Wait for a lock and hold it until the transaction ends; RESOURCE_BUSY after the lock timeout."""
+        """Wait for a lock that the transaction then holds; RESOURCE_BUSY after the lock timeout."""
         self.round_trips += 1
         started = perf_counter()
         try:
@@ -137,11 +137,7 @@ class Tx:
 
 
 class Database:
-    """The pool of one server process. Every use of it is a transaction of a scope, or the registry of keys.
-
-    `pooler` is what it goes through, and `prepares` says whether statements are prepared. `writing_behind` write what
-    waits in this process to be written behind the answers.
-    """
+    """Connection pool of a process behind `pooler`; `prepares` tells of prepared statements."""
 
     def __init__(self, pool: Pool, options: DatabaseOptions, meter: Meter) -> None:
         self._pool = pool.connections
@@ -153,9 +149,11 @@ class Database:
 
     @classmethod
     async def open(cls, url: str, options: DatabaseOptions, meter: Meter) -> "Database":
-        """Connect; refuses a role that row level security does not bind (superuser, BYPASSRLS, or table owner), and
-        one that may become such a role, and tables whose rows no policy keeps apart. UNAVAILABLE also for statements
-        that a pooler loses (`open_pool`)."""
+        """Connect; refuse roles that bypass row level security and tables without policies.
+
+        Roles that may become such a role are refused too. UNAVAILABLE for statements that a pooler
+        loses.
+        """
         try:
             pool = await open_pool(
                 url,
@@ -185,11 +183,11 @@ class Database:
     def begin_tenant(
         self, scope: Scope, *, read_only: bool = False, lasting: bool = False
     ) -> AbstractAsyncContextManager[Tx]:
-        """A transaction that sees all projects of the scope's tenant; statements bind `$1` alone. Errors as `begin`."""
+        """Begin a transaction over all projects of a tenant (`$1` alone); errors as `begin`."""
         return self.begin(scope, read_only=read_only, whole_tenant=True, lasting=lasting)
 
     def begin_closing(self, scope: Scope) -> AbstractAsyncContextManager[Tx]:
-        """To close a project, or where that is `*` the tenant: begins when nobody else writes it. Errors as `begin`."""
+        """Begin closing a project, or the tenant for `*`, once nobody writes there."""
         return self.begin(scope, purging=True, alone=True)
 
     @asynccontextmanager
@@ -205,12 +203,12 @@ class Database:
         alone: bool = False,
         lasting: bool = False,
     ) -> AsyncIterator[Tx]:
-        """A transaction that sees this scope's rows and no others; committed when the block ends, else rolled back.
+        """Begin a transaction that sees this scope's rows alone.
 
-        `locks` are taken in their order in the same round trip. Raises RESOURCE_BUSY when one is not to be had in time
-        or, unless it is `purging` itself, what it would write is being purged; UNAVAILABLE when the database is out of
-        reach; anything else of the database is a fault of ours. Unless it is `purging` or `lasting`, one that writes
-        has `WRITES_S_MAX`, where PostgreSQL can hold it to that.
+        It commits at the end of the block. `locks` are taken in order in the same round trip.
+        RESOURCE_BUSY when one is not free in time or, unless it is `purging`, what it would write
+        is being purged; UNAVAILABLE when the database cannot be reached. Unless it is `purging` or
+        `lasting`, a writing one has `WRITES_S_MAX`, where PostgreSQL can enforce it.
         """
         timeout_ms = lock_timeout_ms or self._options.lock_timeout_ms
         here = underway()
@@ -234,7 +232,7 @@ class Database:
                         yield tx
                         with round_trip(here, "commit"):
                             await connection.execute("COMMIT")
-                    except BaseException:  # cancellation too: what was begun here ends here
+                    except BaseException:  # cancellation too: the transaction ends here
                         with anyio.CancelScope(shield=True):
                             await leave_no_transaction(connection)
                         raise
@@ -247,7 +245,7 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
-        """A connection of the pool; RESOURCE_BUSY when all of them are busy for too long."""
+        """Yield a connection of the pool; RESOURCE_BUSY when all of them are busy for too long."""
         started, most_s = perf_counter(), self._options.acquire_timeout_ms / 1000
         try:
             with underway().waiting("pool"):
@@ -263,15 +261,15 @@ class Database:
             self._meter.add("memsvc_pool_wait_ms", (perf_counter() - started) * 1000)
         try:
             yield connection
-        except TimeoutError:  # PostgreSQL ends statements before the driver does: it is not heard any more
+        except TimeoutError:  # PostgreSQL ends statements before the driver does: it no longer answers
             give_up(connection)
             raise
         finally:
-            with suppress(*FAULTS):  # the pool ends what it cannot take back, and the call's own end is told
+            with suppress(*FAULTS):  # the pool ends what it cannot take back; the call's own error is reported
                 await self._pool.release(connection, timeout=most_s)
 
     async def registry(self, sql: str, *arguments: Any) -> list[Row]:
-        """Rows of the registry of tenants and keys, which holds no content and has no tenant policy."""
+        """Return rows of the registry of tenants and keys, which has no content and no policy."""
         try:
             async with self._connection() as connection:
                 with round_trip(underway()):
@@ -284,7 +282,7 @@ class Database:
             raise named from error
 
     async def check_walls(self) -> None:
-        """Raise what keeps a server from starting where the role or the policies of the tables have become unfit."""
+        """Raise if role or policies of the tables have become unfit to serve."""
         try:
             async with self._connection() as connection:
                 await refuse_unfit_role(connection)
@@ -296,5 +294,5 @@ class Database:
             raise named from error
 
     def usage(self) -> tuple[int, int]:
-        """Connections open, and those of them that are idle."""
+        """Return the number of open connections, and of idle ones."""
         return self._pool.get_size(), self._pool.get_idle_size()

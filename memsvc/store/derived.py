@@ -1,4 +1,4 @@
-"""Turns that are done and sessions that are counted, as their files tell: rows compared and put right."""
+"""Turns and sessions as their files tell them: rows compared and repaired."""
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from memsvc.store.sessions import Session
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A turn that is done, as its guard should say."""
+    """Turn that is done, as its guard should record it."""
 
     turn: str
     fingerprint: bytes
@@ -23,7 +23,7 @@ class Done:
 
 
 async def guards(tx: Tx, session: str, turns: Sequence[str] | None = None) -> dict[str, Done]:
-    """The turns of a session that are done, by id; only some, if these are given."""
+    """Return the turns of a session that are done, by id; only some, if these are given."""
     found = await tx.fetch(
         """
         SELECT turn, fingerprint, first_entry, result, claimed_at AS at FROM guards
@@ -37,7 +37,7 @@ async def guards(tx: Tx, session: str, turns: Sequence[str] | None = None) -> di
 
 
 async def in_order(tx: Tx, session: str) -> bool:
-    """Whether the turns of a session have their entries in the order of their days (UTC)."""
+    """Return whether the turns of a session have their entries in the order of their days (UTC)."""
     ordered: bool = await tx.fetchval(
         """
         SELECT NOT EXISTS (SELECT FROM (
@@ -53,11 +53,11 @@ async def in_order(tx: Tx, session: str) -> bool:
 
 
 Extent = tuple[int, int]
-"""The stream of a file and its size in bytes: appending changes the size, and writing it anew the stream."""
+"""Stream of a file and its size in bytes: appending changes the size, rewriting the stream."""
 
 
 async def extents(tx: Tx, paths: Sequence[str]) -> dict[str, Extent]:
-    """How far the live files at these paths reach; those that do not exist are left out."""
+    """Return stream and size of the live files at these paths."""
     found = await tx.fetch(
         """
         SELECT path, stream, size_bytes FROM files
@@ -69,7 +69,7 @@ async def extents(tx: Tx, paths: Sequence[str]) -> dict[str, Extent]:
 
 
 async def put_guards(tx: Tx, session: str, wanted: Iterable[Done]) -> None:
-    """Note turns as done, whatever was noted of them before."""
+    """Store turns as done, replacing what was stored of them before."""
     done = list(wanted)
     if done:
         await tx.execute(
@@ -93,7 +93,7 @@ async def put_guards(tx: Tx, session: str, wanted: Iterable[Done]) -> None:
 
 
 async def drop_guards(tx: Tx, session: str, turns: Sequence[str]) -> None:
-    """Forget that turns were done."""
+    """Delete the record that turns were done."""
     if turns:
         await tx.execute(
             "DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = ANY($4::text[])",
@@ -104,7 +104,10 @@ async def drop_guards(tx: Tx, session: str, turns: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What the files of a session say of its row; `shared` where nobody looked who spoke in it."""
+    """Counts of a session's row, as its files tell.
+
+    `shared` where the speakers were not checked.
+    """
 
     user_id: str
     latest_turn: str
@@ -137,7 +140,7 @@ async def put_session(tx: Tx, session: str, wanted: Count) -> None:
 
 
 def same_count(held: Session | None, wanted: Count) -> bool:
-    """Whether a session's row says what its files do."""
+    """Return whether a session's row agrees with its files."""
     return (
         held is not None
         and (held.user_id, held.latest_turn, held.turns) == (wanted.user_id, wanted.latest_turn, wanted.turns)
@@ -149,7 +152,7 @@ def same_count(held: Session | None, wanted: Count) -> bool:
 
 
 def same_guard(held: Done | None, wanted: Done) -> bool:
-    """Whether a guard says what the lines of its turn do."""
+    """Return whether a guard agrees with the lines of its turn."""
     return (
         held is not None
         and (held.fingerprint, held.first_entry, held.result) == (wanted.fingerprint, wanted.first_entry, wanted.result)
@@ -158,15 +161,20 @@ def same_guard(held: Done | None, wanted: Done) -> bool:
 
 
 def same_value(held: Any, wanted: Any) -> bool:
-    """Whether a column holds what its line says; lines of older versions have whole seconds."""
+    """Return whether a column holds the value of its line.
+
+    Lines of older versions have whole seconds.
+    """
     if isinstance(wanted, datetime) and isinstance(held, datetime) and not wanted.microsecond:
         return held.replace(microsecond=0) == wanted
     return bool(held == wanted)
 
 
 async def begin_again(tx: Tx, session: str) -> None:
-    """Let what was made of a session's entries, by their numbers, be made of them once more: its context is whole again
-    until the next compaction."""
+    """Reset the progress of everything derived from a session's entries by their numbers.
+
+    Its context is complete again until the next compaction.
+    """
     await tx.execute(
         """
         UPDATE sessions SET consolidated_entry = 0, digested_entry = 0, extracted_entry = 0, context_start = 0,

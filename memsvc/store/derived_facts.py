@@ -1,4 +1,4 @@
-"""Facts as rows, whatever became of them: read, written whole and deleted, by book and entry."""
+"""Facts as rows in any state: read, written whole and deleted, by index and entry."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from memsvc.store.database import Tx
 
 
 async def recorded(tx: Tx, books: Sequence[int], session: str, records: Sequence[str]) -> set[str]:
-    """Which of these records of a session the books have as facts, whatever became of them."""
+    """Return which of these records of a session the indexes have as facts, in any state."""
     found = await tx.fetch(
         """
         SELECT DISTINCT record FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
@@ -22,7 +22,7 @@ async def recorded(tx: Tx, books: Sequence[int], session: str, records: Sequence
 
 
 async def facts_of(tx: Tx, book: int) -> list[Fact]:
-    """Every fact of a book, whatever became of it, in the order of their entries."""
+    """Return every fact of an index, in any state, in the order of their entries."""
     found = await tx.fetch(
         f"SELECT book, {facts.COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 ORDER BY entry", book
     )
@@ -30,7 +30,7 @@ async def facts_of(tx: Tx, book: int) -> list[Fact]:
 
 
 async def put_facts(tx: Tx, wanted: Sequence[Fact]) -> None:
-    """Give facts, by book and entry, what they should hold; those that are no longer active go first."""
+    """Store facts, by index and entry, with all their columns; those no longer active first."""
     if not wanted:
         return
     ordered = sorted(wanted, key=lambda fact: fact.state is State.ACTIVE)
@@ -70,7 +70,7 @@ async def put_facts(tx: Tx, wanted: Sequence[Fact]) -> None:
 
 
 async def drop_facts(tx: Tx, book: int, entries: Sequence[int]) -> None:
-    """Delete the rows of facts and nothing of what finds them."""
+    """Delete the rows of facts, and nothing of what finds them."""
     if entries:
         await tx.execute(
             "DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
@@ -80,7 +80,7 @@ async def drop_facts(tx: Tx, book: int, entries: Sequence[int]) -> None:
 
 
 async def forgotten(tx: Tx, book: int) -> set[int]:
-    """The facts of a book, by entry, that are shown to nobody again."""
+    """Return the facts of an index, by entry, that are never to be shown again."""
     found = await tx.fetch(
         "SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND forgotten", book
     )
@@ -88,7 +88,7 @@ async def forgotten(tx: Tx, book: int) -> set[int]:
 
 
 async def set_forgotten(tx: Tx, book: int, wanted: Mapping[int, bool]) -> None:
-    """Say of facts whether they are shown to nobody again."""
+    """Set whether facts are never to be shown again."""
     if wanted:
         await tx.execute(
             """

@@ -1,7 +1,7 @@
-"""The index as its entries call for it: entries, postings and counters of a book, compared and put right.
+"""Rebuild of the index: entries, postings and counters of an index, compared and repaired.
 
-Every function is one short step. The signature of a segment of a book is a sum over its hits, so that a whole index is
-compared in one pass without being read into memory.
+Every function is one short step. The signature of a segment of an index is a sum over its hits, so
+that a whole index is compared in one pass without being read into memory.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from memsvc.store.derived import same_value
 from memsvc.store.index import LENGTH_MAX, NewEntry, book_of
 
 HIDDEN = -1
-"""The length of an entry that is kept and never found."""
+"""Length of an entry that is kept and never found."""
 _ENTRY = {
     "ref": "text",
     "role": "text",
@@ -40,7 +40,7 @@ _HASH = "('x' || left(md5(h.term || ':' || h.hit), 15))::bit(60)::int8"
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """A book's counters."""
+    """Counters of an index."""
 
     analyser: int
     segment_bits: int
@@ -50,13 +50,13 @@ class Shelf:
 
 
 Signature = tuple[int, int]
-"""How many hits, and the sum of their hashes."""
+"""Number of hits, and the sum of their hashes."""
 Hits = dict[str, list[int]]
 """The hits of each term, in order."""
 
 
 def row(entry: NewEntry, *, hidden: bool = False) -> tuple[Any, ...]:
-    """What the columns of an entry should hold, in the order of `rows`."""
+    """Return the expected columns of an entry, in the order of `rows`."""
     length = min(sum(_counted(entry).values()), LENGTH_MAX)
     return (
         entry.ref,
@@ -76,7 +76,7 @@ def row(entry: NewEntry, *, hidden: bool = False) -> tuple[Any, ...]:
 
 
 def hits(entries: Mapping[int, NewEntry]) -> Hits:
-    """The hits of entries by their numbers."""
+    """Return the hits of entries by their numbers."""
     found: Hits = defaultdict(list)
     for number, entry in sorted(entries.items()):
         counts = _counted(entry)
@@ -87,7 +87,7 @@ def hits(entries: Mapping[int, NewEntry]) -> Hits:
 
 
 def signature(found: Hits) -> Signature:
-    """The signature of hits, as `signatures` makes it."""
+    """Return the signature of hits, as `signatures` computes it."""
     each = [(term, hit) for term, some in found.items() for hit in some]
     return len(each), sum(
         int(hashlib.md5(f"{t}:{h}".encode(), usedforsecurity=False).hexdigest()[:15], 16) for t, h in each
@@ -99,7 +99,7 @@ def _counted(entry: NewEntry) -> Counter[str]:
 
 
 async def shelf(tx: Tx, book: int, *, for_update: bool = False) -> Shelf | None:
-    """A book's counters, if there is such a book; `for_update` holds it until the transaction ends."""
+    """Return the counters of an index, or None; `for_update` locks it for the transaction."""
     found = await tx.fetchrow(
         f"""
         SELECT analyser, segment_bits, next_entry, entries, length FROM books
@@ -111,7 +111,10 @@ async def shelf(tx: Tx, book: int, *, for_update: bool = False) -> Shelf | None:
 
 
 async def put_shelf(tx: Tx, name: str, wanted: Shelf) -> None:
-    """Give a book its counters, and the book itself where it is missing; all its terms stand in the postings then."""
+    """Store the counters of an index, creating it if missing.
+
+    All its terms are in the postings then.
+    """
     await index.fold(tx, book_of(name))
     await tx.execute(
         """
@@ -132,7 +135,7 @@ async def put_shelf(tx: Tx, name: str, wanted: Shelf) -> None:
 
 
 async def rows(tx: Tx, book: int, first: int, stop: int) -> dict[int, tuple[Any, ...]]:
-    """The columns of a book's entries `first <= entry < stop` by number."""
+    """Return the columns of an index's entries `first <= entry < stop` by number."""
     found = await tx.fetch(
         f"""
         SELECT entry, {", ".join(_ENTRY)} FROM entries
@@ -146,7 +149,7 @@ async def rows(tx: Tx, book: int, first: int, stop: int) -> dict[int, tuple[Any,
 
 
 async def put_rows(tx: Tx, book: int, wanted: Mapping[int, tuple[Any, ...]]) -> None:
-    """Give entries their columns, and the entries themselves where they are missing."""
+    """Store the columns of entries, creating entries that are missing."""
     if not wanted:
         return
     columns = [list(column) for column in zip(*wanted.values(), strict=True)]
@@ -165,7 +168,7 @@ async def put_rows(tx: Tx, book: int, wanted: Mapping[int, tuple[Any, ...]]) -> 
 
 
 async def drop_rows(tx: Tx, book: int, entries: Sequence[int]) -> None:
-    """Delete entries and nothing of what finds them."""
+    """Delete entries, and nothing of what finds them."""
     if entries:
         await tx.execute(
             "DELETE FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
@@ -175,7 +178,7 @@ async def drop_rows(tx: Tx, book: int, entries: Sequence[int]) -> None:
 
 
 async def signatures(tx: Tx, book: int) -> dict[int, Signature]:
-    """The signature of each segment of a book that has any hit."""
+    """Return the signature of each segment of an index that has any hit."""
     found = await tx.fetch(
         f"""
         WITH shelf AS (SELECT segment_bits FROM books WHERE tenant = $1 AND project = $2 AND book = $3),
@@ -195,7 +198,7 @@ async def signatures(tx: Tx, book: int) -> dict[int, Signature]:
 
 
 async def put_segment(tx: Tx, book: int, segment: int, wanted: Hits) -> None:
-    """Give a segment exactly these hits, all of them in the postings."""
+    """Replace the hits of a segment with exactly these, all of them in the postings."""
     await index.fold(tx, book)
     await tx.execute(
         "DELETE FROM postings WHERE tenant = $1 AND project = $2 AND book = $3 AND segment = $4", book, segment
@@ -215,17 +218,17 @@ async def put_segment(tx: Tx, book: int, segment: int, wanted: Hits) -> None:
 
 
 def segment_bits(held: Shelf | None) -> int:
-    """How many bits of an entry's number say where in its segment it is."""
+    """Return how many bits of an entry's number give its place in its segment."""
     return held.segment_bits if held else 10
 
 
 def counted(bits: int, next_entry: int, entries: int, length: int) -> Shelf:
-    """What the counters of a book should be."""
+    """Return the expected counters of an index."""
     return Shelf(ANALYSER_VERSION, bits, next_entry, entries, length)
 
 
 async def texts_behind(tx: Tx, book: int, last: int, *, segment_bits: int) -> dict[int, tuple[str, str, int]]:
-    """Text, cues and length of the entries behind `last` that are in the segment of the first of them."""
+    """Return text, cues and length of the next entries after `last`, up to a segment's end."""
     found = await tx.fetch(
         """
         SELECT entry, text, cues, length FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry > $4
@@ -242,7 +245,7 @@ async def texts_behind(tx: Tx, book: int, last: int, *, segment_bits: int) -> di
 
 
 async def refs(tx: Tx, book: int, *, first: int = 0) -> dict[str, int]:
-    """The numbers of a book's entries, from the `first` on, by what they stand for."""
+    """Return the numbers of an index's entries, from `first` on, by their references."""
     found = await tx.fetch(
         "SELECT ref, entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4", book, first
     )
@@ -260,8 +263,10 @@ async def compare_rows(
     placeless: Collection[int],
     mend: bool,
 ) -> int:
-    """How many entries `first <= entry < stop` are not what they should be; with `mend` they are put right. Where the
-    lines of `placeless` entries stand is not known, and is left as it is."""
+    """Return how many entries `first <= entry < stop` are wrong; with `mend` repair them.
+
+    The position of the lines of `placeless` entries is unknown, and is left as it is.
+    """
     held = await rows(tx, book, first, stop)
     right: dict[int, tuple[Any, ...]] = {}
     for number, entry in wanted.items():
@@ -285,6 +290,9 @@ async def compare_rows(
 
 
 async def _forget_vectors(tx: Tx, book: int) -> None:
-    """Of entries that say something else now, the vectors are made anew by the job that looks for missing ones."""
+    """Delete the vectors of entries whose text changed.
+
+    The job for missing vectors makes them anew.
+    """
     if await vectors.available(tx):
         await vectors.drop_other_models(tx, book, "")

@@ -1,4 +1,7 @@
-"""Digests: what spans of a session are about, each an entry of a book of its user, so that other sessions find it."""
+"""Digests of spans of a session, each an entry of an index of its user.
+
+Other sessions of the user find them there.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +19,10 @@ _OF_SESSION: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """How far the digests of a session have come: whose session it is, whether others spoke in it too, and the first
-    entry that may have to be read again."""
+    """Progress of a session's digests, with its user and whether others spoke in it.
+
+    `entry` is the first one that may have to be read again.
+    """
 
     user: str
     shared: bool
@@ -25,8 +30,11 @@ class Due:
 
 
 async def due(tx: Tx, session: str, *, hold: bool = False) -> Due | None:
-    """What is to be done for a session; None for one that does not exist. With `hold`, its row is not deleted before
-    the transaction ends: whoever purges the session sees the digests that are written until then."""
+    """Return the progress of a session's digests; None for a session that does not exist.
+
+    With `hold`, its row is not deleted before the transaction ends: whoever purges the session sees
+    the digests that are written until then.
+    """
     row = await tx.fetchrow(
         f"""
         SELECT user_id, shared, digested_entry FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3
@@ -38,8 +46,10 @@ async def due(tx: Tx, session: str, *, hold: bool = False) -> Due | None:
 
 
 async def remove(tx: Tx, prefix: str, *, but: Sequence[int] = (), limit: int) -> int:
-    """Remove some digests whose reference begins with `prefix` from whichever book they are in, some books apart; how
-    many."""
+    """Remove some digests whose reference begins with `prefix`, from all indexes but `but`.
+
+    Return how many.
+    """
     rows = await tx.fetch(
         f"SELECT book, entry, cues {_OF_SESSION} ORDER BY book, entry LIMIT $6", *span(prefix), list(but), limit
     )
@@ -50,13 +60,13 @@ async def remove(tx: Tx, prefix: str, *, but: Sequence[int] = (), limit: int) ->
 
 
 async def count(tx: Tx, prefix: str, *, but: Sequence[int] = ()) -> int:
-    """How many digests `remove` finds."""
+    """Return the number of digests that `remove` finds."""
     found: int = await tx.fetchval(f"SELECT count(*) {_OF_SESSION}", *span(prefix), list(but))
     return found
 
 
 async def texts(tx: Tx, book: int, first: int, *, most: int, chars_max: int) -> dict[int, str]:
-    """Return the beginnings of the texts of the next entries from `first` on that can be found, by number."""
+    """Return the beginnings of the texts of the next findable entries, by number."""
     rows = await tx.fetch(
         """
         SELECT entry, left(text, $6) AS text FROM entries
@@ -72,8 +82,11 @@ async def texts(tx: Tx, book: int, first: int, *, most: int, chars_max: int) -> 
 
 
 async def written(tx: Tx, book: int, prefix: str, first: int, stop: int) -> dict[int, tuple[str, str]]:
-    """Return the entries of a book whose references are `prefix` and a number `first <= number < stop`: by their own
-    number, the reference and the words that find it."""
+    """Return the digests of an index whose references are `prefix` and a number in a range.
+
+    The number is from `first` to `stop` - 1. They are returned by entry, each as its reference and
+    the words that find it.
+    """
     rows = await tx.fetch(
         """
         SELECT entry, ref, cues FROM entries
@@ -90,14 +103,17 @@ async def written(tx: Tx, book: int, prefix: str, first: int, stop: int) -> dict
 
 
 async def reached(tx: Tx, session: str, entry: int) -> None:
-    """Note that what stands before an entry of the session is in digests for good."""
+    """Store that everything before an entry of the session is in digests for good."""
     await tx.execute(
         "UPDATE sessions SET digested_entry = $4 WHERE tenant = $1 AND project = $2 AND session = $3", session, entry
     )
 
 
 async def outdate(tx: Tx, session: str, entry: int, *, span: int) -> None:
-    """Have the span of an entry, and what is behind it, read again by the next step: it was changed or forgotten."""
+    """Have the span of an entry, and what follows it, read again by the next step.
+
+    The entry was changed or forgotten.
+    """
     await tx.execute(
         """
         UPDATE sessions SET digested_entry = least(digested_entry, $4::int4 / $5::int4 * $5::int4)

@@ -1,4 +1,4 @@
-"""Distributes the tables of a migrated schema over the nodes of a Citus cluster, and does again what is left to do."""
+"""Distribution of the tables of a migrated schema over a Citus cluster; it can be resumed."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,10 @@ from memsvc.store.revisions import Revisions
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Statements of one transaction; without any, something that was done before: `told` says what."""
+    """Statements of one transaction; none for something that was done before.
+
+    `told` describes it.
+    """
 
     told: str
     statements: tuple[str, ...] = ()
@@ -29,13 +32,16 @@ async def distribute(
     tell: Callable[[Step], None],
     lock_timeout_s: float = 60.0,
 ) -> None:
-    """Distribute every tenant table by its tenant, all beside each other, and set the application's role so that it can
-    work with them. Tells each step before it takes it; with `dry_run` it takes none. `shards` is how many parts each
-    table gets; the cluster's own number if it is not given, and what it is where tables are distributed already.
+    """Distribute every tenant table by its tenant, colocated, and set up the application's role.
 
-    A step is a transaction: broken off, it goes on where it stood. UNAVAILABLE where Citus is not there or too old, the
-    schema is not at the revision that this version brings, or the database is out of reach; CONFLICT where something
-    cannot be distributed, or the application is at work; PERMISSION_DENIED where the owner may not set up the role.
+    Reports each step before it takes it; with `dry_run` it takes none. `shards` is the number of
+    parts of each table; the cluster's own number if it is not given, and the present one where
+    tables are distributed already.
+
+    A step is a transaction: interrupted, it resumes where it stopped. UNAVAILABLE where Citus is
+    missing or too old, the schema is not at the revision that this version brings, or the database
+    cannot be reached; CONFLICT where something cannot be distributed, or the application is
+    connected; PERMISSION_DENIED where the owner may not set up the role.
     """
     async with alone(admin_url, lock_timeout_s) as connection:
         async with connection.begin():
@@ -56,7 +62,7 @@ async def distribute(
 
 
 def _refuse(connection: Connection, app_role: str, *, at_work: bool) -> None:
-    """What keeps the schema from being distributed, if anything does."""
+    """Raise if something prevents the schema from being distributed."""
     version = citus.version(connection)
     if version is None:
         raise MemsvcError(
@@ -101,7 +107,7 @@ def _refuse(connection: Connection, app_role: str, *, at_work: bool) -> None:
 
 
 def _strange(connection: Connection, there: frozenset[str]) -> frozenset[str]:
-    """Tables under row level security that nobody here knows."""
+    """Return the tables under row level security that this version does not know."""
     walled = connection.scalars(
         text("SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relforcerowsecurity")
     )
@@ -135,7 +141,8 @@ def _tables(connection: Connection, shards: int | None) -> Iterator[Step]:
         yield Step(
             table,
             (
-                # the policy binds the owner too, and COPY, by which rows go to the nodes, does not work under one
+                # the policy binds the owner too, and COPY, by which rows go to the nodes, does not
+                # work under one
                 f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY",
                 f"SELECT create_distributed_table('{table}', 'tenant', {beside})",
                 f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
@@ -147,8 +154,11 @@ def _tables(connection: Connection, shards: int | None) -> Iterator[Step]:
 
 
 def _left_behind(connection: Connection, steps: list[Step]) -> Iterator[Step]:
-    """What the coordinator still has of rows that are on the nodes: no statement sees it, and no purge removes it.
-    `steps` are those that would have been taken before."""
+    """Yield the steps that remove the coordinator's copies of rows that are on the nodes.
+
+    No statement sees them, and no purge removes them. `steps` are those that would have been taken
+    before.
+    """
     would_be = {step.told for step in steps if step.statements}
     gone_out = citus.placed(connection).keys() | (would_be & {*citus.DISTRIBUTED})
     left = gone_out & citus.held_here(connection)

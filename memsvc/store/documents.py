@@ -1,4 +1,4 @@
-"""Documents: texts of the index that change, kept as pieces in the order of their bytes, each found by itself."""
+"""Documents: texts of the index that change, kept as chunks in the order of their bytes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ from memsvc.store.index import NewEntry, book_of
 
 ROLE = "document"
 SEGMENT_BITS = 7
-"""Pieces are long: with 1,024 of them to a row of postings, a common term would rewrite 8 KB with each piece."""
+"""Chunks are long: with 1,024 of them to a row of postings, a common term would rewrite 8 KB with
+each chunk."""
 
 
 PIECES_MAX = 2**31 - 1
@@ -21,9 +22,9 @@ PIECES_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece as it stands in the index: bytes `start` to `end` of a stream, found under its text and its cues.
+    """Chunk in the index: bytes `start` to `end` of a stream, found by its text and its cues.
 
-    The cues are a title line, then the context that its chunk was cut in.
+    The cues are a title line, then the context that the chunk was cut in.
     """
 
     entry: int
@@ -43,7 +44,10 @@ class Piece:
 
 
 async def pieces(tx: Tx, book: str, ref: str, *, most: int, not_of: int | None = None) -> list[Piece]:
-    """The first pieces of a document in order; with `not_of`, only those of other streams than this one."""
+    """Return the first chunks of a document in order.
+
+    With `not_of`, only those of streams other than this one.
+    """
     rows = await tx.fetch(
         """
         SELECT entry, stream, start, start + size_bytes AS end, text, cues FROM entries
@@ -60,7 +64,7 @@ async def pieces(tx: Tx, book: str, ref: str, *, most: int, not_of: int | None =
 
 
 async def last_piece(tx: Tx, book: str, ref: str, stream: int) -> Piece | None:
-    """The last piece of a stream of a document: the one that an append changes."""
+    """Return the last chunk of a stream of a document, which an append changes, or None."""
     row = await tx.fetchrow(
         """
         SELECT entry, stream, start, start + size_bytes AS end, text, cues FROM entries
@@ -81,8 +85,10 @@ def _piece(row: Row) -> Piece:
 async def change(
     tx: Tx, book: str, ref: str, stream: int, *, title: str, old: Sequence[Piece], new: Sequence[Chunk], now: datetime
 ) -> bool:
-    """Put new pieces in the place of old ones; what is the same stays as it is, its vector included. Whether any
-    piece is new."""
+    """Replace old chunks by new ones, keeping equal ones and their vectors.
+
+    Return whether any is new.
+    """
     kept: list[int] = []
     wanted = {(chunk.start, chunk.text, _cues(title, chunk)): chunk for chunk in new}
     gone: dict[int, str] = {}
@@ -108,7 +114,7 @@ async def change(
 
 
 async def put(tx: Tx, book: str, file: File, text: str, *, title: str, now: datetime) -> bool:
-    """Let a file of this text, and of no other, be found. Whether any piece is new."""
+    """Make a file findable by this text and no other; return whether any chunk is new."""
     ref = file.incarnation.hex
     new = chunks(text.replace("\x00", " "))  # no text of the database holds a NUL
     old = await pieces(tx, book, ref, most=PIECES_MAX)
@@ -116,7 +122,7 @@ async def put(tx: Tx, book: str, file: File, text: str, *, title: str, now: date
 
 
 async def add(tx: Tx, book: str, made: Sequence[tuple[File, str, str]], *, now: datetime) -> None:
-    """Let several files that were made just now be found, each by its text and its title, in one round trip."""
+    """Make several new files findable, each by its text and its title, in one round trip."""
     entries = [
         _entry(file.incarnation.hex, file.stream, chunk, _cues(title, chunk), now)
         for file, text, title in made
@@ -127,8 +133,10 @@ async def add(tx: Tx, book: str, made: Sequence[tuple[File, str, str]], *, now: 
 
 
 async def stale(tx: Tx, book: str, *, begin: str, most: int) -> list[tuple[str, Piece]]:
-    """The next pieces whose file is live no more, or in another stream, by the names of their documents from one on;
-    the last document may have more."""
+    """Return the next chunks whose file is deleted or in another stream, by document.
+
+    `begin` is the first document; the last one may have more.
+    """
     rows = await tx.fetch(
         """
         SELECT e.ref, e.entry, e.stream, e.start, e.start + e.size_bytes AS end, e.text, e.cues FROM entries AS e
@@ -145,19 +153,19 @@ async def stale(tx: Tx, book: str, *, begin: str, most: int) -> list[tuple[str, 
 
 
 async def forget(tx: Tx, book: str, incarnation: UUID) -> None:
-    """Let a file be found no more."""
+    """Make a file unfindable."""
     await remove(tx, book, await pieces(tx, book, incarnation.hex, most=PIECES_MAX))
 
 
 async def retitle(tx: Tx, book: str, ref: str, stream: int, *, title: str, now: datetime) -> bool:
-    """Let a document be found by another title. Whether it has pieces."""
+    """Make a document findable by another title; return whether it has chunks."""
     old = [piece for piece in await pieces(tx, book, ref, most=PIECES_MAX) if piece.stream == stream]
     new = [Chunk(piece.start, piece.text, piece.context) for piece in old]
     return await change(tx, book, ref, stream, title=title, old=old, new=new, now=now)
 
 
 async def remove(tx: Tx, book: str, gone: Sequence[Piece]) -> None:
-    """Take pieces out of the index for good."""
+    """Remove chunks from the index for good."""
     await index.remove(tx, book_of(book), {piece.entry: piece.indexed for piece in gone})
 
 

@@ -1,4 +1,4 @@
-"""The URL of a database: whether it is one, and what it says about a connection that cannot be made."""
+"""Database URLs: their validation, and errors of connections that cannot be made."""
 
 import socket
 from typing import Final
@@ -25,7 +25,8 @@ def checked_dsn(value: str) -> str:
 def connection_error(url: str, error: BaseException, setting: str) -> MemsvcError:
     """Return UNAVAILABLE for what kept the driver from connecting.
 
-    It names address, database or role, whichever is wrong, and never the password; `setting` is where the URL stands.
+    It names address, database or role, whichever is wrong, and never the password; `setting` is
+    where the URL stands.
     """
     try:
         where = ", ".join(f"{host}:{port}" for host, port in _addresses(url))
@@ -54,7 +55,7 @@ def _unavailable(reason: str, setting: str) -> MemsvcError:
 
 
 def _addresses(url: str) -> list[tuple[str, int]]:
-    """Return host and port of every server that a URL names; ValueError for a port that is no number."""
+    """Return host and port of every server of a URL; ValueError for a port that is no number."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
     netloc = parts.netloc.rpartition("@")[2] or ",".join(query.get("host", ["localhost"]))

@@ -1,4 +1,7 @@
-"""Edges between the notions of a book, and contradictions between them. Whoever writes holds the book's lock."""
+"""Edges between the blocks of an index, and contradictions between them.
+
+Writers hold the index's lock.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +16,7 @@ Origin = Literal["similarity", "outcome", "agent"]
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What hangs together: `low` < `high`."""
+    """Edge between two blocks: `low` < `high`."""
 
     low: str
     high: str
@@ -27,7 +30,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Aging:
-    """An edge with the tiers of its ends."""
+    """Edge with the tiers of its ends."""
 
     edge: Edge
     tiers: tuple[Tier, Tier]
@@ -35,7 +38,7 @@ class Aging:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two notions that do not go together: what is between them, and how surely."""
+    """Two blocks that contradict or repeat each other: which of these it is, and how surely."""
 
     one: str
     other: str
@@ -48,7 +51,7 @@ _WITHIN = "tenant = $1 AND project = $2 AND book = $3"
 
 
 def pair(one: str, other: str) -> tuple[str, str]:
-    """The two ends in the order in which an edge has them."""
+    """Return the two ends in the order in which an edge has them."""
     return (one, other) if one < other else (other, one)
 
 
@@ -57,7 +60,7 @@ def _edge(row: Row) -> Edge:
 
 
 async def find(tx: Tx, book: int, one: str, other: str) -> Edge | None:
-    """The edge between two notions."""
+    """Return the edge between two blocks, or None."""
     row = await tx.fetchrow(
         f"SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND low = $4 AND high = $5", book, *pair(one, other)
     )
@@ -65,7 +68,7 @@ async def find(tx: Tx, book: int, one: str, other: str) -> Edge | None:
 
 
 async def of(tx: Tx, book: int, notion: str) -> list[Edge]:
-    """All edges of a notion, the weakest first."""
+    """Return all edges of a block, the weakest first."""
     rows = await tx.fetch(
         f"""
         SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND low = $4
@@ -78,7 +81,7 @@ async def of(tx: Tx, book: int, notion: str) -> list[Edge]:
 
 
 async def beside(tx: Tx, book: int, notions: Sequence[str], *, most: int) -> list[str]:
-    """Notions with an edge to one of these, at most so many of each by the weight of the edges."""
+    """Return the blocks with an edge to one of these, `most` for each by weight."""
     rows = await tx.fetch(
         f"""
         SELECT DISTINCT near.notion FROM unnest($4::text[]) AS asked (notion) CROSS JOIN LATERAL (
@@ -96,7 +99,7 @@ async def beside(tx: Tx, book: int, notions: Sequence[str], *, most: int) -> lis
 
 
 async def put(tx: Tx, book: int, edges: Sequence[Edge]) -> int:
-    """Add edges; those that are there already stay as they are. How many were new."""
+    """Add edges; existing ones stay as they are; return how many were new."""
     if not edges:
         return 0
     columns = [[getattr(one, name) for one in edges] for name in _COLUMNS.split(", ")]
@@ -113,7 +116,10 @@ async def put(tx: Tx, book: int, edges: Sequence[Edge]) -> int:
 
 
 async def strengthen(tx: Tx, book: int, pairs: Sequence[tuple[str, str]], by: float, now_h: float) -> int:
-    """Reinforce those of these edges that are there, once each, their weight by so much and up to 1; how many."""
+    """Reinforce the existing ones of these edges once each, weight by `by` and up to 1.
+
+    Return how many.
+    """
     if not pairs:
         return 0
     return await tx.execute(
@@ -131,7 +137,7 @@ async def strengthen(tx: Tx, book: int, pairs: Sequence[tuple[str, str]], by: fl
 
 
 async def restate(tx: Tx, book: int, edge: Edge) -> None:
-    """Give an edge another relation, weight or note."""
+    """Update relation, weight and note of an edge."""
     await tx.execute(
         f"""
         UPDATE edges SET weight = $6, relation = $7, note = $8, origin = $9, touched_h = $10
@@ -149,7 +155,7 @@ async def restate(tx: Tx, book: int, edge: Edge) -> None:
 
 
 async def remove(tx: Tx, book: int, pairs: Sequence[tuple[str, str]]) -> int:
-    """Take edges away; how many were there."""
+    """Delete edges; return how many there were."""
     if not pairs:
         return 0
     return await tx.execute(
@@ -164,7 +170,7 @@ async def remove(tx: Tx, book: int, pairs: Sequence[tuple[str, str]]) -> int:
 
 
 async def page(tx: Tx, book: int, *, after: tuple[str, str], most: int) -> list[Aging]:
-    """The next edges of a book in order of their ends, with the tiers of these."""
+    """Return the next edges of an index in order of their ends, with the tiers of these."""
     rows = await tx.fetch(
         f"""
         SELECT {_COLUMNS}, (SELECT tier FROM notions WHERE {_WITHIN} AND notion = e.low) AS low_tier,
@@ -180,7 +186,7 @@ async def page(tx: Tx, book: int, *, after: tuple[str, str], most: int) -> list[
 
 
 async def contradict(tx: Tx, book: int, conflicts: Sequence[Conflict], now: datetime) -> None:
-    """Note which notions do not go together; what is known already stays."""
+    """Store which blocks conflict; what is known already stays."""
     if not conflicts:
         return
     pairs = [pair(conflict.one, conflict.other) for conflict in conflicts]
@@ -202,7 +208,7 @@ async def contradict(tx: Tx, book: int, conflicts: Sequence[Conflict], now: date
 
 
 async def contradictions(tx: Tx, book: int, notions: Sequence[str]) -> list[tuple[str, str]]:
-    """The pairs among these that do not go together."""
+    """Return the pairs among these blocks that conflict."""
     rows = await tx.fetch(
         f"""
         SELECT c.low, c.high FROM unnest($4::text[]) AS asked (notion) CROSS JOIN LATERAL (
@@ -216,7 +222,7 @@ async def contradictions(tx: Tx, book: int, notions: Sequence[str]) -> list[tupl
 
 
 async def conflicts_of(tx: Tx, book: int, notion: str, *, most: int) -> list[tuple[Conflict, datetime]]:
-    """What a notion does not go together with, and when that was found, the surest first."""
+    """Return the conflicts of a block, and when each was found, the surest first."""
     rows = await tx.fetch(
         f"""
         SELECT * FROM (
@@ -232,6 +238,6 @@ async def conflicts_of(tx: Tx, book: int, notion: str, *, most: int) -> list[tup
 
 
 async def forget_contradictions(tx: Tx, book: int, notion: str) -> None:
-    """Forget what a notion did not go together with: it says something else now."""
+    """Delete the conflicts of a block, whose text has changed."""
     for end in ("low", "high"):
         await tx.execute(f"DELETE FROM contradictions WHERE {_WITHIN} AND {end} = $4", book, notion)

@@ -1,4 +1,4 @@
-"""Sessions of the console that were ended before their cookies expired, for every server of the database to refuse."""
+"""Console sessions that were closed before their cookies expired, which every server refuses."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ from memsvc.store.database import Database
 
 
 async def end(database: Database, session: bytes, expires_at: datetime, now: datetime) -> None:
-    """Store that a session has ended, until its cookies expire by themselves; forget those that have."""
+    """Store that a session is closed, until its cookies expire; delete expired rows."""
     await database.registry(
         "INSERT INTO ended_sessions (session, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING", session, expires_at
     )
@@ -14,5 +14,5 @@ async def end(database: Database, session: bytes, expires_at: datetime, now: dat
 
 
 async def has_ended(database: Database, session: bytes) -> bool:
-    """Return whether a session was ended."""
+    """Return whether a session was closed."""
     return bool(await database.registry("SELECT 1 FROM ended_sessions WHERE session = $1", session))

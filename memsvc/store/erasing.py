@@ -1,6 +1,7 @@
-"""Rows go for good, counted, a bounded number in a transaction; which tables there are is known from `tables`.
+"""Permanent deletion of rows, counted, a bounded number in a transaction.
 
-Every function is one short step. What a killed step left is found by whoever does the same again.
+`tables` lists the tables. Every function is one short step. What a killed step left is found by the
+next purge of the same.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ from memsvc.store.tables import KEYS, WITHOUT_PROJECT
 
 EMBEDDINGS: Final = "embeddings"
 CLOSING: Final = "purges"
-"""The table that says what is being purged; what was closed is opened in the end, and so leaves it by itself."""
+"""The table that says what is being purged; its rows are removed as what was closed is opened
+again."""
 
 OF_BOOK: Final = (
     EMBEDDINGS,
@@ -35,15 +37,19 @@ OF_BOOK: Final = (
     "entries",
     "books",
 )
-"""The tables of what stands in a book, in the order in which they go: what finds first, what is found by it last."""
+"""The tables of an index's data, in the order of deletion: what finds first, what is found by it
+last."""
 _FIRST: Final = ("job_refs", *OF_BOOK[:-2], "sessions", "guards", *OF_BOOK[-2:], "files", "summaries")
 _LAST: Final = ("streams", "blocks", "memory_settings", "projects", "usage", "allowances", "calls")
 _KEYS: Final[dict[str, tuple[str, ...]]] = KEYS | {EMBEDDINGS: ("tenant", "project", "book", "model", "entry")}
 
 
 def tables(*, of_project: bool, vectors: bool) -> list[str]:
-    """Every table of a tenant, or `of_project` every one with rows of a project, in the order in which they go:
-    what finds first, then what is found, and last the content that it names. `vectors`: where there are any."""
+    """Return every table of a tenant, or those with rows of a project, in the order of deletion.
+
+    What finds goes first, then what is found, and last the content that it names. `vectors`:
+    whether there are any.
+    """
     known = [*_FIRST, *(name for name in KEYS if name not in (*_FIRST, *_LAST, CLOSING)), *_LAST]
     left_out = (WITHOUT_PROJECT if of_project else frozenset()) | (frozenset() if vectors else {EMBEDDINGS})
     return [name for name in known if name not in left_out]
@@ -51,8 +57,11 @@ def tables(*, of_project: bool, vectors: bool) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """The rows that are meant, as SQL over the key of their table, with the arguments behind tenant and project. They
-    are among those in `range`, which an index finds, and which takes the same arguments."""
+    """Condition for rows, as SQL over the key of their table, with its arguments.
+
+    The arguments follow tenant and project. The rows are among those in `range`, which an index
+    finds, and which takes the same arguments.
+    """
 
     table: str
     condition: str
@@ -78,26 +87,30 @@ def _where(tx: Tx, rows: Rows) -> _Where:
         condition, within = f"{within} AND ({some})", f"{within} AND {given}::text[] IS NOT NULL"
     elif rows.column:
         condition = within = f"{within} AND {rows.column} = {given}"
-    # a column that is the same in all rows must not be compared as part of their key, or no range of the index is read
+    # a column that is the same in all rows must not be compared as part of their key, or no range
+    # of the index is read
     fixed = (*scoped, rows.column)
     key = tuple(name for name in _KEYS[rows.table] if name not in fixed)
     return _Where(rows.table, condition, within, key, arguments)
 
 
 async def count(tx: Tx, rows: Rows) -> int:
-    """How many rows there are."""
+    """Return the number of these rows."""
     where = _where(tx, rows)
     found: int = await tx.fetchval(f"SELECT count(*) FROM {where.table} WHERE {where.condition}", *where.arguments)
     return found
 
 
 Place = tuple[Any, ...]
-"""The key of the last row that went."""
+"""Key of the last deleted row."""
 
 
 async def erase(tx: Tx, rows: Rows, *, after: Place | None, most: int) -> tuple[int, Place | None]:
-    """Delete the next rows in the order of their key, at most so many, after a look at no more where no index finds
-    them; how many, and where to go on if there may be more. Two statements, each over one range of the key."""
+    """Delete the next rows in the order of their key, up to `most`.
+
+    Return how many, and where to go on. Without an index for them it reads no more rows than that.
+    Two statements, each over one range of the key.
+    """
     where = _where(tx, rows)
     if not where.key:
         return await tx.execute(f"DELETE FROM {where.table} WHERE {where.condition}", *where.arguments), None
@@ -125,7 +138,7 @@ def _compared(key: str, how: str, first: int, width: int) -> str:
 
 
 async def give_back(tx: Tx) -> None:
-    """Take what the project holds out of what its tenant does, as the row of the project is about to go."""
+    """Subtract what the project holds from its tenant's usage and delete the project's row."""
     await tx.execute(
         """
         WITH gone AS (DELETE FROM projects WHERE tenant = $1 AND project = $2 RETURNING size_bytes)
@@ -134,15 +147,15 @@ async def give_back(tx: Tx) -> None:
     )
 
 
-# Files, live or deleted, at $3 and from $4 to before $5. Two statements, as each has an index of its own.
+# Files, live or deleted, at $3 and from $4 to before $5. Two statements, as each has an index of
+# its own.
 _AT = "tenant = $1 AND project = $2 AND (path = $3 OR (path >= $4 AND path < $5))"
 _LIVE, _DELETED = "deleted_at IS NULL", "deleted_at IS NOT NULL"
 
 
 @dataclass(frozen=True, slots=True)
 class Doomed:
-    """A file that is to go: its path, whether entries of the index stand for it, and how many bytes it had as a live
-    file of a caller."""
+    """File to be deleted: its path, and its size in bytes as a live file of a caller."""
 
     incarnation: Any
     path: str
@@ -150,8 +163,10 @@ class Doomed:
 
 
 async def hide_files(tx: Tx, path: str, *, now: Any, most: int) -> list[Doomed]:
-    """Let the next files at a path and in it, at most so many, be there no more, nor any state of them; those that were
-    live. The tree is locked, or nobody else makes files there."""
+    """Mark the next files at and below a path deleted, with all their states; return the live ones.
+
+    The tree is locked, or nobody else makes files there.
+    """
     rows = await tx.fetch(
         f"""
         WITH hidden AS (
@@ -173,7 +188,7 @@ async def hide_files(tx: Tx, path: str, *, now: Any, most: int) -> list[Doomed]:
 
 
 async def deleted_files(tx: Tx, path: str, *, most: int) -> list[Doomed]:
-    """Some files that were deleted at a path or in it."""
+    """Return some deleted files at and below a path."""
     rows = await tx.fetch(
         f"SELECT incarnation, path, 0::int8 AS size_bytes FROM files WHERE {_AT} AND {_DELETED} ORDER BY path LIMIT $6",
         *(path, *below(path)),
@@ -183,7 +198,10 @@ async def deleted_files(tx: Tx, path: str, *, most: int) -> list[Doomed]:
 
 
 async def erase_blocks(tx: Tx, incarnations: Sequence[Any], *, most: int) -> int:
-    """Hide every state of these files, which were deleted, and delete at most so many of their blocks; how many."""
+    """Hide every state of these deleted files, and delete up to `most` of their blocks.
+
+    Return how many.
+    """
     await tx.execute(
         """
         UPDATE streams SET first_revision = -first_revision
@@ -210,7 +228,10 @@ async def erase_blocks(tx: Tx, incarnations: Sequence[Any], *, most: int) -> int
 
 
 async def erase_files(tx: Tx, incarnations: Sequence[Any]) -> Row:
-    """Delete what else there is of these files, whose blocks are gone: how many `streams`, `summaries` and `files`."""
+    """Delete the remaining rows of these files, whose blocks are gone; return the counts by table.
+
+    The tables are `streams`, `summaries` and `files`.
+    """
     row = await tx.fetchrow(
         """
         WITH unread AS (
@@ -230,7 +251,7 @@ async def erase_files(tx: Tx, incarnations: Sequence[Any]) -> Row:
 
 
 async def count_files(tx: Tx, path: str, *, book: int | None) -> dict[str, int]:
-    """How many rows files at a path and in it are, live and deleted, with the entries that stand for them in a book."""
+    """Return the row counts of files at and below a path, and of their entries in an index."""
     row = await tx.fetchrow(
         f"""
         WITH held AS MATERIALIZED (

@@ -1,4 +1,4 @@
-"""What became of facts, past ones included: to look it up, and to have it forgotten."""
+"""History of facts, past ones included: listed, found and forgotten."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from memsvc.store.facts import COLUMNS, fact_of
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a fact stands in a listing, newest first: a page begins behind the place where the one before it ended."""
+    """Position of a fact in a listing, newest first, after which the next page begins."""
 
     valid_from: datetime
     book: int
@@ -20,8 +20,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which facts a listing shows: of a tier, or any; those that hold at `now`, those that no longer do, or all; the
-    values of one fact, or of any."""
+    """Filter of a listing of facts: by tier, by whether they hold at `now`, and by fact id.
+
+    None does not narrow; `holding` is True for facts that hold, False for those that no longer do.
+    """
 
     tier: Tier | None
     holding: bool | None
@@ -30,8 +32,11 @@ class Wanted:
 
 
 async def listed(tx: Tx, books: Sequence[int], wanted: Wanted, *, behind: Place | None, most: int) -> list[Fact]:
-    """The facts of these books, newest first, but for those that were forgotten. Only what is wanted stands in the
-    statement: with conditions that may be none, no plan would go by the order of the index."""
+    """Return the facts of these indexes, newest first, without forgotten ones.
+
+    Only the conditions that are set stand in the statement: with optional ones no plan would use
+    the order of the index.
+    """
     given: list[object] = [list(books), most]
 
     def place(value: object) -> str:
@@ -69,8 +74,11 @@ async def listed(tx: Tx, books: Sequence[int], wanted: Wanted, *, behind: Place 
 async def named(
     tx: Tx, books: Sequence[int], *, names: Collection[str], session: str, turns: Collection[str]
 ) -> list[Fact]:
-    """The facts of these books, past ones included, whose fact id or record id is among the names, or that were learnt
-    in these turns of the session; those that were forgotten are not among them."""
+    """Return the facts, past ones included, that have these names or were learned in these turns.
+
+    A name is a fact id or a record id; the turns are those of the session. Forgotten facts are left
+    out.
+    """
     rows = await tx.fetch(
         f"""
         SELECT book, {COLUMNS} FROM facts
@@ -88,7 +96,7 @@ async def named(
 
 
 async def deleted_since(tx: Tx, books: Sequence[int], since: datetime) -> list[Fact]:
-    """The facts of these books that were taken back or forgotten since then."""
+    """Return the facts of these indexes that were retracted or forgotten since then."""
     rows = await tx.fetch(
         f"""
         SELECT book, {COLUMNS} FROM facts
@@ -101,7 +109,7 @@ async def deleted_since(tx: Tx, books: Sequence[int], since: datetime) -> list[F
 
 
 async def forget(tx: Tx, forgotten: Sequence[Fact]) -> None:
-    """Show these facts to nobody again, whatever time is asked for; they were deleted already."""
+    """Hide these facts, which are deleted already, for good, whatever time is requested."""
     await tx.execute(
         """
         UPDATE facts AS f SET forgotten = true FROM unnest($3::int8[], $4::int4[]) AS one (book, entry)

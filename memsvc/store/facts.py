@@ -1,4 +1,4 @@
-"""Facts and what became of them; each is an entry of its book in the index too, findable while it holds."""
+"""Facts in all states; each is an entry of the search index too, findable while it holds."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ COLUMNS = """entry, record, fact_id, key, slot, value, cues, tier, confidence, s
               superseded_by, evidence"""
 
 
-# The facts at the places $3 (books) and $6 (entries) that hold now ($4), but for those that a newer fact of the same
-# identity in any of the books $5 has made stale; of the same moment, the later book counts as newer.
+# The facts at the places $3 (indexes) and $6 (entries) that hold now ($4), but for those that a newer fact of the same
+# identity in any of the indexes $5 has made stale; of the same moment, the later index counts as newer.
 CURRENT_AT = f"""
     SELECT book, {COLUMNS} FROM (
         SELECT f.* FROM unnest($3::int8[], $6::int4[]) AS place (book, entry) CROSS JOIN LATERAL (
@@ -27,7 +27,7 @@ CURRENT_AT = f"""
             AND (n.expires_at IS NULL OR n.expires_at > $4)
             AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5, f.book)) OFFSET 0)
 """
-# The facts of the books $5 that hold now ($4): the latest, and whichever of the others stand at the places.
+# The facts of the indexes $5 that hold now ($4): the latest, and whichever of the others stand at the places.
 CURRENT_MOST = 2000
 CURRENT = f"""
     (SELECT book, {COLUMNS} FROM facts
@@ -37,7 +37,7 @@ CURRENT = f"""
     UNION
     ({CURRENT_AT})
 """
-# The latest facts of the books $5 that held at a moment ($4), whatever became of them since; not what was forgotten.
+# The latest facts of the indexes $5 that held at a moment ($4), whatever became of them since; not what was forgotten.
 BELIEVED_MOST = 2000
 BELIEVED = f"""
     SELECT book, {COLUMNS} FROM facts
@@ -48,7 +48,7 @@ BELIEVED = f"""
 
 
 def fact_of(row: Row) -> Fact:
-    """The fact in a row of its book and COLUMNS."""
+    """Return the fact in a row of its index and COLUMNS."""
     statement = Statement(
         record=row["record"],
         fact_id=row["fact_id"],
@@ -73,8 +73,10 @@ def fact_of(row: Row) -> Fact:
 
 
 async def concerned(tx: Tx, books: Sequence[int], claims: Sequence[Claim]) -> list[Fact]:
-    """The active facts of these books that the claims may replace or end; and where a claim is not the user's own
-    words, the deleted facts that it must not bring back."""
+    """Return the active facts that the claims may replace or end.
+
+    Of claims not in the user's own words also the deleted facts that they must not bring back.
+    """
     said = [claim for claim in claims if isinstance(claim, Statement)]
     endings = [ending for claim in claims for ending in claim.ends]
     exact = [(one.fact_id, one.key, slot_of(one.value)) for one in endings if one.exact]
@@ -113,14 +115,14 @@ async def concerned(tx: Tx, books: Sequence[int], claims: Sequence[Claim]) -> li
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """A statement with its last day."""
+    """Statement with its expiry time."""
 
     statement: Statement
     expires_at: datetime | None
 
 
 def entries(dated: Sequence[Dated], now: datetime) -> list[index.NewEntry]:
-    """What makes facts findable, in their order."""
+    """Return the index entries of facts, in their order."""
     return [
         index.NewEntry(
             ref=one.statement.record,
@@ -134,8 +136,7 @@ def entries(dated: Sequence[Dated], now: datetime) -> list[index.NewEntry]:
 
 
 async def apply(tx: Tx, book: int, first: int, merge: Merge, dated: Sequence[Dated], now: datetime) -> None:
-    """Write a merge into a book: what is replaced or deleted, in whichever book it stands, stops holding and being
-    found; what is kept begins to hold as the entries from `first` on."""
+    """Write a merge: close facts wherever they stand, add new ones as entries from `first` on."""
     closed: list[tuple[Fact, State, str | None]] = [(fact, State.SUPERSEDED, by) for fact, by in merge.replaced]
     closed += [(fact, State.DELETED, None) for fact in merge.deleted]
     await tx.execute(
@@ -175,14 +176,13 @@ async def apply(tx: Tx, book: int, first: int, merge: Merge, dated: Sequence[Dat
         await index.hide(tx, shelf, indexed(fact for fact, _, _ in closed if fact.book == shelf))
 
 
-# Whether the session that a fact was learnt in wants facts of its tier to stay when they are past their day.
+# Whether the session that a fact was learned in wants facts of its tier to stay when they are past their day.
 _UNSWEPT = """EXISTS (SELECT FROM sessions AS s WHERE s.tenant = $1 AND s.project = $2
     AND s.session = f.evidence ->> 'session' AND s.policy -> 'tiers' -> f.tier ->> 'sweep' = 'false')"""
 
 
 async def sweep(tx: Tx, book: int, now: datetime, *, most: int) -> list[Fact]:
-    """Remove the facts of a book that are past their day, at most so many, but for those of sessions whose policy keeps
-    them; the facts that are gone."""
+    """Remove up to `most` expired facts and return them; a session's policy may keep its own."""
     rows = await tx.fetch(
         f"""
         DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry IN (
@@ -201,7 +201,7 @@ async def sweep(tx: Tx, book: int, now: datetime, *, most: int) -> list[Fact]:
 
 
 async def outlive(tx: Tx, book: int, before: datetime, *, most: int) -> list[Fact]:
-    """Remove facts of a book that were learnt before this moment, at most so many; the facts that are gone."""
+    """Remove up to `most` facts of an index that were learned before this time; return them."""
     rows = await tx.fetch(
         f"""
         DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry IN (
@@ -219,7 +219,7 @@ async def outlive(tx: Tx, book: int, before: datetime, *, most: int) -> list[Fac
 
 
 async def expired_books(tx: Tx, session: str, now: datetime) -> list[str]:
-    """The names of the books in which facts are past their day that were learnt in this session."""
+    """Return the names of the indexes with expired facts that were learned in this session."""
     rows = await tx.fetch(
         """
         SELECT DISTINCT b.name FROM facts AS f
@@ -233,8 +233,7 @@ async def expired_books(tx: Tx, session: str, now: datetime) -> list[str]:
 
 
 async def learnt(tx: Tx, books: Sequence[int], session: str, turns: Sequence[str], since: datetime) -> list[Fact]:
-    """The facts of these books, whatever became of them, that rest on these turns of a session, or on any turn of it
-    and were found after `since`; in the order in which they were found."""
+    """Return the facts in any state that rest on these turns, or on others found after `since`."""
     rows = await tx.fetch(
         f"""
         SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
@@ -250,7 +249,7 @@ async def learnt(tx: Tx, books: Sequence[int], session: str, turns: Sequence[str
 
 
 async def history(tx: Tx, books: Sequence[int], identities: Sequence[Identity]) -> list[Fact]:
-    """The facts of these identities in these books, whatever became of them; in the order in which they were found."""
+    """Return the facts of these identities in any state, in the order they were found."""
     rows = await tx.fetch(
         f"""
         SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
@@ -266,7 +265,7 @@ async def history(tx: Tx, books: Sequence[int], identities: Sequence[Identity]) 
 
 
 async def holding(tx: Tx, books: Sequence[int], now: datetime) -> list[Fact]:
-    """Every fact of these books that holds now, oldest first; of the same moment, in the order of the books."""
+    """Return every current fact of these indexes, oldest first, then in their order."""
     rows = await tx.fetch(
         f"""
         SELECT book, {COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
@@ -284,12 +283,12 @@ def _text(statement: Statement) -> str:
 
 
 def indexed(closed: Iterable[Fact]) -> dict[int, str]:
-    """What the entries of facts were added to the index with."""
+    """Return the texts that the entries of facts were indexed with."""
     return {fact.entry: f"{_text(fact.statement)}\n{fact.statement.cues}" for fact in closed}
 
 
 def evidence_of(statement: Statement) -> dict[str, str]:
-    """Where a statement was learnt, as its row has it."""
+    """Return the evidence of a statement as JSON."""
     evidence = statement.evidence
     return {
         "session": evidence.session,

@@ -1,4 +1,4 @@
-"""What the database may raise, and what that is for a caller: busy, closed, out of reach, or a fault of ours."""
+"""Errors of the database and what they mean for a caller: busy, closed, unreachable or internal."""
 
 from typing import Final
 
@@ -19,28 +19,30 @@ OUT_OF_REACH: Final = (
 )
 
 LOST: Final = (pg.InvalidSQLStatementNameError, pg.DuplicatePreparedStatementError)
-"""What a pooler in transaction mode makes of prepared statements that it does not know of."""
+"""Errors of prepared statements that a pooler in transaction mode does not know."""
 
 FAULTS: Final = (OSError, TimeoutError, pg.PostgresError, pg.InterfaceError, pg.InternalClientError)
 
 
 ENDED: Final = {"25P03", "25P04"}
-"""States with which PostgreSQL ends a transaction that was idle, or open, for too long."""
+"""SQL states with which PostgreSQL ends a transaction that was idle, or open, for too long."""
 
 NODE_LOST: Final = (
     "failure on connection marked as essential",
     "failed to COPY to shard",
     "server closed the connection unexpectedly",
 )
-"""What Citus says, as a fault of its own, when a node goes away in the midst of a transaction."""
+"""Messages of Citus, as an error of its own, when a node fails during a transaction."""
 
 CLOSED: Final = "MS001"
-"""The state that `admit_writer` refuses with."""
+"""SQL state with which `admit_writer` refuses."""
 
 
 def translated(error: BaseException) -> MemsvcError | None:
-    """Return the error for the caller when the database is busy, out of reach or at the end of a number; None for a
-    fault of ours."""
+    """Return the error for the caller when the database is busy, unreachable or out of numbers.
+
+    None for an internal error.
+    """
     if isinstance(error, BUSY):
         kind = ShutOutError if isinstance(error, pg.LockNotAvailableError) else MemsvcError
         return kind(Code.RESOURCE_BUSY, "somebody else is writing this just now", retry_after_s=0.1)
@@ -66,7 +68,8 @@ def translated(error: BaseException) -> MemsvcError | None:
             "a number that is counted here cannot become any larger",
             recovery="go on in another session or project",
         )
-    # a connection or pool that was closed is a bare InterfaceError; its subclasses are faults of our arguments
+    # a connection or pool that was closed is a bare InterfaceError; its subclasses are faults of
+    # our arguments
     ended = isinstance(error, pg.PostgresError) and (error.sqlstate in ENDED or str(error).startswith(NODE_LOST))
     if ended or isinstance(error, OUT_OF_REACH) or type(error) is pg.InterfaceError:
         return MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
@@ -74,7 +77,7 @@ def translated(error: BaseException) -> MemsvcError | None:
 
 
 def statements_lost() -> MemsvcError:
-    """That statements are prepared through a pooler that gives them to others."""
+    """Return the error for statements prepared through a pooler that gives them to others."""
     return MemsvcError(
         Code.UNAVAILABLE,
         "the pooler before the database does not keep prepared statements",

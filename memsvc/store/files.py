@@ -1,4 +1,4 @@
-"""Files as rows of metadata over immutable blocks: what an append costs is what it appends, history included."""
+"""Files as rows of metadata over immutable blocks: an append writes only what it appends."""
 
 import hashlib
 import secrets
@@ -17,8 +17,12 @@ BLOCK_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A live file. `owner` names the style that keeps it, "" when callers do. Entries of the index stand for its first
-    `indexed_bytes`; `sha256` is None where only some of the content was in hand when it was last written."""
+    """Live file.
+
+    `owner` names the style that keeps it, "" for callers. Entries of the index cover its first
+    `indexed_bytes`; `sha256` is None where only part of the content was at hand when it was last
+    written.
+    """
 
     incarnation: uuid.UUID
     path: str
@@ -34,7 +38,7 @@ class File:
 
     @property
     def version(self) -> str:
-        """The opaque token of this state of the file: `incarnation:revision`."""
+        """Opaque token of this state of the file: `incarnation:revision`."""
         return f"{self.incarnation.hex}:{self.revision}"
 
 
@@ -48,17 +52,23 @@ def _file(row: Row) -> File:
 
 
 class GoneMeanwhileError(MemsvcError):
-    """The file was moved or deleted while its row was waited for, and the transaction holds it nevertheless: it must
-    end, as the next mover has the tree and waits for that row."""
+    """File that was moved or deleted while its row was waited for.
+
+    The transaction locks it nevertheless and must end, as the next mover has the tree and waits for
+    that row.
+    """
 
     def __init__(self) -> None:
         super().__init__(Code.RESOURCE_BUSY, "the file was moved or deleted just now", retry_after_s=0.1)
 
 
 async def find(tx: Tx, path: str, *, for_update: bool = False) -> File | None:
-    """The live file at a path; `for_update` holds its row until the transaction ends, or raises GoneMeanwhileError."""
+    """Return the live file at a path, or None.
+
+    `for_update` locks its row until the transaction ends, or raises GoneMeanwhileError.
+    """
     here = "tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NULL"
-    if for_update:  # by what never changes, so that a row which no longer matches is told from none
+    if for_update:  # by the id, which never changes, to tell a row that no longer matches from none
         here = f"tenant = $1 AND project = $2 AND incarnation = (SELECT incarnation FROM files WHERE {here}) FOR UPDATE"
     row = await tx.fetchrow(f"SELECT {_COLUMNS}, deleted_at IS NULL AS live FROM files WHERE {here}", path)
     if row is None:
@@ -70,7 +80,7 @@ async def find(tx: Tx, path: str, *, for_update: bool = False) -> File | None:
 
 
 async def versions(tx: Tx, paths: Sequence[str]) -> dict[str, str]:
-    """The version of each of the paths at which there is a live file."""
+    """Return the version of each live file at these paths."""
     rows = await tx.fetch(
         f"SELECT {_COLUMNS} FROM files WHERE tenant = $1 AND project = $2 AND path = ANY ($3) AND deleted_at IS NULL",
         paths,
@@ -79,7 +89,7 @@ async def versions(tx: Tx, paths: Sequence[str]) -> dict[str, str]:
 
 
 async def find_incarnation(tx: Tx, incarnation: uuid.UUID) -> File | None:
-    """The live file of this incarnation, wherever it stands now, held until the transaction ends."""
+    """Return the live file of this incarnation, wherever it is now, locked for the transaction."""
     row = await tx.fetchrow(
         f"""
         SELECT {_COLUMNS} FROM files
@@ -91,7 +101,7 @@ async def find_incarnation(tx: Tx, incarnation: uuid.UUID) -> File | None:
 
 
 async def set_indexed(tx: Tx, incarnation: uuid.UUID, indexed_bytes: int) -> None:
-    """Note how much of a file the entries of the index stand for."""
+    """Store how many bytes of a file the entries of the index cover."""
     await tx.execute(
         "UPDATE files SET indexed_bytes = $4 WHERE tenant = $1 AND project = $2 AND incarnation = $3",
         incarnation,
@@ -100,7 +110,7 @@ async def set_indexed(tx: Tx, incarnation: uuid.UUID, indexed_bytes: int) -> Non
 
 
 async def deleted_but_indexed(tx: Tx, *, most: int) -> list[uuid.UUID]:
-    """Some deleted files that entries of the index still stand for."""
+    """Return some deleted files that still have entries in the index."""
     rows = await tx.fetch(
         """
         SELECT incarnation FROM files
@@ -114,8 +124,11 @@ async def deleted_but_indexed(tx: Tx, *, most: int) -> list[uuid.UUID]:
 async def create(
     tx: Tx, path: str, content: bytes, *, is_text: bool, owner: str, now: datetime, indexed_bytes: int = 0
 ) -> File:
-    """A new file. NOT_DIRECTORY when a file stands where a parent must be, IS_DIRECTORY when files are inside `path`,
-    ALREADY_EXISTS when somebody else made it meanwhile."""
+    """Create a file.
+
+    NOT_DIRECTORY when a file stands where a parent must be, IS_DIRECTORY when files are inside
+    `path`, ALREADY_EXISTS when somebody else made it meanwhile.
+    """
     await tx.lock(TREE_LOCK)
     stream, digest = _new_stream(), hashlib.sha256(content).digest()
     file = File(uuid.uuid4(), path, 1, stream, len(content), is_text, owner, now, now, indexed_bytes, digest)
@@ -163,12 +176,12 @@ PLACE = """
 
 
 def place(path: str) -> tuple[list[str], str, str, str]:
-    """What PLACE takes for a path."""
+    """Return the arguments of PLACE for a path."""
     return ancestors(path), *below(path), path
 
 
 def refuse_occupied(row: Row | None) -> None:
-    """Raise what PLACE found in the way of a new file."""
+    """Raise the conflict that PLACE found for a new file."""
     assert row is not None
     if row["below_a_file"]:
         raise MemsvcError(Code.NOT_DIRECTORY, "a parent of this path is a file")
@@ -179,7 +192,7 @@ def refuse_occupied(row: Row | None) -> None:
 
 
 async def append(tx: Tx, file: File, content: bytes, *, is_text: bool, now: datetime, indexed_bytes: int = 0) -> File:
-    """Add bytes (some) to the end of a file that `find(for_update=True)` holds, in one round trip."""
+    """Append bytes (some) to a file that `find(for_update=True)` locked, in one round trip."""
     grown = replace(
         file,
         revision=file.revision + 1,
@@ -213,7 +226,10 @@ async def append(tx: Tx, file: File, content: bytes, *, is_text: bool, now: date
 
 
 async def rewrite(tx: Tx, file: File, content: bytes, *, is_text: bool, now: datetime, indexed_bytes: int = 0) -> File:
-    """Give a file (held by `find(for_update=True)`) new content in a new stream; the old one stays as its history."""
+    """Replace the content of a file locked by `find(for_update=True)`.
+
+    The old stream is its history.
+    """
     renewed = replace(
         file,
         revision=file.revision + 1,
@@ -257,7 +273,7 @@ def _pieces(content: bytes, size_bytes: int, offset: int = 0) -> tuple[list[int]
 
 
 async def read(tx: Tx, file: File, start: int, stop: int) -> bytes:
-    """The bytes `start <= position < stop` of a file's present content."""
+    """Return the bytes `start <= position < stop` of a file's present content."""
     if stop <= start:
         return b""
     rows = await tx.fetch(

@@ -11,12 +11,12 @@ from memsvc.store.database import Tx
 
 STALE_AFTER = timedelta(minutes=2)
 ANY_CONTENT = b""
-"""The fingerprint of a turn of which nothing is known but that it was stored: whatever is sent under its id is it."""
+"""Fingerprint of a turn known only to be stored: any content sent under its id matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What is known of a turn: who is at work on it since when, or what it answered."""
+    """State of a turn: who works on it since when, or its result."""
 
     done: bool
     token: uuid.UUID
@@ -27,10 +27,11 @@ class Guard:
 
 
 async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: datetime) -> Guard:
-    """Begin work that spans transactions: the claim with a fresh token, or the guard as it stands when it is done.
+    """Begin work that spans transactions.
 
-    A claim that is younger than two minutes makes this RESOURCE_BUSY; an older one is taken over, and its token with
-    it, so that whoever held it can no longer finish.
+    Return the claim with a fresh token, or the guard if it is done. A claim younger than two
+    minutes makes this RESOURCE_BUSY; an older one is taken over with its token, so that its holder
+    can no longer finish.
     """
     token = uuid.uuid4()
     row = await tx.fetchrow(
@@ -57,7 +58,7 @@ async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: dat
 
 
 async def find(tx: Tx, session: str, turn: str) -> Guard | None:
-    """The guard of a turn, if there is one."""
+    """Return the guard of a turn, if there is one."""
     row = await tx.fetchrow(
         """
         SELECT done, token, fingerprint, first_entry, result, claimed_at FROM guards
@@ -70,17 +71,20 @@ async def find(tx: Tx, session: str, turn: str) -> Guard | None:
 
 
 async def hold(tx: Tx, session: str, turn: str, token: uuid.UUID, *, now: datetime) -> None:
-    """Prove in a later transaction of the work that the claim is still ours, and renew it; else RESOURCE_BUSY."""
+    """Prove in a later transaction of the work that the claim is still ours, and renew it.
+
+    Raises RESOURCE_BUSY otherwise.
+    """
     await _ours(tx, session, turn, token, "claimed_at = $6", now)
 
 
 async def finish(tx: Tx, session: str, turn: str, token: uuid.UUID, *, result: Any) -> None:
-    """End the work; RESOURCE_BUSY, so that the whole transaction rolls back, when the claim was taken over."""
+    """End the work; RESOURCE_BUSY, to roll the transaction back, when the claim was taken over."""
     await _ours(tx, session, turn, token, "done = true, result = $6", result)
 
 
 async def release(tx: Tx, session: str, turn: str, token: uuid.UUID) -> None:
-    """Give a claim up, so that the next attempt need not wait; nothing happens when it was taken over."""
+    """Release a claim, so that the next attempt need not wait; do nothing if it was taken over."""
     await tx.execute(
         """
         DELETE FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = $4 AND token = $5 AND NOT done
@@ -92,8 +96,10 @@ async def release(tx: Tx, session: str, turn: str, token: uuid.UUID) -> None:
 
 
 async def bury(tx: Tx, session: str, *, now: datetime, most: int) -> int:
-    """Forget some turns of a session but for that there were such: how many. Nothing is kept of them but a hash of
-    their names, by which whoever sends one again is answered that nothing was stored."""
+    """Replace some turns of a session by tombstones; return how many.
+
+    A tombstone keeps a hash of the turn's name, by which a repeated turn is answered as not stored.
+    """
     return await tx.execute(
         """
         WITH gone AS (
@@ -116,7 +122,7 @@ async def bury(tx: Tx, session: str, *, now: datetime, most: int) -> int:
 
 
 def buried(session: str, turn: str) -> str:
-    """What a turn is called among those that were purged (in the session "", which nobody has)."""
+    """Return the name of a purged turn's tombstone (in the session "", which nobody has)."""
     return hashlib.sha256(f"{session}\n{turn}".encode()).hexdigest()
 
 

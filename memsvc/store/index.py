@@ -1,7 +1,7 @@
-"""The one index of everything that can be recalled: exact BM25 over postings that lead with their tenant.
+"""Index of everything that can be recalled: exact BM25 over postings that lead with their tenant.
 
-The terms of a book's newest entries stand in a row for each entry first, which is cheap to write and to take back;
-every FRESH_MAX entries they are put into the postings, a row for each term. A search reads both.
+The terms of an index's newest entries stand in a row for each entry first, which is cheap; every
+FRESH_MAX entries they are put into the postings, a row for each term. A search reads both.
 """
 
 import hashlib
@@ -17,17 +17,16 @@ from memsvc.store.database import Tx
 
 LENGTH_MAX = 32767
 FRESH_MAX = 32
-"""Entries of a book whose terms may wait for the postings. More make writes cheaper and searches dearer."""
+"""Entries of an index whose terms may wait; more make writes cheaper and searches slower."""
 HITS_MAX = 20_000
-"""Terms of all its entries that one statement adds: what it takes to send them, everybody waits for."""
+"""Terms of all its entries that one statement adds: everybody waits while they are sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """Something to make findable. `stream`, `start` and `size_bytes` say where its source stands in the file store.
+    """New entry, with the position of its source in the file store.
 
-    `text` is what is shown, `cues` are further words under which it is found; an entry without either is kept in
-    order with the others but never found.
+    Without words it is never found. `text` is displayed, `cues` are further words that find it.
     """
 
     ref: str
@@ -44,20 +43,20 @@ class NewEntry:
 
 
 def book_of(name: str) -> int:
-    """The number of a book, from its name."""
+    """Return the number of an index, from its name."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 async def add(
     tx: Tx, additions: Mapping[str, Sequence[NewEntry]], *, segment_bits: int = 10, fresh_max: int = FRESH_MAX
 ) -> dict[str, int]:
-    """Put entries at the end of books, which are made when missing; the number of the first by book, the others follow.
+    """Append entries to indexes, made when missing; return the first entry's number by index.
 
-    A book made here spans 2 ** `segment_bits` entries with each of its postings: few for long texts, whose many terms
-    would each rewrite a long row. One round trip for each HITS_MAX terms, and another for each book that has
-    `fresh_max` fresh entries by now: every search looks through all terms of all of them, so of entries that have a
-    thousand each only a few may wait. The books' rows are held until the transaction ends, so the numbers of a book
-    have no gaps.
+    An index made here spans 2 ** `segment_bits` entries with each of its postings: few for long
+    texts, whose many terms would each rewrite a long row. One round trip for each HITS_MAX terms,
+    and one for each index that has `fresh_max` fresh entries by now, as every search reads them
+    all. The indexes' rows are locked until the transaction ends, so the numbers of an index have no
+    gaps.
     """
     named = [(name, entry) for name, entries in additions.items() for entry in entries]
     indexed = [f"{entry.text}\n{entry.cues}" if entry.cues else entry.text for _, entry in named]
@@ -77,7 +76,7 @@ async def add(
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """An entry on its way into the book of this name, and how often each of its terms stands in it."""
+    """Entry to be added to the index of this name, with its count of each term."""
 
     name: str
     entry: NewEntry
@@ -85,7 +84,7 @@ class _Placed:
 
 
 async def _put(tx: Tx, placed: Sequence[_Placed], segment_bits: int) -> Sequence[Any]:
-    """Add these entries to their books; of each book its number, name, first of them and how many are fresh."""
+    """Add entries to indexes; return number, name, first entry and fresh entries of each."""
     books = {name: [one for one in placed if one.name == name] for name in dict.fromkeys(one.name for one in placed)}
     entries = [(book_of(name), at, one) for name, of_book in books.items() for at, one in enumerate(of_book)]
     lengths = [min(one.counts.total(), LENGTH_MAX) for _, _, one in entries]
@@ -150,7 +149,7 @@ _ADD = """
 
 
 async def fold(tx: Tx, book: int) -> None:
-    """Put the terms of a book's fresh entries into its postings."""
+    """Move the terms of an index's fresh entries into its postings."""
     await tx.execute(
         """
         WITH shelf AS (
@@ -170,7 +169,7 @@ async def fold(tx: Tx, book: int) -> None:
 
 
 def _totals(book: int, placed: Sequence[tuple[int, int, _Placed]], lengths: Sequence[int]) -> tuple[int, int]:
-    """How many of the entries for a book can be found, and how many terms they have together."""
+    """Return the number of an index's entries that can be found, and of their terms."""
     own = [length for (other, _, _), length in zip(placed, lengths, strict=True) if other == book]
     return sum(1 for length in own if length), sum(own)
 
@@ -180,14 +179,14 @@ def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
 
 
 async def hold(tx: Tx, book: int) -> None:
-    """Keep others from changing a book until the transaction ends: what follows sees all that they did."""
+    """Lock an index against changes until the transaction ends; earlier changes are seen."""
     await tx.execute("SELECT true FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE", book)
 
 
 async def hide(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
-    """Make entries unfindable (their length is -1 from now on); their text stays for whoever reads them by number.
+    """Make entries unfindable (length -1).
 
-    `indexed` is what each was added with, text and cues, so that its postings are found again.
+    `indexed` are the texts and cues they were added with.
     """
     await _take_out(
         tx, book, indexed, "UPDATE entries AS e SET length = -1 FROM shelf, entries AS was", "AND e.length >= 0"
@@ -195,12 +194,13 @@ async def hide(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
 
 
 async def remove(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
-    """Take entries out of the book for good, text and all."""
+    """Remove entries from the index for good, text and all."""
     await _take_out(tx, book, indexed, "DELETE FROM entries AS e USING shelf, entries AS was", "")
 
 
-# The postings of some entries taken out, by the terms ($4) and entries ($5) that they were added under. What is
-# looked at row by row is looked at for the rows that are meant alone, however these are found.
+# The postings of some entries taken out, by the terms ($4) and entries ($5) that they were added
+# under. What is looked at row by row is looked at for the rows that are meant alone, however these
+# are found.
 _FROM_POSTINGS: Final = """
     place AS (
         SELECT p.term COLLATE "C" AS term, p.entry >> shelf.segment_bits AS segment, array_agg(p.entry) AS entries
@@ -228,7 +228,8 @@ async def _take_out(tx: Tx, book: int, indexed: Mapping[int, str], change: str, 
 async def _take_out_at_once(tx: Tx, book: int, indexed: Mapping[int, set[str]], change: str, condition: str) -> None:
     places = [(term, entry) for entry, named in indexed.items() for term in named]
     given = [book, [term for term, _ in places], [entry for _, entry in places]]
-    # Whoever waits here for a fold sees the book as it left it, but none of the postings that it made: see `_again`.
+    # A transaction that waits here for a fold sees its row of the index, but none of its postings:
+    # see `_again`.
     folded_meanwhile = await tx.fetchval(
         f"""
         WITH shelf AS MATERIALIZED (
@@ -260,7 +261,7 @@ async def _take_out_at_once(tx: Tx, book: int, indexed: Mapping[int, set[str]], 
 
 
 async def _again(tx: Tx, given: Sequence[Any]) -> None:
-    """Take entries out of the postings that were made while `_take_out` waited for their book, which it holds now."""
+    """Remove entries from postings made while `_take_out` waited for their index, now locked."""
     await tx.execute(
         f"""
         WITH shelf AS MATERIALIZED (
@@ -273,7 +274,7 @@ async def _again(tx: Tx, given: Sequence[Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """An entry as it is shown."""
+    """Entry as it is displayed."""
 
     entry: int
     ref: str
@@ -286,7 +287,7 @@ class Text:
 
 
 async def texts(tx: Tx, book: int, entries: Sequence[int], *, chars_max: int) -> dict[int, Text]:
-    """These entries of a book by number, each with at most so many characters of its text."""
+    """Return these entries of an index by number, with texts cut to `chars_max` characters."""
     rows = await tx.fetch(
         """
         SELECT entry, ref, left(text, $5) AS text, role, speaker, said_at, digest, tokens FROM entries

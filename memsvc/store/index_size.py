@@ -1,4 +1,4 @@
-"""How large the search index is, over all tenants, as the database's own books have it."""
+"""Size of the search index, over all tenants, from the database's own statistics."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,14 +10,14 @@ _TABLES: Final = ("embeddings", "entries", "fresh_terms", "postings")
 
 @dataclass(frozen=True, slots=True)
 class IndexSize:
-    """Bytes on disk, with the database's own indexes, and about how many entries."""
+    """Bytes on disk, the database's own indexes included, and the approximate number of entries."""
 
     size_bytes: int = 0
     entries: int = 0
 
 
 async def read_index_size(database: Database) -> IndexSize:
-    """As the database has it in its catalogue, where entries are counted when a table is vacuumed or analysed."""
+    """Return the size from the catalogue, where vacuum or analyse count the entries."""
     rows = await database.registry(
         """
         SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint AS size_bytes,

@@ -1,4 +1,7 @@
-"""Insights: what several facts and turns together show; each is an entry of its book in the index too."""
+"""Insights: what several facts and turns show together.
+
+Each is an entry of the search index too.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +16,11 @@ ROLE = "insight"
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """What several facts and turns show. `insight` is its id, which follows from what it says, so that it is made once.
+    """Insight from several facts and turns; `insight` is its id, a hash of what it says.
 
-    `evidence` names the session, the ids of the facts and the turns, and the rows that it rests on as pairs of book and
-    entry: facts that have to hold (`holds`), past facts that must not be deleted (`past`), items that must be findable
-    (`sources`).
+    `evidence` names the session, the ids of the facts and the turns, and the rows that it rests on
+    as pairs of index and entry: facts that have to hold (`holds`), past facts that must not be
+    deleted (`past`), items that must be findable (`sources`).
     """
 
     book: int
@@ -33,7 +36,7 @@ class Insight:
 
 @dataclass(frozen=True, slots=True)
 class NewInsight:
-    """An insight that was just had. `cues` are further words under which it shall be found."""
+    """Insight to be stored. `cues` are further words by which it is found."""
 
     insight: str
     kind: str
@@ -67,7 +70,8 @@ _STANDS = f"""
         SELECT FROM entries AS s WHERE s.tenant = $1 AND s.project = $2 AND s.book = p.book AND s.entry = p.entry
             AND s.length >= 0))
 """
-# Whether a newer fact of the same identity, in any of the books $5, has made one that it rests on stale.
+# Whether a newer fact of the same identity, in any of the indexes $5, has made one that it rests on
+# stale.
 _OUTDATED = f"""
     EXISTS (SELECT FROM {_places("holds")} CROSS JOIN LATERAL (
             SELECT * FROM facts WHERE tenant = $1 AND project = $2 AND book = p.book AND entry = p.entry OFFSET 0
@@ -76,8 +80,9 @@ _OUTDATED = f"""
         WHERE (n.expires_at IS NULL OR n.expires_at > $4)
             AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5, f.book)))
 """
-# The insights at the places $7 (books) and $8 (entries) that stand now ($4): every fact that they rest on holds, none
-# of them was made stale by a newer one in any of the fact books $5, and nothing that they cite was forgotten.
+# The insights at the places $7 (indexes) and $8 (entries) that stand now ($4): every fact that they
+# rest on holds, none of them was made stale by a newer one in any of the fact indexes $5, and
+# nothing that they cite was forgotten.
 STANDING_AT = f"""
     SELECT {_COLUMNS} FROM unnest($7::int8[], $8::int4[]) AS place (book, entry)
     CROSS JOIN LATERAL (
@@ -89,7 +94,7 @@ STANDING_AT = f"""
 
 
 async def of_books(tx: Tx, books: Sequence[int], now: datetime) -> list[Insight]:
-    """The insights of these books that stand now, oldest first."""
+    """Return the valid insights of these indexes, oldest first."""
     rows = await tx.fetch(
         f"""
         SELECT {_COLUMNS} FROM {_FROM} AND i.book = ANY($3::int8[]) AND {_STANDS}
@@ -102,7 +107,7 @@ async def of_books(tx: Tx, books: Sequence[int], now: datetime) -> list[Insight]
 
 
 async def fallen(tx: Tx, books: Sequence[int], now: datetime, *, most: int) -> list[Insight]:
-    """Some insights of these books that no longer rest on what they were made from."""
+    """Return some insights of these indexes whose evidence no longer holds."""
     rows = await tx.fetch(
         f"""
         SELECT {_COLUMNS} FROM {_FROM} AND i.book = ANY($3::int8[]) AND NOT ({_STANDS})
@@ -116,7 +121,7 @@ async def fallen(tx: Tx, books: Sequence[int], now: datetime, *, most: int) -> l
 
 
 async def known(tx: Tx, book: int, ids: Sequence[str]) -> set[str]:
-    """Which of these insights a book has."""
+    """Return which of these insights an index has."""
     rows = await tx.fetch(
         "SELECT insight FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND insight = ANY($4::text[])",
         book,
@@ -126,7 +131,10 @@ async def known(tx: Tx, book: int, ids: Sequence[str]) -> set[str]:
 
 
 async def put(tx: Tx, book_name: str, made: Sequence[NewInsight], now: datetime) -> None:
-    """Keep insights that a book does not have, findable from now on; the caller holds the book's lock."""
+    """Store insights that an index does not have, findable from now on.
+
+    The caller holds the index's lock.
+    """
     entries = [index.NewEntry(ref=one.insight, text=one.summary, cues=one.cues, said_at=now, role=ROLE) for one in made]
     first = (await index.add(tx, {book_name: entries}))[book_name]
     await tx.execute(
@@ -150,7 +158,7 @@ async def put(tx: Tx, book_name: str, made: Sequence[NewInsight], now: datetime)
 
 
 async def remove(tx: Tx, gone: Sequence[Insight]) -> None:
-    """Take insights away, from the index too; should what they say become true again, they may be made anew."""
+    """Delete insights, from the index too; they may be made again if they become true again."""
     for book in sorted({one.book for one in gone}):
         here = [one for one in gone if one.book == book]
         await index.remove(tx, book, {one.entry: f"{one.summary}\n{one.cues}" for one in here})

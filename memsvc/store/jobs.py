@@ -1,7 +1,8 @@
-"""Jobs from the write that needs them to the end of their run: at most one waits for each subject, and one runs.
+"""Jobs from the write that needs them to the end of their run.
 
-A row of `job_refs` stands for each job that waits or was begun. What is waiting is claimed in a transaction of its own
-before anything is read, so that every write is either seen by the job that waited for it or queues another one.
+One waits for each subject, one runs. A row of `job_refs` stands for each job that waits or was
+started. A waiting job is claimed in a transaction of its own before anything is read, so that every
+write is either seen by the job that waited for it or queues another one.
 """
 
 import secrets
@@ -20,15 +21,19 @@ from memsvc.store.database import Database, Tx
 from memsvc.store.queue import LOG, QUEUE, statements
 
 SWEEP = "sweep:"
-"""Before the name of a job with `every_s`: the row of `job_refs` that keeps when it was last queued for a project."""
+"""Prefix of the name of a job with `every_s`: its `job_refs` row keeps when it was last queued for
+a project."""
 
 _OF_SUBJECT = "tenant = $1 AND project = $2 AND name = $3 AND subject = $4"
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A job of the queue: its number there, and what it does about what, for whom. `request` and `traceparent` say by
-    which request it was queued, and in which trace; "" where that is not known."""
+    """Reference to a job of the queue: its number, name, scope and subject.
+
+    `request` and `traceparent` are the request that queued it, and its trace; "" where that is not
+    known.
+    """
 
     job: int
     name: str
@@ -39,7 +44,7 @@ class Ref:
 
     @classmethod
     def read(cls, job: int, name: str, headers: Mapping[str, object] | None) -> "Ref":
-        """From what the queue keeps of it."""
+        """Return the reference that the queue's row holds."""
         about = headers or {}
         scope = Scope(bytes.fromhex(str(about["tenant"])), str(about["project"]))
         origin = [str(about.get(key, "")) for key in ("request", "traceparent")]
@@ -47,7 +52,7 @@ class Ref:
 
 
 class Claim(Enum):
-    """What a worker is to do with a job that it was given: run it, come back for it, or let it be."""
+    """Decision about a job that a worker received: run it, come back for it, or leave it."""
 
     RUN = auto()
     BUSY = auto()
@@ -55,13 +60,14 @@ class Claim(Enum):
 
 
 async def enqueue(tx: Tx, name: str, subject: str, *, now: datetime, delay_s: float = 0.0) -> None:
-    """Have a job done after this transaction, and never if it is rolled back: one round trip when it already waits.
+    """Queue a job that runs after this transaction commits: one round trip when it already waits.
 
-    Of several writers one queues it; the others hold its row until they end, so that the job sees what they wrote.
-    Call it last in a transaction, and for several jobs in one order, for the same reason. The subject is an
-    identifier, never content. Where the job already waits, `delay_s` changes nothing.
+    Of several writers one queues it; the others lock its row until they end, so that the job sees
+    what they wrote. Call it last in a transaction, and for several jobs in one order, for the same
+    reason. The subject is an identifier, never content. Where the job already waits, `delay_s`
+    changes nothing.
     """
-    ticket = -1 - secrets.randbits(62)  # the job has no number yet, and ours must be told from another writer's
+    ticket = -1 - secrets.randbits(62)  # the job has no number yet, and this tells our row from another writer's
     waiting = await tx.fetchval(
         """
         INSERT INTO job_refs AS r (tenant, project, name, subject, started, job, queued_at)
@@ -81,7 +87,7 @@ async def enqueue(tx: Tx, name: str, subject: str, *, now: datetime, delay_s: fl
 
 
 def _origin() -> dict[str, str]:
-    """The request that queues a job, and its trace, as far as they are known."""
+    """Return the request that queues a job, and its trace, as far as they are known."""
     here = underway()
     known = {"request": here.request_id, "traceparent": here.tracer.traceparent()}
     return {key: value for key, value in known.items() if value}
@@ -90,8 +96,9 @@ def _origin() -> dict[str, str]:
 async def claim(database: Database, ref: Ref) -> Claim:
     """Begin a job, in a transaction that is committed before the job reads anything.
 
-    BUSY while another job of its name and subject runs, on whichever worker. A job that was begun before goes on, and
-    one that failed for good or is gone makes room. NOTHING_LEFT when another job does or did what this one was for.
+    BUSY while another job of its name and subject runs, on whichever worker. A job that was started
+    before goes on, and one that failed for good or is gone is replaced. NOTHING_LEFT when another
+    job does or did what this one was for.
     """
     try:
         async with database.begin(ref.scope) as tx:
@@ -135,7 +142,7 @@ async def _claim(tx: Tx, ref: Ref) -> Claim:
 
 
 async def finish(database: Database, ref: Ref) -> None:
-    """Make room for the next job of this name and subject."""
+    """Let the next job of this name and subject run."""
     async with database.begin(ref.scope) as tx:
         await tx.execute(
             f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started AND job = $5", ref.name, ref.subject, ref.job
@@ -143,7 +150,7 @@ async def finish(database: Database, ref: Ref) -> None:
 
 
 async def failures(database: Database, ref: Ref) -> Counter[Code]:
-    """How often a job has failed since it was queued or tried again by somebody, by error code."""
+    """Return the failures of a job since it was queued or retried by somebody, by error code."""
     rows = await database.registry(
         f"""
         SELECT traceback ->> 'exception_message' AS code, count(*) AS times FROM {LOG}
@@ -159,17 +166,19 @@ async def failures(database: Database, ref: Ref) -> Counter[Code]:
 
 @dataclass(frozen=True, slots=True)
 class Sweeps:
-    """Which regular jobs of a tenant are due, each as (project, name), and in how many seconds the next one will be;
-    None where none is to come of those that ran before."""
+    """Regular jobs of a tenant that are due, as (project, name).
+
+    The seconds until the next one. `next_s` is None where none is to come of those that ran before.
+    """
 
     due: Sequence[tuple[str, str]]
     next_s: float | None
 
 
 async def due_sweeps(tx: Tx, every_s: Mapping[str, int], now: datetime) -> Sweeps:
-    """Which jobs, of those to be run regularly, are due in which projects of a tenant.
+    """Return which regular jobs are due in which projects of a tenant.
 
-    Takes a transaction of the whole tenant. A project is there as soon as it has a file.
+    Takes a transaction of the whole tenant. A project exists as soon as it has a file.
     """
     found = await tx.fetch(
         """
@@ -205,7 +214,7 @@ async def due_sweeps(tx: Tx, every_s: Mapping[str, int], now: datetime) -> Sweep
 
 
 async def enqueue_sweep(tx: Tx, name: str, *, every_s: int, now: datetime) -> bool:
-    """Queue a regular job for a project and note when, if it is due: of several workers at once, one does."""
+    """Queue a regular job for a project if it is due; of several workers at once, one does."""
     noted = await tx.fetchval(
         """
         INSERT INTO job_refs AS r (tenant, project, name, subject, started, job, queued_at)

@@ -1,4 +1,4 @@
-"""Journals: the files that styles append their own lines to, under roots where callers cannot write."""
+"""Append logs: files that styles append their lines to, under roots where callers cannot write."""
 
 import secrets
 import uuid
@@ -11,17 +11,17 @@ from memsvc.store.database import Tx
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where bytes were put: a stream and an offset in it."""
+    """Position of written bytes: a stream and an offset in it."""
 
     stream: int
     start: int
 
 
 async def append(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: datetime) -> dict[str, Span]:
-    """Add text to the end of several journals, making those that are missing; where each text was put.
+    """Append text to several logs, creating missing ones; return where each text was put.
 
-    One round trip and one block a journal, however long journal and text are. No tree lock is needed: nobody else
-    makes or removes files under a style's root.
+    One round trip and one block a log, however long log and text are. No tree lock is needed:
+    nobody else makes or removes files under a style's root.
     """
     paths = sorted(contents)
     rows = await tx.fetch(
@@ -58,8 +58,10 @@ async def append(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: date
 
 
 async def replace(tx: Tx, contents: Mapping[str, bytes], *, now: datetime) -> None:
-    """Give several small journals that exist a new text each, in one round trip; what they held stays as their
-    history."""
+    """Replace the texts of several small existing logs, in one round trip.
+
+    The old ones are their history.
+    """
     paths = sorted(contents)
     await tx.execute(
         """

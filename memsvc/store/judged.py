@@ -1,4 +1,4 @@
-"""What is thought of notions: promotion, belief by outcomes, decay. Whoever writes holds the book's lock."""
+"""Ratings of blocks: promotion, confidence by outcomes, decay. Writers hold the index's lock."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from memsvc.store.database import Tx
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """What a notion of the inbox becomes: active, used once, and worth so much."""
+    """New values of a block of the inbox that becomes active, used once."""
 
     notion: str
     tier: Tier
@@ -24,7 +24,7 @@ class Promotion:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What is thought of a notion after an outcome, and what was thought before."""
+    """Confidence of a block after an outcome, and `before` it."""
 
     notion: str
     alpha: float
@@ -36,7 +36,7 @@ class Belief:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How it went once when a notion was used, and how sure it was before and after."""
+    """Outcome of one use of a block, with the confidence before and after."""
 
     signal: float
     weight: float
@@ -47,7 +47,7 @@ class Told:
 
 
 async def promote(tx: Tx, book: int, one: Promotion, now_h: float) -> None:
-    """Let a notion of the inbox be active."""
+    """Make a block of the inbox active."""
     await tx.execute(
         """
         UPDATE notions SET status = 'active', tier = $5, decay_per_h = $6, alpha = $7, beta = $8, confidence = $9,
@@ -70,7 +70,7 @@ async def promote(tx: Tx, book: int, one: Promotion, now_h: float) -> None:
 async def believe(
     tx: Tx, book: int, beliefs: Sequence[Belief], *, signal: float, weight: float, source: str, now: datetime
 ) -> None:
-    """Write down what an outcome taught, and the outcome itself."""
+    """Store the new confidences after an outcome, and the outcome itself."""
     await tx.execute(
         """
         WITH learnt AS (
@@ -104,7 +104,7 @@ async def believe(
 
 
 async def told_of(tx: Tx, book: int, notion: str, *, most: int) -> list[Told]:
-    """How it went when a notion was used, the latest first."""
+    """Return the outcomes of uses of a block, the latest first."""
     rows = await tx.fetch(
         """
         SELECT signal, weight, source, before, after, told_at FROM outcomes
@@ -118,7 +118,7 @@ async def told_of(tx: Tx, book: int, notion: str, *, most: int) -> list[Told]:
 
 
 async def retier(tx: Tx, book: int, notion: str, tier: Tier, decay_per_h: float) -> None:
-    """Let a notion fade at another pace."""
+    """Change the tier and the decay of a block."""
     await tx.execute(
         """
         UPDATE notions SET tier = $5, decay_per_h = $6

@@ -1,7 +1,7 @@
-"""Small texts that a style keeps as files of its own: several found, written or deleted in one round trip.
+"""Small texts that a style keeps as files: several found, written or deleted in one round trip.
 
-No tree lock is needed: nobody else makes or removes files under a style's root. A style writes its files under a lock
-of its own.
+No tree lock is needed: nobody else makes or removes files under a style's root. A style writes its
+files under a lock of its own.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _COLUMNS = (
 
 
 async def find(tx: Tx, paths: Collection[str]) -> dict[str, File]:
-    """The live files at these paths."""
+    """Return the live files at these paths."""
     rows = await tx.fetch(
         f"""
         SELECT f.* FROM unnest($3::text[]) AS asked (path) CROSS JOIN LATERAL (
@@ -32,8 +32,10 @@ async def find(tx: Tx, paths: Collection[str]) -> dict[str, File]:
 
 
 async def put(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: datetime) -> dict[str, File]:
-    """Let the files at these paths hold these texts, each of one block: what is missing is made, and what another one
-    held stays as its history."""
+    """Store these texts as the files at these paths, each of one block.
+
+    Missing files are made; what others held stays as their history.
+    """
     paths = sorted(contents)
     rows = await tx.fetch(
         f"""
@@ -71,7 +73,10 @@ async def put(tx: Tx, contents: Mapping[str, bytes], *, owner: str, now: datetim
 
 
 async def delete(tx: Tx, paths: Collection[str], *, now: datetime) -> list[uuid.UUID]:
-    """Soft-delete the files at these paths; which they were. What they held stays until it is purged."""
+    """Soft-delete the files at these paths; return their ids.
+
+    Their content stays until it is purged.
+    """
     rows = await tx.fetch(
         """
         UPDATE files SET deleted_at = $4, updated_at = $4, revision = revision + 1

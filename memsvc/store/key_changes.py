@@ -1,5 +1,7 @@
-"""Changing the keys of a tenant, alone with them, so that what is decided by looking at them still holds when it is
-written."""
+"""Changes of the keys of a tenant under an exclusive lock.
+
+What is decided by looking at them still holds when it is written.
+"""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -16,13 +18,16 @@ from memsvc.store.locks import KEYS_LOCK
 
 @dataclass(frozen=True, slots=True)
 class KeyChanges:
-    """The keys of a tenant as they were found, and what may be done to them. Every process is told when it is done."""
+    """Keys of a tenant as they were read, and their changes.
+
+    Every process is notified at the commit.
+    """
 
     tx: Tx
     keys: tuple[ApiKey, ...]
 
     def find(self, key_id: UUID) -> ApiKey:
-        """The tenant's key of this id; NOT_FOUND without one."""
+        """Return the tenant's key of this id; NOT_FOUND without one."""
         for key in self.keys:
             if key.key_id == key_id:
                 return key
@@ -38,7 +43,7 @@ class KeyChanges:
         hidden_tools: Iterable[str],
         expires_at: datetime | None,
     ) -> NewKey:
-        """A new key of the tenant."""
+        """Create a key of the tenant."""
         text = new_text()
         tenant = self.tx.scope.tenant
         await self.tx.unbound(
@@ -63,7 +68,7 @@ class KeyChanges:
         return NewKey(text, key_of_row(row))
 
     async def put(self, key: ApiKey) -> ApiKey:
-        """Let a key of the tenant be what is given, but for when it was made and last used."""
+        """Store all values of a key but when it was made and last used."""
         [row] = await self.tx.unbound(
             telling(
                 """
@@ -86,8 +91,10 @@ class KeyChanges:
 
 @asynccontextmanager
 async def changing(database: Database, tenant: bytes) -> AsyncIterator[KeyChanges]:
-    """Alone with the keys of a tenant; what was done is done when the block ends, or not at all. RESOURCE_BUSY when
-    somebody else changes them for too long."""
+    """Lock the keys of a tenant; commit the changes when the block ends, or none.
+
+    RESOURCE_BUSY when somebody else changes them for too long.
+    """
     async with database.begin(Scope(tenant, ALL_PROJECTS), locks=[KEYS_LOCK]) as tx:
         rows = await tx.unbound(f"SELECT {COLUMNS} FROM api_keys WHERE tenant = $1 ORDER BY created_at, key_id", tenant)
         yield KeyChanges(tx, tuple(map(key_of_row, rows)))

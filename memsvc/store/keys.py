@@ -1,4 +1,4 @@
-"""The registry of API keys and tenants. Only the SHA-256 of a key is stored; its text is seen once, when it is made."""
+"""Registry of API keys and tenants; only the SHA-256 of a key is stored, its text is seen once."""
 
 import hashlib
 import secrets
@@ -18,7 +18,7 @@ _TOLD_AS = b"memsvc key "
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A listed key: whose data it opens, what it may do there, and until when."""
+    """Listed key: its tenant, its permissions, and until when it is valid."""
 
     key_id: UUID
     tenant: bytes = field(repr=False)
@@ -32,30 +32,30 @@ class ApiKey:
     last_used_at: datetime | None
 
     def opens(self, now: datetime) -> bool:
-        """True while the key is neither revoked nor expired."""
+        """Return whether the key is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key just made, with the text that is shown this once and kept nowhere."""
+    """New key, with the text that is shown this once and stored nowhere."""
 
     text: str = field(repr=False)
     key: ApiKey
 
 
 def new_text() -> str:
-    """The text of a key that nobody has."""
+    """Return the text of a new key."""
     return KEY_PREFIX + secrets.token_urlsafe(32)
 
 
 def hash_key(text: str) -> bytes:
-    """What a key is known by; in open mode this is its tenant too."""
+    """Return the hash that identifies a key; in open mode this is its tenant too."""
     return hashlib.sha256(text.encode("utf-8")).digest()
 
 
 def change_of(key_hash: bytes) -> str:
-    """What is announced (`store/changes`) when what is known of a key is no longer so."""
+    """Return the message (`store/changes`) that announces a change of a key."""
     return hashlib.sha256(_TOLD_AS + key_hash).hexdigest()
 
 
@@ -64,12 +64,15 @@ _TELL = f"pg_notify('{CHANNEL}', encode(sha256('\\x{_TOLD_AS.hex()}'::bytea || k
 
 
 def telling(change: str) -> str:
-    """A statement that changes keys and returns their hash and all columns, made to tell every process of each."""
+    """Return a statement that changes keys, notifies every process of each.
+
+    Returns all columns.
+    """
     return f"WITH changed AS ({change} RETURNING key_hash, {COLUMNS}) SELECT {COLUMNS}, {_TELL} FROM changed"
 
 
 def key_of_row(row: Row) -> ApiKey:
-    """The key that a row of all columns is."""
+    """Return the key of a row of all columns."""
     return ApiKey(
         key_id=row["key_id"],
         tenant=row["tenant"],
@@ -95,7 +98,7 @@ async def create_key(
     hidden_tools: Iterable[str] = (),
     expires_at: datetime | None = None,
 ) -> NewKey:
-    """A new key for a tenant; without one, for a new tenant of 32 random bytes."""
+    """Create a key for a tenant; without one, for a new tenant of 32 random bytes."""
     text = new_text()
     tenant = secrets.token_bytes(TENANT_BYTES) if tenant is None else tenant
     await remember_tenant(database, tenant, now)
@@ -120,13 +123,16 @@ async def create_key(
 
 
 async def find_key(database: Database, key_hash: bytes) -> ApiKey | None:
-    """The listed key with this hash, revoked and expired ones included; None when no such key was ever listed."""
+    """Return the listed key with this hash, revoked and expired ones included.
+
+    None when no such key was ever listed.
+    """
     rows = await database.registry(f"SELECT {COLUMNS} FROM api_keys WHERE key_hash = $1", key_hash)
     return key_of_row(rows[0]) if rows else None
 
 
 async def find_keys(database: Database, key_hashes: Iterable[bytes]) -> dict[bytes, ApiKey]:
-    """Those of these keys that were ever listed, by their hashes."""
+    """Return those of these keys that were ever listed, by their hashes."""
     rows = await database.registry(
         f"SELECT key_hash, {COLUMNS} FROM api_keys WHERE key_hash = ANY ($1::bytea[])", list(key_hashes)
     )
@@ -134,7 +140,7 @@ async def find_keys(database: Database, key_hashes: Iterable[bytes]) -> dict[byt
 
 
 async def list_keys(database: Database, tenant: bytes | None = None) -> list[ApiKey]:
-    """The keys of a tenant, or of all, oldest first."""
+    """Return the keys of a tenant, or of all, oldest first."""
     rows = await database.registry(
         f"""
         SELECT {COLUMNS} FROM api_keys WHERE $1::bytea IS NULL OR tenant = $1 ORDER BY created_at, key_id
@@ -145,13 +151,13 @@ async def list_keys(database: Database, tenant: bytes | None = None) -> list[Api
 
 
 async def list_tenants(database: Database) -> list[bytes]:
-    """Every tenant that was ever seen."""
+    """Return every tenant that was ever seen."""
     rows = await database.registry("SELECT tenant FROM tenants ORDER BY tenant")
     return [row["tenant"] for row in rows]
 
 
 async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
-    """The key, which opens nothing from now on; revoking it again changes nothing. NOT_FOUND without such a key."""
+    """Revoke a key for good; revoking it again changes nothing. NOT_FOUND without such a key."""
     rows = await database.registry(
         telling("UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE key_id = $1"), key_id, now
     )
@@ -161,10 +167,10 @@ async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
 
 
 async def rotate_key(database: Database, key_id: UUID, now: datetime, *, old_until: datetime) -> NewKey:
-    """A new key with all that another one opens and may; that one opens until `old_until`, if it opened so long.
+    """Create a key with all permissions of another one, which is valid until `old_until` at most.
 
-    One statement, so that there is never neither or, after the overlap, both. NOT_FOUND without such a key, CONFLICT
-    where it opens nothing any more.
+    One statement, so that there is never neither or, after the overlap, both. NOT_FOUND without
+    such a key, CONFLICT where it is no longer valid.
     """
     text = new_text()
     rows = await database.registry(
@@ -195,7 +201,7 @@ async def rotate_key(database: Database, key_id: UUID, now: datetime, *, old_unt
 
 
 async def adopt(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
-    """The key, bound to an existing tenant's data from now on. NOT_FOUND when either was never seen."""
+    """Bind a key to an existing tenant's data from now on. NOT_FOUND when either was never seen."""
     if not await database.registry("SELECT tenant FROM tenants WHERE tenant = $1", tenant):
         raise MemsvcError(Code.NOT_FOUND, "no such tenant has ever been seen here")
     rows = await database.registry(telling("UPDATE api_keys SET tenant = $2 WHERE key_id = $1"), key_id, tenant)
@@ -205,7 +211,10 @@ async def adopt(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
 
 
 async def touch_last_used(database: Database, uses: Mapping[UUID, datetime]) -> None:
-    """Note when keys were last used, many at a time; an earlier moment never replaces a later one."""
+    """Store when keys were last used, many at a time.
+
+    An earlier time never replaces a later one.
+    """
     if not uses:
         return
     key_ids = sorted(uses)
@@ -221,7 +230,7 @@ async def touch_last_used(database: Database, uses: Mapping[UUID, datetime]) -> 
 
 
 async def remember_tenant(database: Database, tenant: bytes, now: datetime) -> bool:
-    """True the first time that a tenant is seen."""
+    """Store a tenant; return True the first time that it is seen."""
     rows = await database.registry(
         "INSERT INTO tenants (tenant, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING tenant", tenant, now
     )
@@ -229,7 +238,7 @@ async def remember_tenant(database: Database, tenant: bytes, now: datetime) -> b
 
 
 async def count_keys(database: Database, tenant: bytes) -> dict[str, int]:
-    """How many rows of the registry are a tenant's, by table."""
+    """Return the number of a tenant's rows in the registry, by table."""
     (row,) = await database.registry(
         """
         SELECT (SELECT count(*) FROM api_keys WHERE tenant = $1) AS api_keys,
@@ -241,7 +250,7 @@ async def count_keys(database: Database, tenant: bytes) -> dict[str, int]:
 
 
 async def forget_tenant(database: Database, tenant: bytes) -> dict[str, int]:
-    """Remove every key of a tenant, and that there ever was one; how many rows, by table."""
+    """Remove every key of a tenant, and the tenant itself; return the number of rows by table."""
     keys = await database.registry(telling("DELETE FROM api_keys WHERE tenant = $1"), tenant)
     gone = await database.registry("DELETE FROM tenants WHERE tenant = $1 RETURNING tenant", tenant)
     return {"api_keys": len(keys), "tenants": len(gone)}

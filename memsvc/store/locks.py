@@ -1,16 +1,17 @@
-"""Every advisory lock by name, in the order in which they may be taken: a later one never before an earlier one.
+"""Advisory locks by name, in the order in which they may be taken, never the other way round.
 
-Before all of them, every writer shares `tenant` and `project`, which whoever purges one of these takes alone for the
-moment of closing it (`closures`).
+Before all of them, every writer shares `tenant` and `project`; a purge takes one of these
+exclusively for the time of closing it (`closures`).
 
 1. `session`: one writer of a session's memory at a time.
-2. `book`: one writer of a book that several sessions share, such as the facts about a user.
+2. `book`: one writer of an index that several sessions share, such as the facts about a user.
 3. `outline`: one writer of a tree of documents, such as the notebook of a project, at a time.
-4. `tree`: one creator, remover or mover of files in a project at a time. Appends to a file that exists need no lock
-   but its row.
-5. `keys`: one changer of a tenant's keys at a time. Whoever holds it takes no other.
+4. `tree`: one creator, remover or mover of files in a project at a time. Appends to a file that
+   exists need no lock but its row.
+5. `keys`: one changer of a tenant's keys at a time, who takes no other lock.
 
-Row locks come after them: file, book, job, project, usage. Whoever has to wait for a file's row must hold no book.
+Row locks come after them: file, index, job, project, usage. A writer that has to wait for a file's
+row must hold no index.
 """
 
 import hashlib
@@ -24,30 +25,30 @@ LockKind = Literal["tenant", "project", "session", "book", "outline", "tree", "k
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock within a scope."""
+    """Lock within a scope."""
 
     kind: LockKind
     name: str
 
     def key(self, scope: Scope) -> int:
-        """The signed 64-bit key of the advisory lock."""
+        """Return the signed 64-bit key of the advisory lock."""
         words = (scope.tenant, scope.project.encode(), self.kind.encode(), self.name.encode())
         whole = b"".join(len(word).to_bytes(4, "big") + word for word in words)
         return int.from_bytes(hashlib.blake2b(whole, digest_size=8).digest(), "big", signed=True)
 
 
 def session_lock(session: str) -> Lock:
-    """Held by whoever writes a session's memory."""
+    """Return the lock for writing a session's memory."""
     return Lock("session", session)
 
 
 def book_lock(name: str) -> Lock:
-    """Held by whoever changes the facts of a book."""
+    """Return the lock for changing the facts of an index."""
     return Lock("book", name)
 
 
 def outline_lock(book: str) -> Lock:
-    """Held by whoever changes the documents of a book that make a tree, or how they link each other."""
+    """Return the lock for changing an index's tree of documents, or the links between these."""
     return Lock("outline", book)
 
 
@@ -56,11 +57,11 @@ KEYS_LOCK = Lock("keys", "")
 
 
 def shared_locks(scope: Scope) -> list[int]:
-    """The keys that every writer shares with the others: that of the tenant, and that of the project."""
+    """Return the keys that every writer shares with the others: the tenant's, and the project's."""
     tenant = Lock("tenant", "").key(Scope(scope.tenant, ALL_PROJECTS))
     return [tenant] if scope.project == ALL_PROJECTS else [tenant, Lock("project", "").key(scope)]
 
 
 def whole_lock(scope: Scope) -> int:
-    """The key that shuts every writer of a project out, or, where the project is `*`, of the tenant."""
+    """Return the key that excludes every writer of a project, or of the tenant for `*`."""
     return shared_locks(scope)[-1]

@@ -1,4 +1,4 @@
-"""What of a database goes when its schema goes back to an older revision."""
+"""Checks of what a downgrade of the schema would lose."""
 
 from typing import Final
 
@@ -10,8 +10,8 @@ _KEPT: Final = text("""
     LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid LEFT JOIN pg_class AS whole ON whole.oid = i.inhparent
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' GROUP BY 1
 """)
-"""Tables, a partition under the name of its whole, and whether anything ever stood in them: by their size, as the owner
-too is bound by the policies and sees no row."""
+"""Tables, a partition under the name of its whole, and whether they hold any row: by their size, as
+the owner too is bound by the policies and sees no row."""
 
 _COLUMNS: Final = text("""
     SELECT c.relname AS name, a.attname AS place FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
@@ -21,14 +21,14 @@ _COLUMNS: Final = text("""
 
 
 def in_use(connection: Connection) -> frozenset[str]:
-    """The tables that hold something, as `table`, and their columns, as `table.column`."""
+    """Return the tables that hold something, as `table`, and their columns, as `table.column`."""
     tables = {row.name for row in connection.execute(_KEPT) if row.held}
     columns = {f"{row.name}.{row.place}" for row in connection.execute(_COLUMNS) if row.name in tables}
     return frozenset(tables | columns)
 
 
 def gone(connection: Connection, before: frozenset[str]) -> list[str]:
-    """What of `before` is not there any more, a table that went without its columns."""
+    """Return what of `before` no longer exists; a table that went is named without its columns."""
     tables = {row.name for row in connection.execute(_KEPT)}
     there = tables | {f"{row.name}.{row.place}" for row in connection.execute(_COLUMNS)}
     return sorted(one for one in before - there if "." not in one or one.partition(".")[0] in tables)

@@ -1,4 +1,4 @@
-"""Memories: facts of a user's book that are known by an id, with what a client keeps beside them."""
+"""Memories: facts of a user's index with an id, and metadata that a client keeps with them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from memsvc.store.database import Row, Tx
 from memsvc.store.facts import COLUMNS, fact_of
 
 MARK: Final = "~"
-"""What stands in a record between the id of its memory and the number of the version."""
+"""Separator in a record between the id of its memory and the number of the version."""
 
 FINDINGS_KEPT: Final = 1000
-"""Findings of a project that can still be told to who was away."""
+"""Findings of a project that a client that was away can still read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A memory as it holds now: the fact that it is, and what the client keeps with it."""
+    """Current memory: its fact, and the client's metadata."""
 
     memory: str
     fact: Fact
@@ -27,13 +27,13 @@ class Memory:
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """Text of the memory."""
         return self.fact.statement.value
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one call brought: its number in the project, when, and the texts that still stand."""
+    """Result of one call: its number in the project, its time, and the texts that still hold."""
 
     number: int
     found_at: datetime
@@ -41,19 +41,19 @@ class Finding:
 
 
 def record_of(memory: str, version: int) -> str:
-    """The record of the fact that a memory is in one of its versions, counted from 1."""
+    """Return the record of the fact that a memory is in one of its versions, counted from 1."""
     return f"{memory}{MARK}{version}"
 
 
 def version_of(record: str) -> int:
-    """Which version of its memory a record is."""
+    """Return the version of its memory that a record is."""
     return int(record.partition(MARK)[2])
 
 
 async def remember(
     tx: Tx, book: int, new: Sequence[tuple[str, Identity]], metadata: dict[str, Any], now: datetime
 ) -> None:
-    """Note memories by id, with the identities of the facts that they are, which are stored beside this."""
+    """Store memories by id, with the identities of their facts, which are stored separately."""
     await tx.execute(
         """
         INSERT INTO memories (tenant, project, book, memory, fact_id, key, slot, metadata, created_at)
@@ -72,7 +72,7 @@ async def remember(
 
 
 async def describe(tx: Tx, book: int, memory: str, metadata: dict[str, Any]) -> None:
-    """Keep something else beside a memory."""
+    """Replace the metadata of a memory."""
     await tx.execute(
         "UPDATE memories SET metadata = $5 WHERE tenant = $1 AND project = $2 AND book = $3 AND memory = $4",
         book,
@@ -82,8 +82,10 @@ async def describe(tx: Tx, book: int, memory: str, metadata: dict[str, Any]) -> 
 
 
 async def newest(tx: Tx, book: int, *, since: datetime | None, most: int) -> list[Memory]:
-    """The memories of a book that hold, the one that was made last first; with `since`, without those that were neither
-    made nor changed from then on."""
+    """Return the current memories of an index, the latest first.
+
+    With `since`, without those that were neither made nor changed from then on.
+    """
     return await _read(
         tx,
         book,
@@ -96,7 +98,7 @@ async def newest(tx: Tx, book: int, *, since: datetime | None, most: int) -> lis
 
 
 async def at(tx: Tx, book: int, entries: Sequence[int], *, since: datetime | None) -> dict[int, Memory]:
-    """Those of the memories at these entries that hold, by entry; `since` as in `newest`."""
+    """Return the current memories among these entries, by entry; `since` as in `newest`."""
     found = await _read(
         tx,
         book,
@@ -109,7 +111,7 @@ async def at(tx: Tx, book: int, entries: Sequence[int], *, since: datetime | Non
 
 
 async def named(tx: Tx, book: int, ids: Iterable[str]) -> dict[str, Memory]:
-    """Those of these memories of a book that hold, by id."""
+    """Return the current ones of these memories of an index, by id."""
     rows = await tx.fetch(
         f"""
         SELECT f.*, m.memory, m.metadata, m.created_at FROM memories AS m CROSS JOIN LATERAL (
@@ -125,20 +127,25 @@ async def named(tx: Tx, book: int, ids: Iterable[str]) -> dict[str, Memory]:
 
 
 async def saying(tx: Tx, book: int, texts: Sequence[str]) -> list[Memory]:
-    """The memories of a book that hold and say one of these texts; case and a full stop at the end do not count."""
+    """Return the current memories of an index with one of these texts.
+
+    Case and a full stop at the end do not count.
+    """
     which = "(value = ANY($4::text[]) OR rtrim(lower(value), '.') = ANY($5::text[]))"
     return await _read(tx, book, which, "f.entry", list(texts), [text.lower().rstrip(".") for text in texts])
 
 
 async def of_kinds(tx: Tx, book: int, kinds: Iterable[str], *, since: datetime | None, most: int) -> list[Memory]:
-    """The memories of a book that hold and are facts of these ids, the one that was made last first; `since` as in
-    `newest`."""
+    """Return the current memories of an index that are facts of these ids, the latest first.
+
+    `since` as in `newest`.
+    """
     which = "fact_id = ANY($6::text[]) AND ($4::timestamptz IS NULL OR valid_from >= $4)"
     return await _read(tx, book, which, "m.created_at DESC, f.entry DESC", since, most, list(kinds), limited=True)
 
 
 async def holding(tx: Tx, book: int) -> int:
-    """How many memories of a book hold."""
+    """Return the number of current memories of an index."""
     held: int = await tx.fetchval(
         "SELECT count(*) FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active'", book
     )
@@ -146,7 +153,7 @@ async def holding(tx: Tx, book: int) -> int:
 
 
 async def any_of(tx: Tx, book: int) -> bool:
-    """Whether a book ever had a memory."""
+    """Return whether an index ever had a memory."""
     there: bool = await tx.fetchval(
         "SELECT EXISTS (SELECT FROM memories WHERE tenant = $1 AND project = $2 AND book = $3)", book
     )
@@ -154,7 +161,10 @@ async def any_of(tx: Tx, book: int) -> bool:
 
 
 async def users(tx: Tx, *, most: int) -> int:
-    """How many books of the project ever had a memory, and no more than `most`: a step of the index each."""
+    """Return the number of the project's indexes that ever had a memory, up to `most`.
+
+    A step of the index each.
+    """
     found: int = await tx.fetchval(
         """
         WITH RECURSIVE walk AS (
@@ -172,7 +182,10 @@ async def users(tx: Tx, *, most: int) -> int:
 
 
 async def trail(tx: Tx, book: int, memory: str) -> list[Fact]:
-    """The facts that a memory was, oldest first, also when it has ended; none where there never was such a memory."""
+    """Return the facts that a memory was, oldest first, also when it has ended.
+
+    None where there never was such a memory.
+    """
     rows = await tx.fetch(
         f"""
         SELECT f.* FROM memories AS m CROSS JOIN LATERAL (
@@ -189,8 +202,12 @@ async def trail(tx: Tx, book: int, memory: str) -> list[Fact]:
 
 
 async def _read(tx: Tx, book: int, which: str, order: str, *arguments: Any, limited: bool = False) -> list[Memory]:
-    """The memories whose facts hold and are such as a condition says; where `limited`, at most $5."""
-    # OFFSET 0: the id is a value when memories are looked up; row level security keeps an expression from their key
+    """Return the memories whose facts are current and meet a condition.
+
+    Where `limited`, at most $5.
+    """
+    # OFFSET 0: the id is a value when memories are looked up; row level security keeps an
+    # expression from their key
     limit = "LIMIT $5" if limited else ""
     rows = await tx.fetch(
         f"""
@@ -211,7 +228,10 @@ def _memory(row: Row) -> Memory:
 
 
 async def forget_untold(tx: Tx, book: int, records: Iterable[str]) -> int:
-    """Forget the memories of these records of which no fact is left, past ones included; how many."""
+    """Delete the memories of these records that have no fact left, past ones included.
+
+    Return how many.
+    """
     named = sorted({record.partition(MARK)[0] for record in records})
     return await tx.execute(
         f"""

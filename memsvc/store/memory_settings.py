@@ -1,4 +1,4 @@
-"""What a project wants of its memories, and what was found in it, for those who wait for that."""
+"""Settings of a project for its memories, and its findings, for those who wait for them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,20 +10,20 @@ from memsvc.store.memories import FINDINGS_KEPT, Finding
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What a project said that it wants; `prompt` is its own way to ask a model for facts, if it has one."""
+    """Settings of a project; `prompt` is its own prompt for extracting facts, if it has one."""
 
     wanted: dict[str, Any]
     prompt: str | None
 
 
 async def wants(tx: Tx) -> Wants:
-    """What the project wants; nothing where it never said."""
+    """Return the settings of the project; empty ones where it has none."""
     row = await tx.fetchrow("SELECT wanted, prompt FROM memory_settings WHERE tenant = $1 AND project = $2")
     return Wants(row["wanted"], row["prompt"]) if row is not None else Wants({}, None)
 
 
 async def want(tx: Tx, wanted: dict[str, Any]) -> None:
-    """Note what the project wants, all of it."""
+    """Store all settings of the project."""
     await tx.execute(
         """
         INSERT INTO memory_settings (tenant, project, wanted) VALUES ($1, $2, $3)
@@ -34,7 +34,7 @@ async def want(tx: Tx, wanted: dict[str, Any]) -> None:
 
 
 async def ask_by(tx: Tx, prompt: str | None) -> None:
-    """Note how the project wants a model to be asked; None for the way that everybody has."""
+    """Store the project's prompt for a model; None for the default one."""
     await tx.execute(
         """
         INSERT INTO memory_settings (tenant, project, prompt) VALUES ($1, $2, $3)
@@ -45,8 +45,11 @@ async def ask_by(tx: Tx, prompt: str | None) -> None:
 
 
 async def found(tx: Tx, book: int, first_entry: int, entries: int, now: datetime) -> None:
-    """Note what a call brought. To be the last that a transaction does: until it ends, no other of the project can note
-    anything, so that findings are committed in the order of their numbers."""
+    """Store what a call found, as the last statement of its transaction.
+
+    Until that ends, no other of the project can store anything, so that findings are committed in
+    the order of their numbers.
+    """
     await tx.execute(
         """
         WITH counted AS (
@@ -68,13 +71,13 @@ async def found(tx: Tx, book: int, first_entry: int, entries: int, now: datetime
 
 
 async def findings(tx: Tx) -> int:
-    """The number of the project's latest finding."""
+    """Return the number of the project's latest finding."""
     latest: int | None = await tx.fetchval("SELECT findings FROM memory_settings WHERE tenant = $1 AND project = $2")
     return latest or 0
 
 
 async def since(tx: Tx, number: int, *, most: int) -> list[Finding]:
-    """The findings behind this one, oldest first, at most so many, with the texts of what is not deleted by now."""
+    """Return the next findings after this one, oldest first, with the texts not deleted by now."""
     rows = await tx.fetch(
         """
         SELECT one.number, one.found_at, ARRAY(

@@ -1,4 +1,4 @@
-"""Brings a database to a revision of the schema, once, however many servers start at the same moment."""
+"""Migration of a database to a schema revision, once, however many servers start together."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -27,11 +27,12 @@ from memsvc.store.revisions import Revisions, fingerprint
 LOCK_KEY = 0x6D656D737663  # "memsvc"
 CONNECT_TIMEOUT_S = 10.0
 DDL_LOCK_TIMEOUT_S: Final = 0.5
-"""How long a change of a table waits for its lock before it is tried again: everybody else queues behind that wait."""
+"""How long a change of a table waits for its lock before a retry: everybody else queues behind
+it."""
 RETRY_S: Final = 0.5
 POLL_S: Final = 0.05
 _IN_USE: Final = frozenset({"55P03", "40P01"})
-"""The states of a lock timeout and of a deadlock."""
+"""SQL states of a lock timeout and of a deadlock."""
 
 
 async def migrate(
@@ -43,14 +44,16 @@ async def migrate(
     statement_timeout_ms: int = 30000,
     lock_timeout_s: float = 60.0,
 ) -> tuple[str, ...]:
-    """Upgrade to a revision as the owner of the tables, renew policies and privileges; the revisions that were applied.
+    """Upgrade to a revision as the owner of the tables; return the applied revisions.
 
-    The tables of the job queue follow the installed PgQueuer, whatever the revision; the table of vectors is made where
-    PostgreSQL has pgvector.
-    The application role is made when it is absent, a password is given and the owner may make roles. Of several callers
-    at once the first migrates and the others wait for it: RESOURCE_BUSY after `lock_timeout_s`, and where others hold a
-    table for so long. Each revision is committed by itself: interrupted, it goes on where it stood. UNAVAILABLE when
-    the database is out of reach. What a newer memsvc has migrated is left alone, so that a server of the version before
+    Policies and privileges are renewed. The tables of the job queue follow the installed PgQueuer,
+    whatever the revision; the table of vectors is made where PostgreSQL has pgvector. The
+    application role is made when it is absent, a password is given and the owner may make roles.
+
+    Of several callers at once the first migrates and the others wait for it: RESOURCE_BUSY after
+    `lock_timeout_s`, and where others hold a table for so long. Each revision is committed by
+    itself: interrupted, it resumes where it stopped. UNAVAILABLE when the database cannot be
+    reached. What a newer memsvc has migrated is left alone, so that a server of the version before
     can start again while its replicas are replaced.
     """
     role = AppRole(app_role, app_password, statement_timeout_ms) if app_role else None
@@ -72,10 +75,10 @@ async def migrate(
 async def downgrade(
     admin_url: str, revision: str, *, even_with_loss: bool = False, lock_timeout_s: float = 60.0
 ) -> tuple[str, ...]:
-    """Go back to an older revision, or to `base`, where the job queue goes too; the revisions that were undone.
+    """Go back to an older revision, or to `base` without a job queue; return the undone revisions.
 
-    Errors as `migrate`; CONFLICT where a newer memsvc has been and, unless `even_with_loss`, where tables or columns
-    would go that hold something. Then nothing is changed.
+    Errors as `migrate`; CONFLICT where a newer memsvc has been and, unless `even_with_loss`, where
+    tables or columns would go that hold something. Then nothing is changed.
     """
     beside = _Beside(queue.remove, vector_table.drop) if revision == "base" else None
 
@@ -84,7 +87,7 @@ async def downgrade(
             undo(transaction.connection, config)
 
     def undo(connection: Connection, config: Config) -> None:
-        config.attributes["applied"].clear()  # of an attempt that was rolled back
+        config.attributes["applied"].clear()  # from an attempt that was rolled back
         before = losses.in_use(connection)
         command.downgrade(config, revision)
         lost = losses.gone(connection, before)
@@ -94,7 +97,7 @@ async def downgrade(
                 f"these hold something that revision {revision} has no place for: {', '.join(lost)}",
                 recovery="the version before works on the newer schema too; else back up, and add --even-with-loss",
             )
-        if revision != "base":  # whoever migrated last has not been here any more
+        if revision != "base":  # the mark of the last migration no longer applies
             connection.execute(text("COMMENT ON TABLE alembic_version IS NULL"))
 
     def refused() -> tuple[str, ...]:
@@ -109,7 +112,10 @@ async def downgrade(
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What is done beside the revisions: to the queue on the bare driver, and at the end in a transaction."""
+    """Work beside the revisions: on the queue by the bare driver.
+
+    At the end in a transaction.
+    """
 
     queue: Callable[[Any], Awaitable[None]]
     last: Callable[[Connection], object]
@@ -120,7 +126,10 @@ def _literal(mark: str | None) -> str:
 
 
 async def current_revision(url: str) -> str | None:
-    """The revision that a database is at, as either role; None when it was never migrated. UNAVAILABLE as `migrate`."""
+    """Return the revision of a database, as either role; None when it was never migrated.
+
+    UNAVAILABLE as `migrate`.
+    """
     connection = await _connect(url)
     try:
         revision: str | None = await connection.fetchval("SELECT version_num FROM alembic_version")
@@ -149,7 +158,7 @@ async def _run(
     lock_timeout_s: float,
     refused: Callable[[], tuple[str, ...]],
 ) -> tuple[str, ...]:
-    """What `work` applied, or what `refused` says where a newer memsvc has been."""
+    """Return what `work` applied, or what `refused` returns where a newer memsvc has been."""
     applied: list[str] = []
 
     def run(connection: Connection) -> None:
@@ -158,7 +167,7 @@ async def _run(
         config.attributes["applied"] = applied
         config.attributes["lock_timeout_ms"] = round(lock_timeout_s * 1000)
         work(config)
-        connection.commit()  # a look at the revision began a transaction, where there was nothing to apply
+        connection.commit()  # reading the revision began a transaction, even with nothing to apply
 
     async with alone(admin_url, lock_timeout_s) as connection:
         async with connection.begin():
@@ -193,8 +202,11 @@ async def _run(
 async def _retried(
     connection: AsyncConnection, lock_timeout_s: float, step: Callable[[], Awaitable[object]], applied: list[str]
 ) -> None:
-    """Take a step, again and again while others hold what it has to lock; RESOURCE_BUSY when they have done so for
-    `lock_timeout_s` without a revision being applied meanwhile."""
+    """Repeat a step while others hold what it has to lock.
+
+    RESOURCE_BUSY when they have done so for `lock_timeout_s` without a revision being applied
+    meanwhile.
+    """
     progress, since = -1, monotonic()
     while True:
         try:
@@ -216,7 +228,7 @@ async def _retried(
 
 
 async def _lock_holders(connection: AsyncConnection) -> str:
-    """Return the processes of PostgreSQL whose transactions hold locks on tables of this schema."""
+    """Return the PostgreSQL processes whose transactions hold locks on tables of this schema."""
     rows = await connection.execute(
         text("""
             SELECT DISTINCT l.pid, a.usename FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
@@ -232,9 +244,10 @@ async def _lock_holders(connection: AsyncConnection) -> str:
 
 @asynccontextmanager
 async def alone(admin_url: str, lock_timeout_s: float) -> AsyncIterator[AsyncConnection]:
-    """A connection of the owner that holds the migration lock until it is closed.
+    """Yield a connection of the owner that holds the migration lock until it is closed.
 
-    UNAVAILABLE over a pooler in transaction mode, where whoever comes next would hold the lock, and for ever.
+    UNAVAILABLE over a pooler in transaction mode, where the next client would hold the lock, for
+    ever.
     """
     with _reached(admin_url):
         shared = await hands_out(admin_url)
@@ -279,7 +292,7 @@ async def _connect(url: str) -> Any:
 
 @contextmanager
 def _reached(url: str) -> Iterator[None]:
-    """UNAVAILABLE for what keeps the driver from connecting."""
+    """Raise UNAVAILABLE for what keeps the driver from connecting."""
     try:
         yield
     except CANNOT_CONNECT as error:

@@ -1,4 +1,7 @@
-"""The process that migrates for a server: what to do comes by standard input, what was done goes to standard output."""
+"""Process that migrates for a server.
+
+Its input is on standard input, its result on standard output.
+"""
 
 import asyncio
 import sys
@@ -10,7 +13,7 @@ from memsvc.store.migrate import migrate
 
 
 def main() -> None:
-    """Migrate as `revisions.migrate_apart` asks."""
+    """Migrate as `revisions.migrate_apart` requests."""
     asked = orjson.loads(sys.stdin.buffer.read())
     try:
         applied = asyncio.run(

@@ -1,4 +1,4 @@
-"""Files leave their path: deleted, softly, or moved with all that they were."""
+"""Removal of files from their path: soft deletion, or a move with their whole history."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,10 +12,10 @@ from memsvc.store.files import PLACE, place, refuse_occupied
 async def delete(
     tx: Tx, path: str, *, recursive: bool = True, now: datetime, keep_owned: bool, unindex_bytes: int = 0
 ) -> tuple[int, int]:
-    """Soft-delete the file at a path, and with `recursive` all files inside it; how many, and how many bytes of
-    callers' files. The tree must be locked.
+    """Soft-delete the file at a path, and with `recursive` all files inside it.
 
-    A file with no more than `unindex_bytes` in the index counts as taken out of it, which the caller then does.
+    Return their number, and the bytes of callers' files. The tree must be locked. A file with no
+    more than `unindex_bytes` in the index counts as removed from it, which the caller then does.
     PERMISSION_DENIED, and nothing deleted, when `keep_owned` and a file belongs to a style.
     """
     low, high = below(path) if recursive else ("", "")
@@ -39,7 +39,10 @@ async def delete(
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a move moved: how many files, the longest of their new paths in bytes, and whether a style keeps any."""
+    """Result of a move: number of files, longest new path in bytes.
+
+    Whether a style keeps any.
+    """
 
     files: int
     path_bytes: int
@@ -47,13 +50,18 @@ class Moved:
 
 
 async def occupied(tx: Tx, path: str) -> None:
-    """Raise what stands in the way of something new at a path, as `files.create` does; the tree must be locked."""
+    """Raise what prevents something new at a path, as `files.create` does.
+
+    The tree must be locked.
+    """
     refuse_occupied(await tx.fetchrow(PLACE, *place(path)))
 
 
 async def move(tx: Tx, source: str, destination: str) -> Moved:
-    """Let what is at and inside a path be at and inside another one, history and all; nothing may be there, and the
-    tree must be locked."""
+    """Move a file or directory with its history to another path.
+
+    Nothing may be there, and the tree must be locked.
+    """
     row = await tx.fetchrow(
         """
         WITH moved AS (

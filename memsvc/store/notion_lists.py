@@ -1,4 +1,4 @@
-"""Notions by what is asked of a book: those that wait, have a tag, count most, were not used, or are listed."""
+"""Lists of blocks of an index: pending, tagged, strongest, unused, live or archived ones."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from memsvc.store.notions import ENTRY, OWN, TOLD, Notion, notion_of
 
 
 async def pending(tx: Tx, book: int, *, most: int) -> list[Notion]:
-    """The notions of the inbox that have waited longest."""
+    """Return the blocks of the inbox that have waited longest."""
     rows = await tx.fetch(
         f"""
         SELECT {OWN}, {TOLD} FROM (
@@ -23,7 +23,10 @@ async def pending(tx: Tx, book: int, *, most: int) -> list[Notion]:
 
 
 async def tagged(tx: Tx, book: int, patterns: Sequence[str], *, most: int) -> dict[str, list[str]]:
-    """Live notions by id with those of their tags that fit a pattern: a tag, or the beginning of tags and `%`."""
+    """Return live blocks by id with those of their tags that fit a pattern.
+
+    A pattern is a tag, or the beginning of tags and `%`.
+    """
     rows = await tx.fetch(
         """
         SELECT t.notion, array_agg(t.tag) AS tags FROM unnest($4::text[], $5::text[]) AS p (first, last)
@@ -41,8 +44,10 @@ async def tagged(tx: Tx, book: int, patterns: Sequence[str], *, most: int) -> di
 
 
 async def strongest(tx: Tx, book: int, *, most: int) -> list[str]:
-    """Live notions that may be the best without a question: those used last of each tier, the surest and the most used,
-    at most so many of each."""
+    """Return live blocks that may be the best without a question.
+
+    These are those used last of each tier, the surest and the most used, up to `most` of each.
+    """
     rows = await tx.fetch(
         """
         (SELECT r.notion FROM unnest($5::text[]) AS tiers (tier) CROSS JOIN LATERAL (
@@ -63,7 +68,10 @@ async def strongest(tx: Tx, book: int, *, most: int) -> list[str]:
 
 
 async def unused_since(tx: Tx, book: int, before_h: Mapping[Tier, float], *, most: int) -> list[str]:
-    """Active notions that were last used before a time on the book's clock, one for each tier; the longest unused."""
+    """Return active blocks last used before a time on the index's clock, the longest unused first.
+
+    The time is given for each tier.
+    """
     rows = await tx.fetch(
         """
         SELECT r.notion FROM unnest($4::text[], $5::float8[]) AS asked (tier, before) CROSS JOIN LATERAL (
@@ -80,8 +88,10 @@ async def unused_since(tx: Tx, book: int, before_h: Mapping[Tier, float], *, mos
 
 
 async def listing(tx: Tx, book: int, *, tag: str | None, category: str | None, most: int) -> list[Notion]:
-    """Live notions, the surest first: those with a tag that fits a pattern of LIKE, in which a backslash is one, or of
-    one category, or all."""
+    """Return live blocks, the surest first: of a tag, of a category, or all.
+
+    The tag fits a pattern of LIKE, in which a backslash is one.
+    """
     if tag is not None:
         first = tag.split("%", 1)[0].split("_", 1)[0]
         found = f"""SELECT n.* FROM (
@@ -106,7 +116,10 @@ async def listing(tx: Tx, book: int, *, tag: str | None, category: str | None, m
 
 
 async def archived(tx: Tx, book: int, *, category: str | None, most: int) -> list[Notion]:
-    """Archived notions of one category, or of all, those remembered last first; they have no tags any more."""
+    """Return archived blocks of one category, or of all, those remembered last first.
+
+    They no longer have tags.
+    """
     rows = await tx.fetch(
         f"""
         SELECT {OWN}, {TOLD} FROM (

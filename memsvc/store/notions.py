@@ -1,6 +1,6 @@
-"""Notions: what an agent keeps of what it learnt; each is an entry of its book in the index, findable while it is live.
+"""Blocks: knowledge that an agent keeps; each is an entry of its index, findable while it is live.
 
-Whoever writes holds the book's lock.
+Writers hold the index's lock.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,10 @@ Reason = Literal["decayed", "superseded", "forgotten"]
 
 @dataclass(frozen=True, slots=True)
 class Notion:
-    """One notion. `degree` is the weight of all its edges; text, cue and tags of a forgotten one are empty."""
+    """Block with its text; `degree` is the weight of all its edges.
+
+    Text, cue and tags of a forgotten one are empty.
+    """
 
     notion: str
     entry: int
@@ -47,7 +50,7 @@ class Notion:
 
 @dataclass(frozen=True, slots=True)
 class NewNotion:
-    """A notion to be kept; it waits in the inbox and can be found."""
+    """New block; it waits in the inbox and can be found."""
 
     notion: str
     digest: str
@@ -76,13 +79,13 @@ _DEGREE: Final = """coalesce((SELECT sum(weight) FROM (
 
 
 def notion_of(row: Row) -> Notion:
-    """The notion in a row of OWN and TOLD."""
+    """Return the block in a row of OWN and TOLD."""
     told = dict(row)
     return Notion(**told | {"tier": Tier(told["tier"]), "tags": tuple(told["tags"])})
 
 
 async def read(tx: Tx, book: int, notions: Sequence[str]) -> dict[str, Notion]:
-    """These notions by id, archived ones too."""
+    """Return these blocks by id, archived ones too."""
     rows = await tx.fetch(
         f"""
         SELECT {OWN}, {TOLD}, {_DEGREE} FROM unnest($4::text[]) AS asked (notion) CROSS JOIN LATERAL (
@@ -97,7 +100,7 @@ async def read(tx: Tx, book: int, notions: Sequence[str]) -> dict[str, Notion]:
 
 
 async def live_with(tx: Tx, book: int, digest: str) -> tuple[str, Status] | None:
-    """The live notion whose text has this digest, and its status."""
+    """Return the live block whose text has this digest, and its status."""
     row = await tx.fetchrow(
         """
         SELECT notion, status FROM notions
@@ -110,7 +113,7 @@ async def live_with(tx: Tx, book: int, digest: str) -> tuple[str, Status] | None
 
 
 async def taken(tx: Tx, book: int, notions: Sequence[str]) -> set[str]:
-    """Which of these ids are those of notions, live or archived."""
+    """Return which of these ids are those of blocks, live or archived."""
     rows = await tx.fetch(
         "SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])",
         book,
@@ -120,7 +123,7 @@ async def taken(tx: Tx, book: int, notions: Sequence[str]) -> set[str]:
 
 
 async def add(tx: Tx, book_name: str, new: NewNotion, now: datetime) -> None:
-    """Keep a notion whose id is free and whose text no live one has."""
+    """Store a block whose id is free and whose text no live one has."""
     entry = await _indexed(tx, book_name, new.notion, new.text, new.cue, now)
     await tx.execute(
         """
@@ -151,7 +154,7 @@ def _words(notion: Notion) -> str:
 
 
 async def tag(tx: Tx, book: int, notion: str, tags: Sequence[str]) -> None:
-    """Add tags to a live notion; those that it has stay."""
+    """Add tags to a live block; those that it has stay."""
     if tags:
         await tx.execute(
             """
@@ -167,7 +170,7 @@ async def tag(tx: Tx, book: int, notion: str, tags: Sequence[str]) -> None:
 
 
 async def reword(tx: Tx, book_name: str, was: Notion, *, text: str, cue: str, digest: str, now: datetime) -> None:
-    """Let a live notion say something else, or be found by another cue; what it is worth stays."""
+    """Change the text or the cue of a live block; its confidence stays."""
     book = index.book_of(book_name)
     await index.remove(tx, book, {was.entry: _words(was)})
     entry = await _indexed(tx, book_name, was.notion, text, cue, now)
@@ -185,7 +188,7 @@ async def reword(tx: Tx, book_name: str, was: Notion, *, text: str, cue: str, di
 
 
 async def superseded_by(tx: Tx, book: int, notion: str) -> list[str]:
-    """The notions for which this one stands, also by way of others, and whose text is still there."""
+    """Return the blocks that this one replaced, also indirectly, and whose text still exists."""
     rows = await tx.fetch(
         """
         WITH RECURSIVE older (notion) AS (
@@ -203,8 +206,10 @@ async def superseded_by(tx: Tx, book: int, notion: str) -> list[str]:
 
 
 async def archive(tx: Tx, book: int, gone: Sequence[Notion], reason: Reason, *, by: str | None = None) -> None:
-    """Let notions be found no more, with their tags, edges and contradictions; of what is forgotten the text goes as
-    well, also of what was archived for another reason before."""
+    """Archive blocks: unfindable, without tags, edges and contradictions.
+
+    Of what is forgotten the text goes as well, also of what was archived for another reason before.
+    """
     if not gone:
         return
     ids = [one.notion for one in gone]
@@ -237,7 +242,7 @@ async def archive(tx: Tx, book: int, gone: Sequence[Notion], reason: Reason, *, 
 
 
 async def reinforce(tx: Tx, book: int, notions: Sequence[str], now_h: float) -> None:
-    """Note that notions were used: once more, and now."""
+    """Count one more use of blocks, at this time."""
     await tx.execute(
         """
         UPDATE notions SET reinforcements = reinforcements + 1, reinforced_h = $5

@@ -1,4 +1,4 @@
-"""Tenants of open mode, where any key opens a tenant: the SHA-256 of the key is the tenant, and no key is listed."""
+"""Tenants of open mode, whose id is the SHA-256 of their unlisted key."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -10,13 +10,15 @@ from memsvc.store.database import Database
 from memsvc.store.tables import KEYS
 
 _ABOUT_CALLS: Final = frozenset({"allowances", "calls", "job_refs", "purges", "rates", "recalls", "restores", "usage"})
-"""Tables about what a tenant asked for: where there is nothing in others, it holds nothing."""
+"""Tables about a tenant's calls: one without rows in any other table holds nothing."""
 _HELD: Final = " UNION ALL ".join(f"SELECT 1 FROM {one} WHERE tenant = $1" for one in KEYS if one not in _ABOUT_CALLS)
 
 
 async def list_unlisted(database: Database) -> list[bytes]:
-    """Return the tenants whose own key is not listed and that were made with no listed key: those of open mode, and of
-    tokens, whose hash is no key's."""
+    """Return the tenants whose own key is not listed and that were made with no listed key.
+
+    Those are tenants of open mode, and of tokens, whose hash is no key's.
+    """
     rows = await database.registry(
         """
         SELECT tenant FROM tenants AS t
@@ -29,7 +31,7 @@ async def list_unlisted(database: Database) -> list[bytes]:
 
 
 async def holds_anything(database: Database, tenant: bytes) -> bool:
-    """Return whether anything of a tenant is stored that is not about its calls."""
+    """Return whether a tenant has stored data other than about its calls."""
     async with database.begin_tenant(Scope(tenant, ALL_PROJECTS), read_only=True) as tx:
         return await tx.fetchval(f"{_HELD} LIMIT 1") is not None
 
@@ -37,7 +39,7 @@ async def holds_anything(database: Database, tenant: bytes) -> bool:
 async def list_key(
     database: Database, tenant: bytes, label: str, permissions: Collection[Permission], now: datetime
 ) -> int:
-    """List the key whose hash a tenant is; 0 where another process has."""
+    """List the key whose hash a tenant is; return 0 where another process has."""
     made = await database.registry(
         """
         INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, hidden_tools, created_at)

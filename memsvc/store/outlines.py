@@ -1,7 +1,7 @@
-"""Outlines: a tree of names for each book that has one, kept as one row a node.
+"""Trees of document names, one for each index that has one, kept as one row a node.
 
-Names hold no line breaks. Whoever changes an outline holds its lock (`locks.outline_lock`) and keeps it a tree: these
-functions do not check.
+Names hold no line breaks. A writer holds the tree's lock (`locks.outline_lock`) and keeps it a
+tree: these functions do not check.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from memsvc.store.index import book_of
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node by what it is below, None for the root, and what is below it, in order."""
+    """Node with its parent, None for the root, and its children in order."""
 
     parent: str | None
     children: tuple[str, ...]
@@ -25,7 +25,7 @@ def _nodes(rows: list[Row]) -> dict[str, Node]:
 
 
 async def find(tx: Tx, book: str, names: Collection[str]) -> dict[str, Node]:
-    """These nodes; those that are not there are left out."""
+    """Return these nodes; those that do not exist are left out."""
     rows = await tx.fetch(
         """
         SELECT node, parent, children FROM outline_nodes
@@ -38,7 +38,10 @@ async def find(tx: Tx, book: str, names: Collection[str]) -> dict[str, Node]:
 
 
 async def upward(tx: Tx, book: str, names: Collection[str]) -> tuple[dict[str, Node], dict[str, str | None]]:
-    """These nodes, and of all nodes above them and of themselves what each is below. One step a level."""
+    """Return these nodes, and the parent of each of them and of all nodes above them.
+
+    One step a level.
+    """
     rows = await tx.fetch(
         """
         WITH RECURSIVE line AS (
@@ -59,7 +62,7 @@ async def upward(tx: Tx, book: str, names: Collection[str]) -> tuple[dict[str, N
 
 
 async def downward(tx: Tx, book: str, names: Collection[str]) -> dict[str, Node]:
-    """These nodes and all nodes below them. One step a level."""
+    """Return these nodes and all nodes below them. One step a level."""
     rows = await tx.fetch(
         """
         WITH RECURSIVE line AS (
@@ -79,7 +82,7 @@ async def downward(tx: Tx, book: str, names: Collection[str]) -> dict[str, Node]
 
 
 async def whole(tx: Tx, book: str) -> dict[str, Node]:
-    """All nodes of an outline, in one query; none where there is none."""
+    """Return all nodes of a tree, in one query; none where there is none."""
     rows = await tx.fetch(
         """
         SELECT node, parent, children FROM outline_nodes WHERE tenant = $1 AND project = $2 AND book = $3
@@ -90,8 +93,10 @@ async def whole(tx: Tx, book: str) -> dict[str, Node]:
 
 
 async def change(tx: Tx, book: str, put: Mapping[str, Node], gone: Collection[str], *, grown: int) -> int:
-    """Put nodes in, new ones or in the place of what they were, and take others out, in one round trip; how many nodes
-    the outline has then. `grown` is by how many it grows."""
+    """Add or replace nodes and remove others, in one round trip; return the new number of nodes.
+
+    `grown` is by how many the number grows.
+    """
     nodes: int = await tx.fetchval(
         """
         WITH asked AS (
@@ -119,7 +124,7 @@ async def change(tx: Tx, book: str, put: Mapping[str, Node], gone: Collection[st
 
 
 async def names(tx: Tx, book: str, *, beginning: str = "", after: str = "", most: int) -> list[str]:
-    """The next nodes behind `after`, in byte order, whose names begin like this."""
+    """Return the next nodes after `after`, in byte order, whose names begin with `beginning`."""
     rows = await tx.fetch(
         """
         SELECT node FROM outline_nodes
@@ -135,7 +140,7 @@ async def names(tx: Tx, book: str, *, beginning: str = "", after: str = "", most
 
 
 async def count(tx: Tx, book: str) -> int:
-    """How many nodes an outline is said to have."""
+    """Return the stored number of nodes of a tree."""
     nodes = await tx.fetchval(
         "SELECT nodes FROM outlines WHERE tenant = $1 AND project = $2 AND book = $3", book_of(book)
     )

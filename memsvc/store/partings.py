@@ -1,6 +1,6 @@
-"""What is taken out of books that stay: facts and insights that rest on a session or a user.
+"""Removal from indexes that stay: facts and insights that rest on a session or a user.
 
-Each function is one short step; the transaction holds the lock of the book.
+Each function is one short step; the transaction holds the lock of the index.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,10 @@ _OF_SESSION = "tenant = $1 AND project = $2 AND evidence ->> 'session' = $3"
 
 
 async def books_learnt_in(tx: Tx, session: str, like: str) -> list[str]:
-    """The names of the books, of those that begin like this, with facts that were learnt in a session, past ones
-    included. One statement over the facts of the project."""
+    """Return the indexes, by name, with facts that were learned in a session, past ones included.
+
+    Their names begin with `like`. One statement over the facts of the project.
+    """
     rows = await tx.fetch(
         f"""
         SELECT b.name FROM (SELECT DISTINCT book FROM facts WHERE {_OF_SESSION}) AS f
@@ -30,7 +32,7 @@ async def books_learnt_in(tx: Tx, session: str, like: str) -> list[str]:
 
 
 async def facts_learnt_in(tx: Tx, book: int, session: str, *, most: int) -> list[Fact]:
-    """Some facts of a book that were learnt in a session, past ones included, in the order of their entries."""
+    """Return some facts of an index, past ones included, that were learned in a session."""
     rows = await tx.fetch(
         f"SELECT book, {COLUMNS} FROM facts WHERE {_OF_SESSION} AND book = $4 ORDER BY entry LIMIT $5",
         session,
@@ -41,13 +43,13 @@ async def facts_learnt_in(tx: Tx, book: int, session: str, *, most: int) -> list
 
 
 async def count_facts(tx: Tx, book: int, session: str) -> int:
-    """How many facts of a book were learnt in a session."""
+    """Return the number of facts of an index that were learned in a session."""
     found: int = await tx.fetchval(f"SELECT count(*) FROM facts WHERE {_OF_SESSION} AND book = $4", session, book)
     return found
 
 
 async def drop_facts(tx: Tx, book: int, gone: Sequence[Fact]) -> None:
-    """Take facts out of their book, with their entries and whatever these mean."""
+    """Delete facts from their index, with their entries and vectors."""
     entries = [fact.entry for fact in gone]
     await index.hold(tx, book)
     await index.remove(tx, book, indexed(gone))
@@ -58,8 +60,10 @@ async def drop_facts(tx: Tx, book: int, gone: Sequence[Fact]) -> None:
 
 
 async def insights_citing(tx: Tx, like: str, session: str) -> list[tuple[str, Insight]]:
-    """The insights that cite a turn of a session, of the books that begin like this, with the names of these. One
-    statement over the insights of the project."""
+    """Return the insights that cite a turn of a session, with the names of their indexes.
+
+    Only indexes whose names begin with `like`. One statement over the insights of the project.
+    """
     rows = await tx.fetch(
         """
         SELECT b.name, i.book, i.entry, i.insight, i.kind, i.summary, e.cues, i.confidence, i.evidence, i.made_at
@@ -77,7 +81,7 @@ async def insights_citing(tx: Tx, like: str, session: str) -> list[tuple[str, In
 
 
 async def drop_insights(tx: Tx, gone: Sequence[Insight]) -> None:
-    """Take insights away, with their entries and whatever these mean."""
+    """Delete insights, with their entries and vectors."""
     for book in sorted({one.book for one in gone}):
         await index.hold(tx, book)
     await insights.remove(tx, gone)
@@ -91,8 +95,10 @@ async def _drop_vectors(tx: Tx, book: int, entries: Sequence[int]) -> None:
 
 
 async def sessions_of(tx: Tx, user: str, *, shared: bool, after: str, most: int) -> list[str]:
-    """The next sessions behind `after`, by name: those in which this user alone spoke or, if `shared`, all in which
-    several users did."""
+    """Return the next sessions after `after`, by name, in which this user alone spoke.
+
+    If `shared`, all in which several users did.
+    """
     whose = "shared" if shared else "user_id = $3 AND NOT shared"
     rows = await tx.fetch(
         f"""
@@ -107,7 +113,7 @@ async def sessions_of(tx: Tx, user: str, *, shared: bool, after: str, most: int)
 
 
 async def latest_sessions(tx: Tx, user: str, *, but: str, most: int) -> list[str]:
-    """The sessions in which this user alone spoke, but for one, the one that was active last first."""
+    """Return the other sessions in which this user alone spoke, the latest active first."""
     rows = await tx.fetch(
         """
         SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND user_id = $3 AND user_id <> ''

@@ -1,4 +1,4 @@
-"""Passages: the pieces of live files that answer a question, across one project or several."""
+"""Passages: the chunks of live files that answer a question, across one project or several."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from memsvc.store.index import book_of
 from memsvc.store.vectors import COARSE_FACTOR, COARSE_MIN, model_number
 
 SHORTCUT = 400
-"""Best pieces that are looked at first; only where too few of them are live, all others are."""
+"""Best chunks that are checked first; all others only where too few of them are live."""
 
 
 class Place(NamedTuple):
-    """A piece by project and number."""
+    """Chunk by project and number."""
 
     project: str
     entry: int
@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a file as a search shows it. `whole` tells that it is all there is in the file."""
+    """Chunk of a file as a search returns it. `whole` says that it is all of the file."""
 
     path: str
     start: int
@@ -40,7 +40,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What is searched: a book of documents in some projects, and there the files at and inside a path."""
+    """Range of a search: an index of documents in some projects, and files at and inside a path."""
 
     book: str
     projects: Sequence[str]
@@ -52,7 +52,7 @@ class Where:
 
 
 async def search(tx: Tx, where: Where, asked: Sequence[str], *, best: int) -> dict[Place, float]:
-    """The best live pieces for some terms by exact BM25, over the statistics of all the projects together.
+    """Return the best live chunks for some terms by exact BM25, over statistics of all projects.
 
     The transaction is one over all projects (`Database.begin_tenant`).
     """
@@ -67,9 +67,10 @@ async def search(tx: Tx, where: Where, asked: Sequence[str], *, best: int) -> di
     return found
 
 
-# $2 book, $3 projects, $4 path, $5 and $6 the range inside it. Live is what its file still is: neither deleted, nor
-# binary, nor of another stream, whatever the index still holds. Each OFFSET keeps a look-up by primary key what it is:
-# without statistics the planner would rather read all files of the project for each piece.
+# $2 index, $3 projects, $4 path, $5 and $6 the range inside it. Live is what its file still is:
+# neither deleted, nor binary, nor of another stream, whatever the index still holds. Each OFFSET
+# keeps a look-up by primary key what it is: without statistics the planner would rather read all
+# files of the project for each chunk.
 _LIVE = """
     SELECT f.path, f.size_bytes, f.stream, f.updated_at, e.start, e.size_bytes AS length_bytes, e.text
     FROM (SELECT project, ref::uuid AS incarnation, stream, start, size_bytes, text, length FROM entries
@@ -123,8 +124,11 @@ _SEARCH = f"""
 
 
 async def alike(tx: Tx, where: Where, model: str, vector: Sequence[float], *, best: int) -> dict[Place, float]:
-    """The cosines of the best live pieces by their vectors, as `vectors.nearest` has them of one book; nothing where
-    this database keeps no vectors. Within a directory ten times as many are compared, as most may stand elsewhere."""
+    """Return the cosines of the best live chunks by their vectors, as `vectors.nearest` does.
+
+    Empty where this database has no vectors. Within a directory ten times as many are compared, as
+    most may be elsewhere.
+    """
     if not where.projects or not await vectors.available(tx):
         return {}
     coarse = max(COARSE_MIN, COARSE_FACTOR * best) * (10 if where.path else 1)
@@ -150,7 +154,7 @@ _ALIKE = f"""
 
 
 async def read(tx: Tx, where: Where, places: Sequence[Place]) -> Mapping[Place, Passage]:
-    """These pieces with their texts; those that are not live (any more), or outside of where, are left out."""
+    """Return these chunks with their texts, without those that are not live or outside."""
     rows = await tx.fetch(
         f"""
         SELECT place.project, place.entry, live.* FROM unnest($7::text[], $8::int4[]) AS place (project, entry)

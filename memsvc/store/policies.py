@@ -1,7 +1,7 @@
-"""What the tables need beyond their columns: row level security, storage parameters, and what each role may do.
+"""Row level security, storage parameters and privileges of the tables.
 
-Everything is compared with the catalogue first and changed only where it differs, so that a start of a server that has
-nothing to migrate takes no lock on any table.
+Everything is compared with the catalogue first and changed only where it differs, so that a start
+of a server that has nothing to migrate takes no lock on any table.
 """
 
 import base64
@@ -28,7 +28,8 @@ STORAGE: dict[str, dict[str, str]] = {
     # Tables that only grow: vacuum soon, so that later vacuums have little to do.
     "entries": {"autovacuum_vacuum_insert_scale_factor": "0.02", "autovacuum_vacuum_insert_threshold": "1000"},
     "blocks": {"autovacuum_vacuum_insert_scale_factor": "0.02", "autovacuum_vacuum_insert_threshold": "1000"},
-    # Counters that every write updates: leave room in the page, so that the update touches no index.
+    # Counters that every write updates: leave room in the page, so that the update touches no
+    # index.
     "books": {"fillfactor": "80"},
     "sessions": {"fillfactor": "80"},
     "projects": {"fillfactor": "80"},
@@ -39,7 +40,7 @@ COMPRESSED: tuple[tuple[str, str], ...] = (("blocks", "content"), ("entries", "t
 
 @dataclass(frozen=True, slots=True)
 class AppRole:
-    """The role that the server works as. With a password it is made when there is none."""
+    """Role of the server. With a password it is made when there is none."""
 
     name: str
     password: str | None = None
@@ -47,7 +48,10 @@ class AppRole:
 
 
 def secure(connection: Connection) -> None:
-    """Give every table that exists its row level security, whatever it has instead, and its storage parameters."""
+    """Set row level security, replacing what is there.
+
+    Storage parameters of every existing table.
+    """
     for table in connection.exec_driver_sql(OPEN_TABLES).scalars().all():
         _wall(connection, table)
     rows = connection.execute(
@@ -64,7 +68,7 @@ def secure(connection: Connection) -> None:
 
 
 def _wall(connection: Connection, table: str) -> None:
-    """Let one policy, and no other, decide about the rows of a table."""
+    """Set one policy, and no other, for the rows of a table."""
     connection.exec_driver_sql(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
     policies = "SELECT polname FROM pg_policy WHERE polrelid = to_regclass(:table)"
     for policy in connection.scalars(text(policies), {"table": table}).all():
@@ -75,7 +79,7 @@ def _wall(connection: Connection, table: str) -> None:
 
 
 def _compress(connection: Connection) -> None:
-    """lz4 for what is large, where this server was built with it: it costs a fraction of pglz to read."""
+    """Use lz4 for large columns, where this server has it: it costs a fraction of pglz to read."""
     known = connection.scalar(
         text("SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'")
     )
@@ -94,10 +98,10 @@ def _compress(connection: Connection) -> None:
 
 
 def grant(connection: Connection, role: AppRole) -> None:
-    """Let the application role read and write rows, and nothing else; make the role when it is absent and may be made.
+    """Let the application role read and write rows, and nothing else.
 
-    A role that is absent and cannot be made is left absent, without privileges: the server then refuses to start
-    because it cannot connect.
+    Make it if absent and allowed. A role that is absent and cannot be made is left absent, without
+    privileges: the server then refuses to start because it cannot connect.
     """
     name = connection.dialect.identifier_preparer.quote(role.name)
     if not (_is_there(connection, role) or _made(connection, role, name)):
@@ -117,11 +121,13 @@ def grant(connection: Connection, role: AppRole) -> None:
         connection.execute(text(f"GRANT SELECT ON alembic_version TO {name}"))
     wanted = {
         "jit": "off",
-        # every statement is shaped to have one good plan: to make it anew for each call costs as much as to run it
+        # every statement is shaped to have one good plan: to make it anew for each call costs as
+        # much as to run it
         "plan_cache_mode": "force_generic_plan",
         "statement_timeout": f"{role.statement_timeout_ms}ms",
         "idle_in_transaction_session_timeout": "60s",
-        # a client whose machine is gone sends nothing, not even that it is gone: it is asked, and its locks go with it
+        # a client whose machine is gone sends nothing: it is probed, and its locks are released
+        # with it
         "tcp_keepalives_idle": "30",
         "tcp_keepalives_interval": "10",
         "tcp_keepalives_count": "3",
@@ -154,7 +160,10 @@ def _schema(connection: Connection) -> str:
 
 
 def _allowed(connection: Connection, sql: str) -> bool:
-    """Run a statement that managed databases often forbid; False, and nothing changed, when it is forbidden."""
+    """Run a statement that managed databases often forbid.
+
+    Return False, changing nothing, if forbidden.
+    """
     try:
         with connection.begin_nested():
             connection.exec_driver_sql(sql)
@@ -166,7 +175,10 @@ def _allowed(connection: Connection, sql: str) -> bool:
 
 
 def scram_verifier(password: str) -> str:
-    """What PostgreSQL stores of a password (RFC 5802, 4096 rounds), so that no log of statements holds the password."""
+    """Return what PostgreSQL stores of a password (RFC 5802, 4096 rounds).
+
+    So no log of statements holds the password.
+    """
     salt = secrets.token_bytes(16)
     salted = hashlib.pbkdf2_hmac("sha256", unicodedata.normalize("NFKC", password).encode(), salt, 4096)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

@@ -1,4 +1,4 @@
-"""The connections of a process: as many as it may have, and with prepared statements where these are found again."""
+"""Connection pool of a process, with prepared statements where a pooler keeps them."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -18,8 +18,10 @@ Prepared = Literal["auto", "always", "never"]
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Connections, what they go through, and whether statements are prepared over them: where they are not, each takes
-    a round trip more."""
+    """Connections, their pooler, and whether statements are prepared.
+
+    If not, each takes one round trip more.
+    """
 
     connections: asyncpg.Pool
     pooler: Pooler
@@ -27,8 +29,11 @@ class Pool:
 
 
 async def open_pool(url: str, size_min: int, size_max: int, *, command_timeout_s: float, prepared: Prepared) -> Pool:
-    """Connect. UNAVAILABLE where statements are to be prepared `always` and a pooler is seen to lose them; otherwise
-    raises what the driver does."""
+    """Connect, with prepared statements unless a pooler is seen to lose them.
+
+    UNAVAILABLE where they are to be prepared `always` all the same; otherwise raises what the
+    driver does.
+    """
 
     async def made(*, prepares: bool) -> asyncpg.Pool:
         return await asyncpg.create_pool(

@@ -1,9 +1,10 @@
-"""What stands between this process and PostgreSQL: nothing, or a pooler, by which many connections share few.
+"""Detection of a pooler between this process and PostgreSQL, by which many connections share few.
 
-In transaction mode a pooler gives each transaction whichever connection of the server is free, so that what is prepared
-in one is unknown in the next or, as every process gives its statements the same names, is another process's statement.
-Some poolers prevent that by names of their own: PgBouncer from 1.21 on, where `max_prepared_statements` is not 0. Which
-kind it is can be told by what PostgreSQL knows of a statement that was prepared through it.
+In transaction mode a pooler gives each transaction whichever connection of the server is free, so
+that what is prepared in one is unknown in the next or, as every process gives its statements the
+same names, is another process's statement. Some poolers prevent that by names of their own:
+PgBouncer from 1.21 on, where `max_prepared_statements` is not 0. Which kind it is shows in what
+PostgreSQL knows of a statement that was prepared through it.
 """
 
 import secrets
@@ -17,7 +18,7 @@ import asyncpg
 CONNECT_TIMEOUT_S: Final = 10.0
 ANSWER_TIMEOUT_S: Final = 10.0
 CANNOT_CONNECT: Final = (TimeoutError, OSError, ValueError, asyncpg.InterfaceError, asyncpg.PostgresError)
-"""What the driver raises when a connection cannot be made; ValueError for a DSN that says nothing to it."""
+"""Errors of the driver when a connection cannot be made; ValueError for a DSN it cannot read."""
 
 _PROCESS: Final = "SELECT pg_backend_pid()"
 _LOOK: Final = """
@@ -26,7 +27,7 @@ _LOOK: Final = """
 
 
 class Pooler(Enum):
-    """Whether a pooler is between, and whether what is prepared through it is found again."""
+    """Kind of pooler: none, one that keeps prepared statements, or one that loses them."""
 
     NONE = auto()
     KEEPS = auto()
@@ -35,9 +36,10 @@ class Pooler(Enum):
 
 
 async def pooler_before(connection: Any) -> Pooler:
-    """What a connection goes through. Prepares a statement, and leaves none with a pooler that would give it to others.
+    """Return the kind of pooler of a connection.
 
-    A pooler makes up the process that it says it is, as it forwards what is cancelled.
+    It prepares a statement, and leaves none with a pooler that would give it to others. A pooler
+    makes up its process id, as it forwards cancellations.
     """
     name = f"memsvc_{secrets.token_hex(8)}"
     await connection.execute("BEGIN READ ONLY")
@@ -56,14 +58,17 @@ async def pooler_before(connection: Any) -> Pooler:
 
 
 async def is_direct(connection: Any) -> bool:
-    """Whether PostgreSQL itself is at the other end of a connection, and no pooler."""
+    """Return whether PostgreSQL itself is at the other end of a connection, and no pooler."""
     process: int = await connection.fetchval(_PROCESS)
     return process == int(connection.get_server_pid())
 
 
 async def hands_out(url: str) -> bool:
-    """Whether connections of the server are handed out by transaction there: two of ours reach the same one, or one of
-    ours several. Raises what the driver does; False too where a pooler is so busy that it does not show."""
+    """Return whether the server's connections are shared by transaction there.
+
+    Then two of ours reach the same one, or one of ours several. Raises what the driver does; False
+    too where a pooler is so busy that it does not show.
+    """
     async with connected_once(url) as one, connected_once(url) as other:
         ones = {await one.fetchval(_PROCESS) for _ in range(2)}
         others = {await other.fetchval(_PROCESS) for _ in range(2)}
@@ -72,8 +77,10 @@ async def hands_out(url: str) -> bool:
 
 @asynccontextmanager
 async def connected_once(url: str) -> AsyncIterator[Any]:
-    """A connection for a few quick statements, which are not prepared: it works through every pooler, and a network
-    that swallows what is sent does not hold it for long."""
+    """Yield a connection for a few quick statements, which are not prepared.
+
+    It works through every pooler, and a network that drops everything does not hold it for long.
+    """
     connection = await asyncpg.connect(
         url, timeout=CONNECT_TIMEOUT_S, command_timeout=ANSWER_TIMEOUT_S, statement_cache_size=0
     )

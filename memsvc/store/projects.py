@@ -1,4 +1,4 @@
-"""The projects of a tenant: they exist because files are in them."""
+"""Projects of a tenant: they exist because files are in them."""
 
 from collections.abc import Collection
 from typing import Final
@@ -8,12 +8,13 @@ from memsvc.store.database import Tx
 
 
 async def names(tx: Tx, *, like: str, after: str, only: Collection[str] | None, most: int) -> list[str]:
-    """The projects that have live files, in byte order behind `after`, whose names have the characters of `like` in
-    this order, whatever is between them and whichever case they are in; only some projects, if these are given.
+    """Return the projects with live files after `after`, in byte order, whose names match `like`.
 
-    For a transaction over the whole tenant. A loose index scan: it costs a step a project, whatever the files.
+    A name matches if it has the characters of `like` in this order, in any case and with others
+    between them; only some projects if `only` is given. For a transaction over the whole tenant. A
+    loose index scan: it costs a step a project, whatever the files.
     """
-    if "\0" in like:  # which no text of the database can have
+    if "\0" in like:  # no text of the database can have one
         return []
     rows = await tx.fetch(
         """
@@ -37,8 +38,8 @@ async def names(tx: Tx, *, like: str, after: str, only: Collection[str] | None, 
 
 
 _TABLES: Final = ("files", "books", "sessions", "projects", "memory_settings", "activity")
-"""The tables in which a project has rows as soon as anything is kept in it, beside `job_refs`: where the database is
-spread over nodes, that one is elsewhere."""
+"""Tables in which a project has rows as soon as anything is kept in it, beside `job_refs`, which is
+elsewhere in a database that is spread over nodes."""
 _NEXT: Final = " UNION ALL ".join(
     f"SELECT (SELECT project FROM {table} WHERE tenant = $1 AND project > $2 ORDER BY project LIMIT 1) AS project"
     for table in _TABLES
@@ -46,8 +47,11 @@ _NEXT: Final = " UNION ALL ".join(
 
 
 async def next_known(tx: Tx, after: str) -> str | None:
-    """The next project behind `after`, in byte order, in which anything is kept: files, deleted ones too, or anything
-    else. For a transaction over the whole tenant; a few steps of indexes, whatever is kept."""
+    """Return the next project after `after`, in byte order, in which anything is kept, or None.
+
+    That is files, deleted ones too, or anything else. For a transaction over the whole tenant; a
+    few steps of indexes.
+    """
     kept: str | None = await tx.fetchval(f'SELECT min(project COLLATE "C") FROM ({_NEXT}) AS found', after)
     waited: str | None = await tx.fetchval(
         "SELECT project FROM job_refs WHERE tenant = $1 AND project > $2 ORDER BY project LIMIT 1", after
@@ -56,8 +60,11 @@ async def next_known(tx: Tx, after: str) -> str | None:
 
 
 async def beginning(tx: Tx, text: str, *, only: Collection[str] | None, most: int) -> list[str]:
-    """The first projects that have live files and whose names begin like this; only some, if these are given. As
-    `names`, it takes a transaction over the whole tenant and costs a step a project that it finds."""
+    """Return the first projects with live files whose names begin with this text.
+
+    With `only`, of these alone. As `names`, it takes a transaction over the whole tenant and costs
+    a step a project that it finds.
+    """
     rows = await tx.fetch(
         """
         WITH RECURSIVE walk AS (
@@ -79,5 +86,5 @@ async def beginning(tx: Tx, text: str, *, only: Collection[str] | None, most: in
 
 
 def _subsequence(text: str) -> str:
-    """The pattern of LIKE for texts that have these characters in this order."""
+    """Return the pattern of LIKE for texts that have these characters in this order."""
     return "%" + "".join(f"\\{character}%" if character in "\\%_" else f"{character}%" for character in text.lower())

@@ -1,8 +1,8 @@
-"""Taking away what is past its time: deleted files, and past states of files. Each function is one short step; what a
-killed step left is found and finished by the next one.
+"""Garbage collection of files: deleted files, and past states of files.
 
-What goes is hidden first, in one statement: its streams get a negative first revision and have no states from then on.
-Then their blocks go in batches. Nothing that can be read changes in between.
+Each function is one short step; what a killed step left is found and finished by the next one. What
+goes is hidden first, in one statement: its streams get a negative first revision and have no states
+from then on. Then their blocks go in batches. Nothing that can be read changes in between.
 """
 
 import uuid
@@ -17,16 +17,19 @@ from memsvc.store.files import BLOCK_BYTES
 from memsvc.store.versions import REVISION_MAX, states_of
 
 SPARE_BLOCKS = 16
-"""A file may have so many small old blocks before they are worth a merge."""
+"""Small old blocks that a file may have before a merge is worth its cost."""
 MERGE_BLOCKS = 1000
 MERGE_BYTES = 16 * BLOCK_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """What is kept: of every file what it was at `cutoff` and later, of callers' files the `newest` past states too,
-    and of a style's as many as `newest_owned` has for it as their owner, or none. Files that were deleted before
-    `gone_before` go, and until then keep their last state."""
+    """Retention: of every file its state at `cutoff` and all later ones.
+
+    Some newest past states. Those are `newest` of callers' files, and of a style's files as many as
+    `newest_owned` has for it as their owner, or none. Files that were deleted before `gone_before`
+    go, and until then keep their last state.
+    """
 
     cutoff: datetime
     newest: int
@@ -35,14 +38,19 @@ class Keep:
 
     @property
     def newest_by_owner(self) -> str:
-        """How many of the newest past states each owner's files keep, as JSON; callers are the owner ""."""
+        """Number of newest past states that each owner's files keep, as JSON.
+
+        Callers are the owner "".
+        """
         return orjson.dumps({**self.newest_owned, "": self.newest}).decode()
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is to be done about a file: everything must go (`gone`), or some old states or blocks (`prune`).
-    `indexed`: entries of the index stand for it."""
+    """Work on a file: everything must go (`gone`), or some old states or blocks (`prune`).
+
+    `indexed`: it has entries in the index.
+    """
 
     incarnation: uuid.UUID
     gone: bool
@@ -50,9 +58,9 @@ class Due:
     indexed: bool
 
 
-# The oldest revision of a file `f` that is kept, NULL or no row for all of them; $4 is Keep.cutoff, $5 is
-# Keep.newest_by_owner. It is the older one of what was in force at the cutoff (a deleted file has nothing after its
-# end) and the last of the newest.
+# The oldest revision of a file `f` that is kept, NULL or no row for all of them; $4 is Keep.cutoff,
+# $5 is Keep.newest_by_owner. It is the older one of what was in force at the cutoff (a deleted file
+# has nothing after its end) and the last of the newest.
 _NEWEST = "coalesce(($5::text::jsonb ->> f.owner)::int, 0)"
 _KEPT_FROM = f"""
     SELECT CASE WHEN f.deleted_at <= $4 THEN counted.revision
@@ -83,9 +91,9 @@ _KEPT_FROM = f"""
 
 
 async def due(tx: Tx, keep: Keep, *, after: uuid.UUID, most: int) -> list[Due]:
-    """The next files of the project behind `after`, in order of their incarnations, and what is to be done about each.
+    """Return the next files after `after`, by incarnation, and what is to be done about each.
 
-    Fewer than `most` when there are no more behind them.
+    Fewer than `most` when there are no more after them.
     """
     rows = await tx.fetch(
         f"""
@@ -114,7 +122,7 @@ async def due(tx: Tx, keep: Keep, *, after: uuid.UUID, most: int) -> list[Due]:
 
 
 async def hold(tx: Tx, incarnation: uuid.UUID) -> bool:
-    """Hold a file, live or deleted, until the transaction ends; False when it is gone."""
+    """Lock a file, live or deleted, until the transaction ends; return False when it is gone."""
     held = await tx.fetchval(
         "SELECT true FROM files WHERE tenant = $1 AND project = $2 AND incarnation = $3 FOR UPDATE", incarnation
     )
@@ -122,7 +130,7 @@ async def hold(tx: Tx, incarnation: uuid.UUID) -> bool:
 
 
 async def hide_all(tx: Tx, incarnation: uuid.UUID) -> None:
-    """Leave a deleted file (held by `hold`) without states."""
+    """Hide all states of a deleted file (locked by `hold`)."""
     await tx.execute(
         """
         UPDATE streams SET first_revision = -first_revision
@@ -133,7 +141,7 @@ async def hide_all(tx: Tx, incarnation: uuid.UUID) -> None:
 
 
 async def hide_old(tx: Tx, incarnation: uuid.UUID, keep: Keep) -> None:
-    """Leave a file (held by `hold`) only the states that are kept."""
+    """Hide the states of a file (locked by `hold`) that are not kept."""
     await tx.execute(
         f"""
         WITH kept AS (
@@ -164,8 +172,10 @@ async def hide_old(tx: Tx, incarnation: uuid.UUID, keep: Keep) -> None:
 
 
 async def sweep(tx: Tx, incarnation: uuid.UUID, *, most: int) -> bool:
-    """Delete at most so many blocks of what is hidden of a file (held by `hold`), and then the empty streams; True when
-    all of it is gone."""
+    """Delete up to `most` hidden blocks of a file (locked by `hold`), and then the empty streams.
+
+    Return True when all of it is gone.
+    """
     swept = await tx.execute(
         """
         WITH doomed AS (
@@ -208,9 +218,11 @@ async def forget(tx: Tx, incarnation: uuid.UUID) -> None:
 
 
 async def merge(tx: Tx, incarnation: uuid.UUID, *, after: int) -> int | None:
-    """Merge some old blocks of a live file (held by `hold`) from byte `after` of its present stream on, up to
-    BLOCK_BYTES each; the byte to go on at, None when no more are to be merged. No state changes: these blocks all
-    belong to the oldest one."""
+    """Merge some old blocks of a live file (locked by `hold`), up to BLOCK_BYTES each.
+
+    It begins at byte `after` of the present stream; return the byte to go on at, None when no more
+    are to be merged. No state changes: these blocks all belong to the oldest one.
+    """
     blocks = await tx.fetch(
         """
         SELECT b.stream, b.start, b.size_bytes
@@ -235,11 +247,11 @@ async def merge(tx: Tx, incarnation: uuid.UUID, *, after: int) -> int | None:
 
 
 Run = tuple[int, int, int]
-"""The first and the last start of adjacent blocks, and how many bytes they hold."""
+"""First and last start of adjacent blocks, and their bytes."""
 
 
 def _runs(blocks: Sequence[tuple[int, int]]) -> list[Run]:
-    """Adjacent blocks (start, size) that make one of at most BLOCK_BYTES, as long as may be."""
+    """Return adjacent blocks (start, size) joined up to BLOCK_BYTES, as long as possible."""
     runs: list[Run] = []
     for start, size_bytes in blocks:
         if runs and runs[-1][2] + size_bytes <= BLOCK_BYTES:
@@ -250,7 +262,7 @@ def _runs(blocks: Sequence[tuple[int, int]]) -> list[Run]:
 
 
 def _first_merges(runs: Sequence[Run], *, full: bool) -> tuple[list[Run], int | None]:
-    """The first runs of several blocks, MERGE_BYTES of them at the most, and where to go on if there may be more."""
+    """Return the first runs of several blocks, up to MERGE_BYTES, and where to go on, or None."""
     merged: list[Run] = []
     for run in runs:
         if run[0] == run[1]:

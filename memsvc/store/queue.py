@@ -1,7 +1,8 @@
-"""The job queue itself, which is PgQueuer's: what its tables are called here, how they come and go, and who reads it.
+"""Job queue of PgQueuer: its names in this database, its tables, and its connections.
 
-Every name is given here: PgQueuer would take what is not given from variables of the environment, some of them as bare
-as CHANNEL. Its rows hold no content: the headers say whose job it is and about what, by identifiers alone.
+Every name is given here: PgQueuer would take missing ones from environment variables, some of them
+as bare as CHANNEL. Its rows hold no content: the headers say whose job it is and about what, by
+identifiers alone.
 """
 
 import re
@@ -30,7 +31,8 @@ SCHEDULES = "memsvc_queue_schedules"
 TABLES = (QUEUE, LOG, STATISTICS, SCHEDULES)
 BY_TENANT = "memsvc_queue_tenant"
 
-# What the application role may do: run and look after jobs. PgQueuer looks whether the statistics are there.
+# What the application role may do: run and look after jobs. PgQueuer looks whether the statistics
+# are there.
 PRIVILEGES = {QUEUE: "SELECT, INSERT, UPDATE, DELETE", LOG: "SELECT, INSERT, DELETE", STATISTICS: "SELECT"}
 SEQUENCE = f"{QUEUE}_id_seq"
 
@@ -45,7 +47,7 @@ CLOSE_TIMEOUT_S = 2.0
 
 @cache
 def names() -> DBSettings:
-    """What PgQueuer calls its things in our database."""
+    """Return PgQueuer's settings: the names in our database."""
     return DBSettings(
         prefix="memsvc_",
         db_schema=None,
@@ -64,15 +66,18 @@ def names() -> DBSettings:
 
 @cache
 def statements() -> QueryQueueBuilder:
-    """PgQueuer's statements over our names."""
+    """Return PgQueuer's statements over our names."""
     return QueryQueueBuilder(names())
 
 
 @dataclass
 class _Shared(QueryQueueBuilder):
-    """PgQueuer's statements; the one that takes jobs passes over those of tenants that have `tenant_jobs_max` running,
-    or might have more with what it takes. Jobs are taken in the order in which they became due: one that is put back
-    stands behind those that waited meanwhile. All have one priority."""
+    """PgQueuer's statements, with a limit of running jobs for each tenant.
+
+    The one that takes jobs skips those of tenants that have `tenant_jobs_max` running, or might
+    have more with what it takes. Jobs are taken in the order in which they became due: one that is
+    put back comes after those that waited meanwhile. All have one priority.
+    """
 
     tenant_jobs_max: int = 0
 
@@ -96,9 +101,10 @@ def _queries(driver: AsyncpgDriver, statements: QueryQueueBuilder) -> Queries:
 
 
 async def converge(connection: Any) -> None:
-    """Make the queue's tables, or bring those of an older PgQueuer up to date, as the owner and outside a transaction.
+    """Create or upgrade the queue's tables, as the owner and outside a transaction.
 
-    Nothing is locked where there is nothing to do. One caller at a time: it runs under the migration lock.
+    Nothing is locked where there is nothing to do. One caller at a time: it runs under the
+    migration lock.
     """
     queries = _queries(AsyncpgDriver(connection), statements())
     if not await queries.schema_is_installed():
@@ -118,7 +124,7 @@ async def remove(connection: Any) -> None:
 
 
 class _Driver(AsyncpgDriver):
-    """Tells of every answer of the database."""
+    """Driver that reports every answer of the database."""
 
     def __init__(self, connection: asyncpg.Connection, heard: Callable[[], None]) -> None:
         super().__init__(connection)
@@ -139,11 +145,12 @@ async def connected(
     heard: Callable[[], None],
     lost: Callable[[], None],
 ) -> AsyncIterator[Queries]:
-    """The queue over a connection of its own, which listens: through a pooler it hears nothing of new jobs, and looks
-    for them now and then.
+    """Yield the queue over a connection of its own, which listens for new jobs.
 
-    `prepares` says whether statements are prepared, `tenant_jobs_max` how many jobs of a tenant are taken at once;
-    `heard` is called with every answer, `lost` when the connection ends. UNAVAILABLE when it cannot be made.
+    Through a pooler it receives no notice of them, and polls now and then. `prepares` says whether
+    statements are prepared, `tenant_jobs_max` how many jobs of a tenant are taken at once; `heard`
+    is called with every answer, `lost` when the connection ends. UNAVAILABLE when it cannot be
+    made.
     """
     try:
         connection = await asyncpg.connect(

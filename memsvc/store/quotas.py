@@ -1,4 +1,4 @@
-"""What callers' files may hold: each project's bytes on its row, each tenant's on one row, both exact."""
+"""Quotas of callers' files: bytes of each project and of each tenant, on a row each, exact."""
 
 from datetime import datetime
 
@@ -7,10 +7,11 @@ from memsvc.store.database import Tx
 
 
 async def spend(tx: Tx, delta_bytes: int, *, project_bytes_max: int, tenant_bytes_max: int = 0, now: datetime) -> None:
-    """Count bytes of callers' files (fewer than 0: given back) against the project and the tenant, in one round trip.
+    """Count bytes of callers' files against project and tenant, in one round trip.
 
-    QUOTA_EXCEEDED, after which the transaction must not be committed, when more bytes would not fit; `tenant_bytes_max`
-    0 is no limit. The rows are taken in this order by everyone and held until the transaction ends, so spend last.
+    Fewer than 0 are returned. QUOTA_EXCEEDED, after which the transaction must not be committed,
+    when more bytes would not fit; `tenant_bytes_max` 0 is no limit. Everybody takes the rows in
+    this order and holds them until the transaction ends, so call it last.
     """
     row = await tx.fetchrow(
         """

@@ -1,4 +1,7 @@
-"""Buckets of use that the replicas share: one row for each bucket that is busy, by the clock of the database."""
+"""Rate limit buckets that the replicas share.
+
+A row for each busy bucket, by the database's clock.
+"""
 
 from collections.abc import Mapping
 
@@ -9,9 +12,13 @@ QUIET_S = 60
 
 
 async def tell(tx: Tx, used_s: Mapping[str, float]) -> dict[str, float]:
-    """Add what was used of each bucket, in seconds of its rate; how many seconds each is ahead of now, by everybody's
-    use. Rows of buckets that are long empty go. Takes a transaction of the whole tenant (`Database.begin_tenant`)."""
-    names = sorted(used_s)  # rows are locked in one order, whoever tells
+    """Add what was used of each bucket, in seconds of its rate.
+
+    Return how far each is ahead of now. The result is in seconds, by everybody's use. Rows of
+    buckets that are long empty go. Takes a transaction of the whole tenant
+    (`Database.begin_tenant`).
+    """
+    names = sorted(used_s)  # rows are locked in one order by everybody
     rows = await tx.fetch(
         """
         WITH quiet AS (
@@ -37,7 +44,7 @@ async def tell(tx: Tx, used_s: Mapping[str, float]) -> dict[str, float]:
 
 
 async def forget(tx: Tx) -> None:
-    """Remove the rows of buckets that are long empty; in a transaction of the whole tenant."""
+    """Delete the rows of buckets that are long empty; in a transaction of the whole tenant."""
     await tx.execute(
         "DELETE FROM rates WHERE tenant = $1 AND empty_at < extract(epoch FROM now())::float8 - $2::float8",
         float(QUIET_S),

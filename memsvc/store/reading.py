@@ -1,4 +1,4 @@
-"""How far a model has read each session, and what it is to read next."""
+"""Progress of a model through each session, and the messages that it reads next."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,9 +8,10 @@ from memsvc.store.database import Row, Tx
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """A message of the user or the assistant; `line` is its line in the event file, None when that is gone.
+    """Message of the user or the assistant.
 
-    `text` has at most one character more than was asked for.
+    `line` is its line in the event file, None when that is gone. `text` has at most one character
+    more than the limit.
     """
 
     entry: int
@@ -24,7 +25,7 @@ class Spoken:
 
 
 async def watermark(tx: Tx, session: str) -> int | None:
-    """The entry that a model is to read the session from; None for a session that is not there."""
+    """Return the entry that a model is to read the session from; None for a missing session."""
     read: int | None = await tx.fetchval(
         "SELECT extracted_entry FROM sessions WHERE tenant = $1 AND project = $2 AND session = $3", session
     )
@@ -32,7 +33,10 @@ async def watermark(tx: Tx, session: str) -> int | None:
 
 
 async def spoken(tx: Tx, book: int, entry: int, *, before: int, most: int, chars_max: int) -> list[Spoken]:
-    """What user and assistant said from this entry on, at most so many messages, and the latest before it, in order."""
+    """Return the next messages of user and assistant from this entry on, and `before` older ones.
+
+    They are in order.
+    """
     rows = await tx.fetch(
         f"""
         WITH chosen AS (
@@ -62,8 +66,10 @@ _SPOKEN = """tenant = $1 AND project = $2 AND book = $3 AND role IN ('user', 'as
 
 
 async def advance(tx: Tx, session: str, *, start: int, stop: int) -> bool:
-    """Note that a model has read the entries from `start` to `stop` - 1; False, and nothing noted, when somebody else
-    noted another place meanwhile."""
+    """Store that a model has read the entries from `start` to `stop` - 1.
+
+    Return False, and store nothing, when somebody else changed the position meanwhile.
+    """
     touched = await tx.execute(
         """
         UPDATE sessions SET extracted_entry = $5

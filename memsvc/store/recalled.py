@@ -1,4 +1,4 @@
-"""What a recall shows, read in one round trip: facts, insights and items of several books."""
+"""Content of a recall, read in one round trip: facts, insights and items of several indexes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from memsvc.store.insights import Insight
 
 
 class Place(NamedTuple):
-    """An entry by its book and number."""
+    """Entry by its index and number."""
 
     book: int
     entry: int
@@ -21,8 +21,12 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to read. `fact_books` are those that the asker may be given facts of, in order: a newer fact in any of them
-    makes an older one stale. With `every_fact` all facts of these books are read, not only those at the places."""
+    """Request of what to read.
+
+    `fact_books` are those that the caller may be given facts of, in order: a newer fact in any of
+    them makes an older one stale. With `every_fact` all facts of these indexes are read, not only
+    those at the places.
+    """
 
     facts: Sequence[Place]
     insights: Sequence[Place]
@@ -33,7 +37,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What is there of what was wanted: facts in no order, insights and items by their places."""
+    """Existing part of the request: facts in no order, insights and items by their places."""
 
     facts: list[Fact]
     insights: dict[Place, Insight]
@@ -41,8 +45,11 @@ class Recalled:
 
 
 async def read(tx: Tx, wanted: Wanted, *, now: datetime, as_of: datetime | None, chars_max: int) -> Recalled:
-    """What holds now of the facts and insights, or with `as_of`, every fact of the books that held at that time, the
-    latest BELIEVED_MOST; and the items, each with at most so many characters of its text."""
+    """Return the current facts and insights.
+
+    The items, with texts cut to `chars_max` characters. With `as_of`, every fact of the indexes
+    that held at that time, the latest BELIEVED_MOST.
+    """
     which = facts.BELIEVED if as_of is not None else facts.CURRENT if wanted.every_fact else facts.CURRENT_AT
     row = await tx.fetchrow(
         _STATEMENTS[which],
@@ -68,7 +75,7 @@ async def read(tx: Tx, wanted: Wanted, *, now: datetime, as_of: datetime | None,
 
 
 def _dated(fields: dict[str, Any], *moments: str) -> dict[str, Any]:
-    """A row that came as JSON, with its moments as such."""
+    """Return a row that came as JSON, with its times parsed."""
     return fields | {name: datetime.fromisoformat(fields[name]) for name in moments if fields[name] is not None}
 
 

@@ -1,4 +1,7 @@
-"""The recall trace: what each before_turn recalled and why, as references and scores, written behind the answer."""
+"""Recall trace: results and reasons of each before_turn, as references and scores.
+
+It is written after the answer.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +14,16 @@ from memsvc.store.database import Tx
 from memsvc.store.recalled import Place
 
 PURGED: Final = {"ref": "", "session": "", "reason": "purged"}
-"""What a trace tells of a candidate that was purged since."""
+"""Fields of a candidate in a trace that was purged since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRecord:
-    """One recall. `told` says of each candidate what it is and why it was shown or not, and nothing of its content;
-    `recall` makes a repeated insert harmless. `tokens` are those of the whole input."""
+    """Trace of one recall.
+
+    `told` says of each candidate what it is and why it was displayed or not, and nothing of its
+    content; `recall` makes a repeated insert harmless. `tokens` are those of the whole input.
+    """
 
     scope: Scope
     at: datetime
@@ -30,7 +36,7 @@ class RecallRecord:
 
 
 class Before(NamedTuple):
-    """Where a page ended: the next one has what was recalled before it."""
+    """End of a page: the next one has what was recalled before it."""
 
     recalled_at: datetime
     recall: UUID
@@ -38,8 +44,11 @@ class Before(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """What stands at a place now. What follows `said_at` is of a fact: `fact_id` is what it is a fact about, `session`
-    and `turn` where it was said."""
+    """Present content of a place.
+
+    What follows `said_at` is of a fact: `fact_id` is what it is a fact about, `session` and `turn`
+    where it was said.
+    """
 
     ref: str
     text: str
@@ -55,7 +64,7 @@ class Quoted:
 
 
 async def insert(tx: Tx, records: Sequence[RecallRecord]) -> int:
-    """How many of these records, all of the transaction's scope, were new."""
+    """Insert records, all of the transaction's scope; return how many were new."""
     return await tx.execute(
         """
         INSERT INTO recalls (tenant, project, session, recalled_at, recall, turn, user_id, tokens, told)
@@ -74,7 +83,7 @@ async def insert(tx: Tx, records: Sequence[RecallRecord]) -> int:
 
 
 async def page(tx: Tx, session: str, turn: str, before: Before | None, *, most: int) -> list[RecallRecord]:
-    """What was recalled for a session, or one turn of it, the latest first."""
+    """Return the recalls of a session, or one turn of it, the latest first."""
     rows = await tx.fetch(
         """
         SELECT recalled_at, recall, turn, user_id, tokens, told FROM recalls
@@ -104,7 +113,7 @@ async def page(tx: Tx, session: str, turn: str, before: Before | None, *, most: 
 
 
 async def quoted(tx: Tx, places: Sequence[Place], *, chars_max: int) -> Mapping[Place, Quoted]:
-    """What stands at these places, each with at most so many characters; nothing of what was forgotten or is gone."""
+    """Return the content of these places, cut to `chars_max` characters; nothing forgotten."""
     rows = await tx.fetch(
         """
         SELECT e.book, e.entry, e.ref, left(coalesce(f.value, i.summary, e.text), $5) AS text, e.role, e.speaker,
@@ -129,8 +138,11 @@ async def quoted(tx: Tx, places: Sequence[Place], *, chars_max: int) -> Mapping[
 
 
 async def withdraw(tx: Tx, sessions: Collection[str], path: str, *, limit: int) -> int:
-    """Take out of traces, of at most so many, which candidates were of these sessions, or of files at a path or below
-    it: their places, references and sessions; how many traces told of one."""
+    """Remove candidates of these sessions, or of files at and below a path, from traces.
+
+    Their places, references and sessions go, from up to `limit` traces; return how many traces had
+    one.
+    """
     below = (f"{path}:", f"{path}/") if path else ()
     rows = await tx.fetch(
         """
@@ -165,7 +177,7 @@ async def withdraw(tx: Tx, sessions: Collection[str], path: str, *, limit: int) 
 
 
 async def forget_before(tx: Tx, moment: datetime, *, most: int) -> int:
-    """Delete at most so many records from before a moment; how many went."""
+    """Delete up to `most` records from before this time; return how many."""
     return await tx.execute(
         """
         DELETE FROM recalls AS r USING (

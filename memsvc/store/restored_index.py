@@ -1,7 +1,8 @@
-"""The index of entries that came from an archive: postings, lengths and counters made as for entries that are new.
+"""Index of entries restored from an archive: postings, lengths and counters as for new entries.
 
-What a book counts is counted from its rows, whatever the archive says. Only the number of its next entry cannot be: the
-newest may be gone. It is at least behind every number that a row names, so that none is given twice.
+The counters of an index are counted from its rows, whatever the archive says. Only the number of
+its next entry cannot be: the newest may be gone. It is at least after every number that a row
+names, so that none is given twice.
 """
 
 from datetime import UTC, datetime
@@ -23,12 +24,15 @@ _NAMED: Final = " UNION ALL ".join(
     f"SELECT book, {stop} AS stop FROM {table} WHERE tenant = $1 AND project = $2 GROUP BY book"
     for table, stop in (_STOPS | {"memory_findings": "max(first_entry + entries)"}).items()
 )
-"""Behind which entry of each book nothing is named by any row."""
+"""First entry number of each index that no row names."""
 
 
 async def make(tx: Tx) -> None:
-    """Index every book of a project whose entries are there and which has no postings yet. INVALID_CONTENT for a book
-    that cannot be one. Terms are found in a thread: a segment of long texts takes a while."""
+    """Index every index of a project that has entries and no postings yet.
+
+    INVALID_CONTENT for an inconsistent index. Terms are found in a thread: a segment of long texts
+    takes a while.
+    """
     books = await tx.fetch(
         f"""
         SELECT b.book, b.name, b.segment_bits, greatest(b.next_entry, max(named.stop)) AS next_entry
@@ -78,7 +82,7 @@ async def _insert(tx: Tx, book: int, segment: int, hits: derived_index.Hits) -> 
 
 
 async def _set_lengths(tx: Tx, book: int, lengths: dict[int, int]) -> None:
-    """Let entries have as many terms as the analysis of this version finds in them."""
+    """Set the lengths of entries to the number of terms that this version finds in them."""
     if lengths:
         await tx.execute(
             """

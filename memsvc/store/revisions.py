@@ -1,8 +1,8 @@
-"""Which revisions of the schema this package brings, and how a server gets to the newest of them.
+"""Schema revisions of this package, and how a server gets to the newest of them.
 
-A server does not migrate by itself: alembic and SQLAlchemy would stay in its memory, 30 MB of them, for the one moment
-in which they are needed. It starts a process that does, and waits for it, unless the database says that the same memsvc
-has been there already.
+A server does not migrate by itself: alembic and SQLAlchemy would stay in its memory, 30 MB of them,
+for the one time they are needed. It starts a process that does, and waits for it, unless the
+database says that the same memsvc has migrated it already.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ _BEFORE = re.compile(r'^down_revision: str \| None = (?:"([^"]+)"|None)$', re.MU
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """The revisions that this package brings."""
+    """Revisions of this package."""
 
     head: str
     older: frozenset[str]
 
     @classmethod
     def shipped(cls) -> "Revisions":
-        """Reads them from the package."""
+        """Read the revisions from the package."""
         before: dict[str, str | None] = {}
         for file in sorted((migrations_dir() / "versions").glob("*.py")):
             text = file.read_text("utf-8")
@@ -45,16 +45,19 @@ class Revisions:
         return cls(head, frozenset(before) - {head})
 
     def knows(self, revision: str | None) -> bool:
-        """False for a revision that only a newer memsvc can have brought."""
+        """Return False for a revision that only a newer memsvc can have."""
         return revision is None or revision == self.head or revision in self.older
 
     def suffices(self, revision: str | None) -> bool:
-        """True for the newest one, and for one that is unknown here: a newer memsvc migrated before this one went."""
+        """Return True for the newest revision, and for an unknown one of a newer memsvc."""
         return revision is not None and revision not in self.older
 
 
 def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
-    """What a migration depends on, in one word: revisions, policies, queue, vectors, and for whom."""
+    """Return a hash of all that a migration depends on.
+
+    Revisions, policies, queue, vectors, role.
+    """
     here = Path(__file__).parent
     files = [
         *sorted((migrations_dir() / "versions").glob("*.py")),
@@ -69,8 +72,10 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
 
 
 async def bears(url: str, mark: str) -> bool:
-    """Whether the last migration of a database left this fingerprint, and nobody has opened a table of tenants since,
-    as far as this role can see."""
+    """Return whether the last migration left this fingerprint and no table was opened since.
+
+    It holds as far as this role can see.
+    """
     try:
         async with connected_once(url) as connection:
             left: str | None = await connection.fetchval(
@@ -78,14 +83,14 @@ async def bears(url: str, mark: str) -> bool:
             )
             opened = await connection.fetch(OPEN_TABLES)
     except CANNOT_CONNECT:
-        return False  # whoever migrates says better what is wrong
+        return False  # the migration reports the error better
     return left == mark and not opened
 
 
 async def migrate_apart(
     admin_url: str, app_role: str | None, *, app_password: str | None, statement_timeout_ms: int
 ) -> tuple[str, ...]:
-    """As `migrate.migrate`, in a process of its own; with its results and its errors."""
+    """Migrate as `migrate.migrate`, in a process of its own; with its results and its errors."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

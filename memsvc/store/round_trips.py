@@ -1,6 +1,6 @@
-"""Waits for the database, as the call or job that is under way counts and traces them.
+"""Waits for the database, counted and traced for the running call or job.
 
-A trace calls a transaction or a statement by the function of ours that asks for it, never by its SQL.
+A trace names a transaction or a statement by our calling function, never by its SQL.
 """
 
 from contextlib import AbstractContextManager
@@ -13,13 +13,13 @@ _BETWEEN: Final = frozenset({"memsvc.store.round_trips", "memsvc.store.database"
 
 
 def round_trip(asking: Underway, name: str = "") -> Waiting:
-    """Around one round trip."""
+    """Return the context of one round trip."""
     asking.round_trips += 1
     return asking.waiting("database", "statement", (name or _operation()) if asking.tracer.recording else "")
 
 
 def transaction(asking: Underway) -> AbstractContextManager[Span]:
-    """Around a transaction."""
+    """Return the context of a transaction."""
     tracer = asking.tracer
     return tracer.span("transaction", _operation()) if tracer.recording else UNTRACED.span("transaction")
 

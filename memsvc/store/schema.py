@@ -1,8 +1,8 @@
-"""The tables: the one truth that alembic migrates to. Every tenant table leads with the tenant in each of its keys.
+"""The tables: the one truth that alembic migrates to.
 
-Those of turn memory stand in `schema_turns`, trees of documents in `schema_outlines`, memories in `schema_memories`,
-notions in `schema_notions`, what is being purged in `schema_purges`,
-what came from archives in `schema_archives`.
+Every tenant table leads with the tenant in each of its keys. Those of turn memory stand in
+`schema_turns`, trees of documents in `schema_outlines`, memories in `schema_memories`, blocks in
+`schema_notions`, write fences in `schema_purges`, restored archives in `schema_archives`.
 """
 
 from sqlalchemy import (
@@ -64,7 +64,7 @@ api_keys = Table(
     Index("api_keys_tenant", "tenant"),
 )
 
-# Sessions of the console that were ended, by a hash of what their cookies are bound to: of no tenant, and soon gone.
+# Closed sessions of the console, by a hash of what their cookies are bound to: of no tenant, and short-lived.
 ended_sessions = Table(
     "ended_sessions",
     metadata,
@@ -136,11 +136,11 @@ files = tenant_table(
         unique=True,
         postgresql_where=text("deleted_at IS NULL"),
     ),
-    # what once stood at a path, and what waits to be purged
+    # deleted files at a path, and those that wait to be purged
     Index(
         *("files_deleted", "tenant", "project", "path", "deleted_at"), postgresql_where=text("deleted_at IS NOT NULL")
     ),
-    # what waits to be taken out of the index
+    # deleted files that wait to be removed from the index
     Index(
         *("files_to_forget", "tenant", "project"),
         postgresql_where=text("deleted_at IS NOT NULL AND indexed_bytes > 0"),
@@ -171,7 +171,7 @@ blocks = tenant_table(
     key=("stream", "start"),
 )
 
-# The shelf that a style keeps its entries on, with the counters that BM25 needs. `book` is a hash of the name; a
+# The index that a style keeps its entries in, with the counters that BM25 needs. `book` is a hash of the name; a
 # segment of its postings spans 2 ** segment_bits entries.
 books = tenant_table(
     "books",
@@ -186,7 +186,7 @@ books = tenant_table(
     key=("book",),
 )
 
-# One recallable thing: its text, who said it and when, and the bytes of the file that it came from. A piece of a
+# One recallable thing: its text, who said it and when, and the bytes of the file that it came from. A chunk of a
 # document has the role `document` and the document's name as `ref`; `cues` are words beside the text that find it.
 entries = tenant_table(
     "entries",
@@ -208,7 +208,7 @@ entries = tenant_table(
     Index(
         *("entries_documents", "tenant", "project", "book", "ref", "start"), postgresql_where=text("role = 'document'")
     ),
-    # the digests of a session, whichever user's book they are in
+    # the digests of a session, whichever user's index they are in
     Index(
         *("entries_digests", "tenant", "project", "ref"),
         postgresql_ops={"ref": "text_pattern_ops"},
@@ -217,7 +217,7 @@ entries = tenant_table(
     key=("book", "entry"),
 )
 
-# The terms of a book's newest entries, from `folded_entry` on, which its postings do not have yet: for each of them a
+# The terms of an index's newest entries, from `folded_entry` on, which its postings do not have yet: for each of them a
 # hit as there.
 fresh_terms = tenant_table(
     "fresh_terms",
@@ -228,8 +228,8 @@ fresh_terms = tenant_table(
     key=("book", "entry"),
 )
 
-# Who says a term: one row for each term and each segment of entries of a book, so that a common term is few rows and a
-# rare one is one. A hit is one number: the entry (32 bits), how often it says the term (16), how many it has (16).
+# Entries with a term: one row for each term and each segment of entries of an index, so that a common term is few rows
+# and a rare one is one. A hit is one number: the entry (32 bits), its count of the term (16) and of all terms (16).
 postings = tenant_table(
     "postings",
     Column("book", BigInteger, nullable=False),
@@ -267,7 +267,7 @@ summaries = tenant_table(
     key=("incarnation",),
 )
 
-# How often a tenant's projects caused something on a day that a day may have only so much of.
+# Uses of a tenant's daily limits, by purpose and day.
 allowances = Table(
     "allowances",
     metadata,

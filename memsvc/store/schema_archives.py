@@ -1,4 +1,4 @@
-"""The table of what came from archives."""
+"""Table of restored archives."""
 
 from sqlalchemy import Column
 from sqlalchemy.dialects.postgresql import UUID

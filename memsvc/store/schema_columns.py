@@ -1,4 +1,4 @@
-"""What the tables are made of: the columns and keys that many of them have alike."""
+"""Columns and keys that many tables share."""
 
 from sqlalchemy import Column, DateTime, LargeBinary, MetaData, PrimaryKeyConstraint, Table, Text
 from sqlalchemy.schema import SchemaItem
@@ -9,7 +9,10 @@ Name = Text(collation="C")
 
 
 def tenant_table(name: str, *items: SchemaItem, key: tuple[str, ...]) -> Table:
-    """A table of what is in one project: the key behind tenant and project, and under row level security."""
+    """Return a table of one project's rows.
+
+    Tenant and project lead its key, under row level security.
+    """
     return Table(
         name,
         metadata,
@@ -22,10 +25,10 @@ def tenant_table(name: str, *items: SchemaItem, key: tuple[str, ...]) -> Table:
 
 
 def moment(name: str, *, nullable: bool = False) -> Column[object]:
-    """A time, aware."""
+    """Return a column of a time with a zone."""
     return Column(name, DateTime(timezone=True), nullable=nullable)
 
 
 def words(name: str) -> Column[object]:
-    """A text that is empty unless given."""
+    """Return a column of a text that is empty by default."""
     return Column(name, Text, nullable=False, server_default="")

@@ -1,12 +1,13 @@
-"""The tables of memories: facts about a user that are known by an id each."""
+"""Tables of memories: facts about a user with an id each."""
 
 from sqlalchemy import BigInteger, Column, Integer, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from memsvc.store.schema_columns import Name, moment, tenant_table
 
-# A memory is a fact of its user's book, now this one and then its successor; their records begin with its id. The row
-# says which identity these facts have and what the client keeps with them. It stays when the memory ends.
+# A memory is a fact of its user's index, now this one and then its successor; their records begin
+# with its id. The row says which identity these facts have and what the client keeps with them. It
+# stays when the memory ends.
 memories = tenant_table(
     "memories",
     Column("book", BigInteger, nullable=False),
@@ -19,7 +20,8 @@ memories = tenant_table(
     key=("book", "memory"),
 )
 
-# What was found in a project, in the order in which it was committed: entries of a book, never their text.
+# What was found in a project, in the order in which it was committed: entries of an index, never
+# their text.
 memory_findings = tenant_table(
     "memory_findings",
     Column("number", BigInteger, nullable=False),
@@ -30,7 +32,7 @@ memory_findings = tenant_table(
     key=("number",),
 )
 
-# What a project wants otherwise than the options say, and how many findings there were in it.
+# Settings of a project that differ from the options, and its number of findings.
 memory_settings = tenant_table(
     "memory_settings",
     Column("wanted", JSONB, nullable=False, server_default=text("'{}'::jsonb")),

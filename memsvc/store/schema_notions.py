@@ -1,4 +1,4 @@
-"""The tables of notions: what an agent keeps of what it learnt, how it hangs together, what came of it."""
+"""Tables of blocks: an agent's knowledge, its relations, and its outcomes."""
 
 from sqlalchemy import BigInteger, Column, Index, Integer, String, Text, text
 from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION, JSONB
@@ -12,9 +12,10 @@ def _number(name: str, *, nullable: bool = False) -> Column[object]:
     return Column(name, DOUBLE_PRECISION, nullable=nullable)
 
 
-# One row a notion; its text is that of its entry, which is findable while the notion is live (`inbox` or `active`) and
-# gone when it was forgotten. `digest` is of the text: no two live notions of a book have the same. `alpha` and `beta`
-# are what outcomes taught of it, `confidence` their share; times with the unit `h` are on the clock of the book.
+# One row a block; its text is that of its entry, which is findable while the block is live (`inbox`
+# or `active`) and gone when it was forgotten. `digest` is of the text: no two live blocks of an
+# index have the same. `alpha` and `beta` are what outcomes taught of it, `confidence` their share;
+# times with the unit `h` are on the clock of the index.
 notions = tenant_table(
     "notions",
     Column("book", BigInteger, nullable=False),
@@ -45,7 +46,7 @@ notions = tenant_table(
     Index("notions_recent", "tenant", "project", "book", "tier", "reinforced_h", postgresql_where=_LIVE),
     Index("notions_used", "tenant", "project", "book", "reinforcements", postgresql_where=_LIVE),
     Index("notions_sure", "tenant", "project", "book", "confidence", postgresql_where=_LIVE),
-    # what is recalled no more, by when it was remembered
+    # archived blocks, by when they were remembered
     Index(
         *("notions_archived", "tenant", "project", "book", "created_at", "notion"),
         postgresql_where=text("status = 'archived'"),
@@ -57,7 +58,7 @@ notions = tenant_table(
     key=("book", "notion"),
 )
 
-# The tags of live notions.
+# The tags of live blocks.
 notion_tags = tenant_table(
     "notion_tags",
     Column("book", BigInteger, nullable=False),
@@ -67,7 +68,8 @@ notion_tags = tenant_table(
     key=("book", "tag", "notion"),
 )
 
-# What hangs together, `low` < `high`. `origin` says who found it: similarity, outcome or agent.
+# Relations between blocks, `low` < `high`. `origin` says who found one: similarity, outcome or
+# agent.
 edges = tenant_table(
     "edges",
     Column("book", BigInteger, nullable=False),
@@ -83,7 +85,7 @@ edges = tenant_table(
     key=("book", "low", "high"),
 )
 
-# Notions that do not go together, `low` < `high`: one of them is shown, not both.
+# Blocks that contradict each other, `low` < `high`: one of them is displayed, not both.
 contradictions = tenant_table(
     "contradictions",
     Column("book", BigInteger, nullable=False),
@@ -96,7 +98,7 @@ contradictions = tenant_table(
     key=("book", "low", "high"),
 )
 
-# How it went when a notion was used, one row each time: how it changed what is thought of it.
+# Outcomes of uses of a block, one row each, with the confidence before and after.
 outcomes = tenant_table(
     "outcomes",
     Column("book", BigInteger, nullable=False),
@@ -111,7 +113,8 @@ outcomes = tenant_table(
     key=("book", "notion", "number"),
 )
 
-# The clock of a book, which runs while it is used, and its counters; written by whoever holds the book's lock.
+# The clock of an index, which runs while it is used, and its counters; written by whoever holds the
+# index's lock.
 activity = tenant_table(
     "activity",
     Column("book", BigInteger, nullable=False),

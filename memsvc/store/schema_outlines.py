@@ -1,10 +1,10 @@
-"""The tables of outlines: trees of names."""
+"""Tables of document trees."""
 
 from sqlalchemy import ARRAY, BigInteger, Column, Integer
 
 from memsvc.store.schema_columns import Name, tenant_table
 
-# A tree of the documents of a book, with how many nodes it has: the row that a limit is kept on.
+# A tree of the documents of an index, with how many nodes it has: the row that a limit is kept on.
 outlines = tenant_table(
     "outlines",
     Column("book", BigInteger, nullable=False),
@@ -12,8 +12,9 @@ outlines = tenant_table(
     key=("book",),
 )
 
-# One node of such a tree: what it is below (NULL for the root) and, in order, what is below it. So a change of what one
-# document links touches the row of that document, and those of the nodes that come, go or move.
+# One node of such a tree: what it is below (NULL for the root) and, in order, what is below it. So
+# a change of what one document links touches the row of that document, and those of the nodes that
+# come, go or move.
 outline_nodes = tenant_table(
     "outline_nodes",
     Column("book", BigInteger, nullable=False),

@@ -1,12 +1,13 @@
-"""The table of what is closed to writers because it is being purged."""
+"""Table of write fences: what is closed to writers because it is being purged."""
 
 from sqlalchemy import BigInteger, Column
 from sqlalchemy.dialects.postgresql import UUID
 
 from memsvc.store.schema_columns import moment, tenant_table
 
-# What is being purged takes no writes until that is done, whoever does it: a project (`unit` 0; the project `*` is the
-# whole tenant), or what is written under one lock (`unit` is its key). `purge` is whoever is at work on it.
+# What is being purged takes no writes until that is done, whoever does it: a project (`unit` 0; the
+# project `*` is the whole tenant), or what is written under one lock (`unit` is its key). `purge`
+# is whoever is at work on it.
 purges = tenant_table(
     "purges",
     Column("unit", BigInteger, nullable=False),

@@ -1,12 +1,12 @@
-"""The tables of turn memory: facts, turns that were stored, sessions, insights."""
+"""Tables of turn memory: facts, turns that were stored, sessions, insights."""
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, String, Table, Text, text
 from sqlalchemy.dialects.postgresql import JSONB, REAL, UUID
 
 from memsvc.store.schema_columns import Name, metadata, moment, tenant_table
 
-# What is held to be true: one row a statement, active or past, each an entry of its book too. What is `forgotten` is
-# shown to nobody who asks what was true at any time.
+# What is held to be true: one row a statement, active or past, each an entry of its index too. What
+# is `forgotten` is shown to nobody who asks what was true at any time.
 facts = tenant_table(
     "facts",
     Column("book", BigInteger, nullable=False),
@@ -34,12 +34,12 @@ facts = tenant_table(
     Index(
         *("facts_expiry", "tenant", "project", "book", "expires_at"), postgresql_where=text("expires_at IS NOT NULL")
     ),
-    # a book's facts by when they began to hold, forgotten ones left out: the latest are listed
+    # an index's facts by when they began to hold, forgotten ones left out: the latest are listed
     Index(
         *("facts_latest", "tenant", "project", "book", "valid_from", "entry"), postgresql_where=text("NOT forgotten")
     ),
-    # what is past its day in any book; the session that it was learnt in cannot lead, as under row level security no
-    # index on a member of JSON is used
+    # expired facts in any index; the session that one was learned in cannot lead, as under row
+    # level security no index on a member of JSON is used
     Index("facts_past", "tenant", "project", "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
     key=("book", "entry"),
 )
@@ -58,11 +58,12 @@ guards = tenant_table(
     key=("session", "turn"),
 )
 
-# A session's counters and watermarks; its files are the truth that they are counted from. Entries of its book before
-# `consolidated_entry` are in insights, those before `digested_entry` in the digests by which the user's other sessions
-# find it, and those before `extracted_entry` were read by a model. `policy` is what differs from the options, `summary`
-# says where the event stands that replaces what is before `context_start`. What was said in a session that is `shared`,
-# in which more than one user spoke, is recalled in that session alone.
+# A session's counters and watermarks; its files are the truth that they are counted from. Entries
+# of its index before `consolidated_entry` are in insights, those before `digested_entry` in the
+# digests by which the user's other sessions find it, and those before `extracted_entry` were read
+# by a model. `policy` is what differs from the options, `summary` says where the event stands that
+# replaces what is before `context_start`. What was said in a session that is `shared`, in which
+# more than one user spoke, is recalled in that session alone.
 sessions = tenant_table(
     "sessions",
     Column("session", Name, nullable=False),
@@ -88,8 +89,9 @@ sessions = tenant_table(
     key=("session",),
 )
 
-# What before_turn recalled and why: references and scores, and nothing that was said. `told` is the candidates, how
-# sure recall was, and the limits, as `explain` tells them, with the place of each entry.
+# What before_turn recalled and why: references and scores, and nothing that was said. `told` is the
+# candidates, how sure recall was, and the limits, as `explain` tells them, with the place of each
+# entry.
 recalls = tenant_table(
     "recalls",
     Column("session", Name, nullable=False),
@@ -103,8 +105,9 @@ recalls = tenant_table(
     key=("session", "recalled_at", "recall"),
 )
 
-# What several facts come to: each is an entry of its book too. `insight` is a hash of what it says of which facts, so
-# that it is never made twice; `evidence` names the session, the facts and the turns.
+# What several facts come to: each is an entry of its index too. `insight` is a hash of what it says
+# of which facts, so that it is never made twice; `evidence` names the session, the facts and the
+# turns.
 insights = tenant_table(
     "insights",
     Column("book", BigInteger, nullable=False),
@@ -119,7 +122,7 @@ insights = tenant_table(
     key=("book", "entry"),
 )
 
-# What the servers of one database share to sign what they hand out; made by whichever of them needs it first.
+# Secrets with which the servers of one database sign; made by whichever server needs one first.
 server_secrets = Table(
     "server_secrets",
     metadata,

@@ -1,4 +1,4 @@
-"""Search: the best entries of some books for some terms, in one statement."""
+"""Search: the best entries of some indexes for some terms, in one statement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,16 @@ SESSIONS_MOST: Final = 4
 """Sessions of a visitor that a search names."""
 
 _Kind = Literal["none", "active", "among"]
-"""Which sessions of a visitor a search is to name."""
+"""Kind of a visitor's sessions that a search names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """A book to search: the best so many entries of it by words, `reach` neighbours on either side of the first
-    `reaching` of them, and the `near` best by meaning, where there is a vector."""
+    """Index to search for its `best` entries by words, and `near` best by meaning.
+
+    `near` takes a vector. `reach` neighbours on either side of the first `reaching` entries are
+    added.
+    """
 
     book: int
     best: int
@@ -31,7 +34,10 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search of one book found: how many entries it has, how many have each term, and the candidates."""
+    """Result of a search of one index.
+
+    Its number of entries, the counts by term, and the candidates.
+    """
 
     entries: int
     counts_by_term: dict[str, int]
@@ -40,7 +46,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What is asked as a vector, and the model that made it."""
+    """Vector of a query, and the model that made it."""
 
     vector: Sequence[float]
     model: str
@@ -49,12 +55,12 @@ class Meaning:
 async def search(
     tx: Tx, shelves: Sequence[Shelf], asked: Sequence[str], meaning: Meaning | None = None
 ) -> dict[int, Found]:
-    """The best entries of each book for some terms by exact BM25 (`bm25.bm25_scores` in SQL), and their neighbours.
+    """Return the best entries of each index by exact BM25, and their neighbours.
 
-    One round trip, reading the postings of the asked terms, the fresh terms of the books, and the rows of what it
-    returns, nothing else of the books; with a meaning, which takes a database that keeps vectors, those of the model as
-    well. Books without any of the terms are left out, unless by their meaning. Neighbours come without scores of their
-    own.
+    As `bm25.bm25_scores`, in SQL. One round trip, reading the postings of the asked terms, the
+    fresh terms of the indexes, and the rows of what it returns, nothing else of the indexes; with a
+    meaning, which takes a database with vectors, those of the model as well. Indexes without any of
+    the terms are left out, unless by their meaning. Neighbours come without scores of their own.
     """
     found, _ = await _search(tx, shelves, asked, meaning, None)
     return found
@@ -63,16 +69,20 @@ async def search(
 async def search_as(
     tx: Tx, shelves: Sequence[Shelf], asked: Sequence[str], meaning: Meaning | None, *, user: str, session: str
 ) -> tuple[dict[int, Found], list[str]]:
-    """As `search`, and in the same round trip the other sessions of this user alone in the project that were active
-    last, the latest first."""
+    """Search as `search`, and name other sessions of this user alone, the latest active first.
+
+    It takes one round trip.
+    """
     return await _search(tx, shelves, asked, meaning, ("active", user, session))
 
 
 async def search_among(
     tx: Tx, shelves: Sequence[Shelf], asked: Sequence[str], meaning: Meaning | None, *, user: str, sessions: list[str]
 ) -> tuple[dict[int, Found], list[str]]:
-    """As `search`, and in the same round trip which of some sessions are of this user alone: of the books of the others
-    nothing may be shown."""
+    """Search as `search`, and name which of some sessions are of this user alone.
+
+    It takes one round trip. Nothing of the other sessions' indexes may be displayed.
+    """
     return await _search(tx, shelves, asked, meaning, ("among", user, sessions))
 
 
@@ -103,7 +113,7 @@ async def _search(
 
 
 def _found(row: Row, asked: Sequence[str]) -> Found:
-    """What was found in one book, from a row that holds it as arrays."""
+    """Return the result of one index, from a row that holds it as arrays."""
     scores: dict[int, dict[str, float]] = {}
     for entry, number, score in zip(row["scored"] or (), row["numbers"] or (), row["scores"] or (), strict=True):
         scores.setdefault(entry, {})[asked[number - 1]] = score
@@ -123,10 +133,11 @@ def _found(row: Row, asked: Sequence[str]) -> Found:
 
 _NO_SCORES: Final[dict[str, float]] = {}
 
-# Shaped so that the plan does not hang on estimates: one index scan for each book and term and one for the fresh terms
-# of each book, one hash table and one bounded heap for each book, a hashed look-up for what the best entries matched
-# (`IS TRUE` keeps the IN from becoming a join), and one index scan for all the entries of a book that are returned.
-# What is found in a book comes as arrays: a row for each entry is dearer to make here and twice as dear to read there.
+# Shaped so that the plan does not hang on estimates: one index scan for each index and term and one
+# for the fresh terms of each index, one hash table and one bounded heap for each index, a hashed
+# look-up for what the best entries matched (`IS TRUE` keeps the IN from becoming a join), and one
+# index scan for all the entries of an index that are returned. What is found in an index comes as
+# arrays: a row for each entry is dearer to make here and twice as dear to read there.
 _SEARCH = """
     WITH fresh AS MATERIALIZED (
         SELECT book, term, hit FROM (
@@ -187,7 +198,7 @@ _SHELVES_BY_WORDS = """shelves AS (
         SELECT book, entries, best, reach, reaching, array_agg(number) AS held_by, array_agg(held::int4) AS held
         FROM terms GROUP BY book, entries, best, reach, reaching
     )"""
-# As `vectors.nearest` has them of one book: by how many signs differ, then exactly.
+# As `vectors.nearest` has them of one index: by how many signs differ, then exactly.
 _SHELVES_BY_MEANING = f"""shelves AS (
         SELECT shelf.book, b.entries, shelf.best, shelf.reach, shelf.reaching, t.held_by, t.held
         FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach, reaching)

@@ -9,7 +9,10 @@ SECRET_BYTES = 32
 
 
 async def obtain(database: Database, name: str, now: datetime) -> bytes:
-    """The secret of this name, the same for every server of the database; made by whichever needs it first."""
+    """Return the secret of this name, the same for every server of the database.
+
+    Whichever server needs it first makes it.
+    """
     held = await database.registry("SELECT secret FROM server_secrets WHERE name = $1", name)
     if not held:
         await database.registry(

@@ -1,4 +1,4 @@
-"""Sessions: what is counted of them, what their owners want, and how far maintenance has come."""
+"""Sessions: their counters, their policies, and the progress of maintenance."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,12 @@ COUNTED = """s.counters || (
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What is counted of a session. `context_start` is the entry that the recent context begins with, and `summary`
-    says where the event stands that replaces what was before it (`SummaryPlace`). `policy` is what the session's owner
-    wants otherwise than the options. `user_id` is who spoke last; `shared` says that others spoke too."""
+    """Counters and progress of a session.
+
+    `context_start` is the entry that the recent context begins with, and `summary` the position of
+    the event that replaces older ones (`SummaryPlace`). `policy` is what the owner sets otherwise
+    than the options. `user_id` is the last speaker; `shared` says that others spoke too.
+    """
 
     session: str
     user_id: str
@@ -44,8 +47,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a new turn of a session meets: its own guard if it was stored, the digests of the items before it, the
-    policy of the session if it has one of its own, and the only user who spoke in it, if there is one."""
+    """State of a session for a new turn: the turn's guard if it was stored, and more.
+
+    `digests` are of the items before the turn, `only_user` is the only speaker, if there is one.
+    """
 
     guard: Guard | None
     digests: list[int]
@@ -54,8 +59,11 @@ class Standing:
 
 
 async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> Standing:
-    """What a turn meets, in one round trip: its guard, also where it was purged since; the digests are those of at most
-    so many items, oldest first."""
+    """Return the state that a turn meets, in one round trip.
+
+    Its guard is found also where the turn was purged since; the digests are those of up to `most`
+    items, oldest first.
+    """
     row = await tx.fetchrow(
         """
         SELECT g.done, g.token, g.fingerprint, g.first_entry, g.result, g.claimed_at,
@@ -83,7 +91,7 @@ async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> 
 
 
 async def consolidated(tx: Tx, session: str, entry: int, *, counters: Mapping[str, int], now: datetime) -> None:
-    """Note that what stands before this entry was consolidated; `counters` are added."""
+    """Store that entries before this one were consolidated; `counters` are added."""
     await tx.execute(
         f"""
         UPDATE sessions AS s SET consolidated_entry = $4, consolidated_at = $5, counters = {COUNTED.format("$6")}
@@ -109,7 +117,7 @@ async def count(tx: Tx, session: str, counters: Mapping[str, int]) -> None:
 
 
 async def set_policy(tx: Tx, session: str, policy: Mapping[str, Any] | None, *, now: datetime) -> None:
-    """Keep what a session's owner wants, None for what the options say; a session without turns begins with it."""
+    """Store a session's policy, None for the options; it may have no turns yet."""
     await tx.execute(
         """
         INSERT INTO sessions AS s (tenant, project, session, user_id, latest_turn, turns, context_start, counters,
@@ -124,9 +132,11 @@ async def set_policy(tx: Tx, session: str, policy: Mapping[str, Any] | None, *, 
 
 
 async def unmaintained(tx: Tx, *, after: str, settled_after: timedelta, most: int) -> list[str]:
-    """The next sessions of the project behind `after`, by name, in which maintenance has or will soon have something to
-    do: they were never maintained, or changed not longer than `settled_after` before they last were, or have a policy
-    of their own."""
+    """Return the next sessions after `after`, by name, that may need maintenance now or soon.
+
+    They were never maintained, or changed up to `settled_after` before they last were, or have a
+    policy.
+    """
     rows = await tx.fetch(
         """
         SELECT session FROM sessions WHERE tenant = $1 AND project = $2 AND session > $3
@@ -141,8 +151,10 @@ async def unmaintained(tx: Tx, *, after: str, settled_after: timedelta, most: in
 
 
 async def outliving(tx: Tx, *, after: str, since: datetime, limit: int) -> list[str]:
-    """The next sessions of the project behind `after`, by name, whose policy has a time to live and which were not
-    maintained since a moment."""
+    """Return the next sessions after `after`, by name, whose policy has a time to live.
+
+    Those that were maintained since `since` are left out.
+    """
     rows = await tx.fetch(
         """
         SELECT session FROM sessions
@@ -158,8 +170,7 @@ async def outliving(tx: Tx, *, after: str, since: datetime, limit: int) -> list[
 
 
 async def names(tx: Tx, *, beginning: str = "", after: str = "", most: int) -> list[Row]:
-    """The next sessions of the project behind `after`, in byte order, whose names begin like this: `session` and
-    `updated_at` of each."""
+    """Return `session` and `updated_at` of the next sessions after `after`, in byte order."""
     return await tx.fetch(
         """
         SELECT session, updated_at FROM sessions
@@ -173,12 +184,12 @@ async def names(tx: Tx, *, beginning: str = "", after: str = "", most: int) -> l
 
 
 async def find(tx: Tx, session: str) -> Session | None:
-    """A session's counters, if it has any turn."""
+    """Return a session's counters, if it has any turn."""
     return (await find_all(tx, [session])).get(session)
 
 
 async def find_all(tx: Tx, names: Sequence[str]) -> dict[str, Session]:
-    """The counters of each of these sessions that has any turn."""
+    """Return the counters of each of these sessions that has any turn."""
     rows = await tx.fetch(
         """
         SELECT session, user_id, latest_turn, turns, context_start, counters, created_at, updated_at,
@@ -193,7 +204,7 @@ async def find_all(tx: Tx, names: Sequence[str]) -> dict[str, Session]:
 
 @dataclass(frozen=True, slots=True)
 class TurnDone:
-    """A turn that was stored: its fingerprint, the first of its entries, and what it answered."""
+    """Stored turn: its fingerprint, the first of its entries, and its result."""
 
     session: str
     turn: str
@@ -204,9 +215,9 @@ class TurnDone:
 
 
 async def advance(tx: Tx, done: TurnDone, *, counters: Mapping[str, int], now: datetime) -> None:
-    """Note a turn as done and count it, in the transaction that stores it; the session begins with its first turn.
+    """Store a turn as done and count it, in its transaction; the first begins the session.
 
-    RESOURCE_BUSY, so that all of it rolls back, when somebody else noted the turn meanwhile.
+    RESOURCE_BUSY, so that all of it rolls back, when somebody else stored the turn meanwhile.
     """
     noted = await tx.execute(
         """
@@ -242,8 +253,10 @@ async def advance(tx: Tx, done: TurnDone, *, counters: Mapping[str, int], now: d
 
 
 async def speakers(tx: Tx, session: str, turns: Sequence[str]) -> set[str]:
-    """The users about whom facts were learnt in these turns of a session, past ones included; one statement over the
-    facts of the project."""
+    """Return the users about whom facts, past ones included, were learned in these turns.
+
+    One statement over the facts of the project.
+    """
     rows = await tx.fetch(
         """
         SELECT DISTINCT evidence ->> 'user' AS speaker FROM facts
@@ -257,7 +270,7 @@ async def speakers(tx: Tx, session: str, turns: Sequence[str]) -> set[str]:
 
 
 async def maintained(tx: Tx, session: str, *, counters: Mapping[str, int], now: datetime) -> None:
-    """Note that a session was maintained; `counters` are added to what it has."""
+    """Store that a session was maintained; add `counters` to its own."""
     await tx.execute(
         f"""
         UPDATE sessions AS s SET last_maintenance_at = $4, counters = {COUNTED.format("$5")}
@@ -270,7 +283,7 @@ async def maintained(tx: Tx, session: str, *, counters: Mapping[str, int], now: 
 
 
 async def processed_turns(tx: Tx, session: str, *, most: int) -> list[str]:
-    """The latest turns that were stored, oldest first."""
+    """Return the latest stored turns, oldest first."""
     rows = await tx.fetch(
         """
         SELECT turn FROM guards WHERE tenant = $1 AND project = $2 AND session = $3 AND done

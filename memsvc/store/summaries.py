@@ -1,4 +1,4 @@
-"""What models say files are about. A summary stands for one content: a stream and how many bytes it had."""
+"""Summaries of files by models, each of one content: a stream and its size in bytes."""
 
 import uuid
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from memsvc.store.files import File
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The text, and a hash of all that it depends on."""
+    """Text of a summary, and a hash of all that it depends on."""
 
     generation: bytes
     text: str
@@ -19,7 +19,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is known of a file's content: its summary or, where it has none, how it begins."""
+    """Description of a file's content: its summary or, without one, its beginning."""
 
     size_bytes: int
     is_text: bool
@@ -28,7 +28,7 @@ class Told:
 
 
 async def find(tx: Tx, incarnation: uuid.UUID) -> Summary | None:
-    """The summary of a file as it is or was."""
+    """Return the present or past summary of a file."""
     row = await tx.fetchrow(
         "SELECT generation, text FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = $3", incarnation
     )
@@ -36,7 +36,7 @@ async def find(tx: Tx, incarnation: uuid.UUID) -> Summary | None:
 
 
 async def put(tx: Tx, file: File, summary: Summary, *, words: int, model: str, now: datetime) -> None:
-    """Let this be the summary of the content that a file has, which is held until the transaction ends."""
+    """Store the summary of the present content of a file, which is locked by the transaction."""
     await tx.execute(
         """
         INSERT INTO summaries AS s
@@ -57,11 +57,12 @@ async def put(tx: Tx, file: File, summary: Summary, *, words: int, model: str, n
 
 
 async def remove(tx: Tx, incarnation: uuid.UUID) -> None:
-    """Take the summary of a file away, if it has one."""
+    """Delete the summary of a file, if it has one."""
     await tx.execute("DELETE FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = $3", incarnation)
 
 
-# What stands for contents `c`: tenant, project, stream, size_bytes. The OFFSETs keep look-ups by key what they are.
+# What stands for contents `c`: tenant, project, stream, size_bytes. The OFFSETs keep look-ups by
+# key what they are.
 _TOLD = """
     LEFT JOIN LATERAL (
         SELECT text FROM summaries WHERE tenant = $1 AND project = c.project AND stream = c.stream
@@ -76,7 +77,7 @@ _TOLD = """
 async def told_of(
     tx: Tx, contents: Sequence[tuple[str, int, int]], *, head_bytes: int
 ) -> dict[tuple[str, int, int], Told]:
-    """What is known of contents of text files, each by its project, stream and size in bytes.
+    """Return the descriptions of contents of text files, by project, stream and size in bytes.
 
     Takes a transaction of the whole tenant (`Database.begin_tenant`).
     """
@@ -94,7 +95,7 @@ async def told_of(
 
 
 async def told_at(tx: Tx, paths: Sequence[str], *, head_bytes: int) -> dict[str, Told]:
-    """What is known of the files at some paths; those that do not exist are left out."""
+    """Return the descriptions of the existing files at some paths."""
     rows = await tx.fetch(
         f"""
         SELECT c.path, c.size_bytes, c.is_text, s.text, b.head

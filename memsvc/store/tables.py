@@ -1,5 +1,7 @@
-"""The tables of tenants and their keys, for those who work on any of them: the schema itself takes SQLAlchemy, which no
-process keeps in memory but the one that migrates."""
+"""Primary keys of the tables of tenants.
+
+The schema itself takes SQLAlchemy, which only a migrating process keeps in memory.
+"""
 
 from typing import Final
 
@@ -40,4 +42,4 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
 """The columns of the primary key of every table that row level security binds, by name."""
 
 WITHOUT_PROJECT: Final = frozenset({"allowances", "rates", "usage"})
-"""Those of them whose rows are of a tenant, and of no project."""
+"""Tables whose rows belong to a tenant, and to no project."""

@@ -1,4 +1,4 @@
-"""Sessions and what was said in them, as somebody looks through them: the latest first, a page at a time."""
+"""Sessions and their messages for browsing: the latest first, a page at a time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from memsvc.store.database import Tx
 
 LOOKED_THROUGH = 10_000
-"""Sessions that a search by name looks through, the latest."""
+"""Latest sessions that a search by name reads."""
 
 
 class Before(NamedTuple):
-    """Where a page of sessions ended: the next one has what was written before it."""
+    """End of a page of sessions: the next one has what was written before it."""
 
     updated_at: datetime
     session: str
@@ -20,7 +20,7 @@ class Before(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session, with what is counted of it."""
+    """Session with its counters."""
 
     session: str
     user_id: str
@@ -33,8 +33,10 @@ class SessionRow:
 
 
 async def sessions(tx: Tx, *, named: str, user: str, before: Before | None, most: int) -> list[SessionRow]:
-    """The sessions of the project, or those of a user, whose names have `named` in them, the latest first. A search
-    by name looks through the latest LOOKED_THROUGH."""
+    """Return the sessions of the project, or of a user, by name, the latest first.
+
+    Their names have `named` in them. A search by name reads the latest LOOKED_THROUGH.
+    """
     rows = await tx.fetch(
         """
         SELECT session, user_id, shared, turns, counters, created_at, updated_at, last_maintenance_at FROM (
@@ -58,7 +60,10 @@ async def sessions(tx: Tx, *, named: str, user: str, before: Before | None, most
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One item of a session. `line` is its line in the event file, None where that is packed, gone or too long."""
+    """Item of a session; `line` is its line in the event file.
+
+    It is None where that is packed, gone or too long.
+    """
 
     entry: int
     ref: str
@@ -72,8 +77,10 @@ class Said:
 
 
 async def behind(tx: Tx, session: str, book: int, turn: str, *, most: int) -> int:
-    """The entry behind the last item of a turn in the book of its session; 0 for a turn that was never stored, or of
-    which nothing is left. A turn has at most so many items."""
+    """Return the entry after the last item of a turn in the index of its session.
+
+    0 for a turn that was never stored, or of which nothing is left. A turn has up to `most` items.
+    """
     found: int = await tx.fetchval(
         """
         SELECT coalesce(max(e.entry) + 1, 0) FROM guards AS g CROSS JOIN LATERAL (
@@ -91,8 +98,10 @@ async def behind(tx: Tx, session: str, book: int, turn: str, *, most: int) -> in
 
 
 async def items(tx: Tx, book: int, *, before: int, most: int, chars_max: int, line_bytes_max: int) -> list[Said]:
-    """What was said before an entry of a session's book, the latest first, each with at most so many characters; what
-    was forgotten is not there."""
+    """Return the items before an entry of a session's index, the latest first.
+
+    Each has up to `chars_max` characters; forgotten ones are left out.
+    """
     rows = await tx.fetch(
         """
         SELECT e.entry, e.ref, e.role, e.speaker, e.said_at, e.tokens, left(e.text, $6) AS text,

@@ -1,4 +1,4 @@
-"""The tree that file paths make: listings and counts of directories, which exist because files are inside them."""
+"""Tree of file paths: listings and counts of directories, which exist by the files inside."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from memsvc.store.database import Row, Tx
 
 
 async def directory_updated_at(tx: Tx, directory: str) -> datetime | None:
-    """When anything inside a directory was last written; None when nothing is inside, so that it does not exist."""
+    """Return when anything inside a directory was last written; None when it does not exist."""
     updated_at: datetime | None = await tx.fetchval(
         """
         SELECT max(updated_at) FROM files
@@ -22,7 +22,7 @@ async def directory_updated_at(tx: Tx, directory: str) -> datetime | None:
 
 
 async def is_directory(tx: Tx, path: str) -> bool:
-    """Whether any file is inside this path."""
+    """Return whether any file is inside this path."""
     inside: bool = await tx.fetchval(
         """
         SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4
@@ -33,8 +33,9 @@ async def is_directory(tx: Tx, path: str) -> bool:
     return inside
 
 
-# Where a walk goes on behind a file: past the whole subtree, where the file stands deeper than is asked for. A column
-# and no condition: under row level security not every PostgreSQL looks for what calls functions by an index.
+# Where a walk goes on behind a file: past the whole subtree, where the file stands deeper than is
+# asked for. A column and no condition: under row level security not every PostgreSQL looks for what
+# calls functions by an index.
 _BEHIND: Final = """CASE
     WHEN cardinality(string_to_array(path, '/')) - 1 > $6
     THEN array_to_string((string_to_array(path, '/'))[1:$6 + 1], '/') || '/~'
@@ -42,7 +43,7 @@ _BEHIND: Final = """CASE
 
 
 async def walk(tx: Tx, directory: str, *, depth: int, after: str, most: int) -> list[Row]:
-    """The next files inside a directory in byte order of their paths, one for each subtree deeper than `depth`.
+    """Return the next files inside a directory by path, one for each subtree deeper than `depth`.
 
     A loose index scan: it costs what it returns, however many files lie below.
     """
@@ -70,7 +71,10 @@ async def walk(tx: Tx, directory: str, *, depth: int, after: str, most: int) -> 
 
 
 async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
-    """Which of these paths are directories, and when anything inside each was last written."""
+    """Return which of these paths are directories.
+
+    When anything inside each was last written.
+    """
     ranges = [below(path) for path in paths]
     rows = await tx.fetch(
         """
@@ -89,7 +93,7 @@ async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
 
 
 async def are_directories(tx: Tx, paths: Sequence[str]) -> list[str]:
-    """Which of these paths are directories: it costs what it returns, however many files lie below."""
+    """Return which of these paths are directories, at the cost of the result alone."""
     ranges = [below(path) for path in paths]
     rows = await tx.fetch(
         """
@@ -107,7 +111,7 @@ async def are_directories(tx: Tx, paths: Sequence[str]) -> list[str]:
 
 
 async def files_at(tx: Tx, path: str, *, after: str, most: int) -> list[str]:
-    """The next files at a path and inside it, in byte order of their paths."""
+    """Return the next files at a path and inside it, in byte order of their paths."""
     low, high = below(path)
     rows = await tx.fetch(
         """
@@ -129,7 +133,7 @@ async def files_at(tx: Tx, path: str, *, after: str, most: int) -> list[str]:
 
 
 async def beginning(tx: Tx, text: str, *, most: int) -> list[str]:
-    """The first files whose paths begin like this, in byte order."""
+    """Return the first files whose paths begin with this text, in byte order."""
     rows = await tx.fetch(
         """
         SELECT path FROM files
@@ -142,8 +146,11 @@ async def beginning(tx: Tx, text: str, *, most: int) -> list[str]:
 
 
 async def outside(tx: Tx, directories: Sequence[str], *, after: str, most: int) -> list[Row]:
-    """The next files behind `after` that lie in none of these directories, in byte order: `path`, `size_bytes` and
-    `updated_at` of each. It costs what it returns, however many files lie in the directories."""
+    """Return the next files after `after` that are in none of these directories, in byte order.
+
+    Each as `path`, `size_bytes` and `updated_at`. It costs what it returns, however many files the
+    directories have.
+    """
     inside = sorted(below(directory) for directory in directories)
     lows = [after, *(max(after, high) for _, high in inside)]
     highs = [*(low for low, _ in inside), "\U0010ffff"]
@@ -166,7 +173,7 @@ async def outside(tx: Tx, directories: Sequence[str], *, after: str, most: int) 
 
 
 async def count(tx: Tx, directory: str, *, most: int) -> int:
-    """How many files are inside a directory, and no more than `most`, which is as far as is counted."""
+    """Return the number of files inside a directory, counted up to `most`."""
     found: int = await tx.fetchval(
         """
         SELECT count(*) FROM (
@@ -181,7 +188,7 @@ async def count(tx: Tx, directory: str, *, most: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What lies directly in one directory; `samples` are the paths of its first files."""
+    """Files directly in one directory; `samples` are the paths of the first ones."""
 
     directory: str
     files: int
@@ -192,8 +199,10 @@ class Held:
 
 
 async def census(tx: Tx, directory: str, *, samples: int, leave_out: Sequence[str]) -> list[Held]:
-    """What lies directly in each directory at or below this one, files of some names not counted; directories
-    without files of their own are left out."""
+    """Return the files directly in each directory at or below this one, without some names.
+
+    Directories without files of their own are left out.
+    """
     low, high = below(directory)
     rows = await tx.fetch(
         r"""
@@ -213,7 +222,7 @@ async def census(tx: Tx, directory: str, *, samples: int, leave_out: Sequence[st
 
 
 async def updated_at(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
-    """When each of the live files at these paths was last written."""
+    """Return when each of the live files at these paths was last written."""
     rows = await tx.fetch(
         """
         SELECT path, updated_at FROM files
@@ -225,7 +234,7 @@ async def updated_at(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
 
 
 async def contents(tx: Tx, paths: Sequence[str]) -> dict[str, bytes]:
-    """The whole content of several small files; those that do not exist are left out."""
+    """Return the contents of several small files; those that do not exist are left out."""
     rows = await tx.fetch(
         """
         SELECT f.path, b.content FROM files AS f JOIN blocks AS b

@@ -1,4 +1,4 @@
-"""The items of turns that were stored, as entries of their session's book."""
+"""Items of stored turns, as entries of their session's index."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from memsvc.store.database import Tx
 
 @dataclass(frozen=True, slots=True)
 class TurnItem:
-    """One item of a turn: its entry, and what it was indexed with."""
+    """Item of a turn: its entry, and what it was indexed with."""
 
     entry: int
     ref: str
@@ -16,8 +16,10 @@ class TurnItem:
 
 
 async def findable(tx: Tx, session: str, book: int, turns: Sequence[str], *, most: int) -> dict[str, list[TurnItem]]:
-    """The items of these turns that were not hidden, by turn; a turn that was never stored is left out. A turn has at
-    most so many items."""
+    """Return the items of these turns that were not hidden, by turn, of stored turns alone.
+
+    A turn has up to `most` items.
+    """
     rows = await tx.fetch(
         """
         SELECT g.turn, e.entry, e.ref, CASE e.cues WHEN '' THEN e.text ELSE e.text || E'\\n' || e.cues END AS indexed

@@ -1,4 +1,7 @@
-"""What a tenant's projects hold, counted where no counter is kept: each statement reads one table once, by its key."""
+"""Usage of a tenant's projects, counted without counters.
+
+Each statement reads one table once, by key.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -8,8 +11,8 @@ from typing import Any, Final
 from memsvc.store.database import Row, Tx
 from memsvc.store.queue import QUEUE
 
-# What counts against a tenant's quota, in bytes: files by whose they are, what they were before, and texts that stand
-# in no file. What is derived from these comes on top.
+# What counts against a tenant's quota, in bytes: files by whose they are, what they were before,
+# and texts that stand in no file. What is derived from these comes on top.
 HELD: Final[Sequence[str]] = (
     """
     SELECT project, coalesce(sum(size_bytes) FILTER (WHERE owner = 'turns'), 0)::int8 AS turn_bytes,
@@ -41,7 +44,8 @@ HELD: Final[Sequence[str]] = (
     """,
 )
 
-# {scope} binds the tenant, and the project where one was asked for. Every statement gives a row a project.
+# {scope} binds the tenant, and the project where one was asked for. Every statement gives a row a
+# project.
 _COUNTED: Final[Sequence[str]] = (
     """
     SELECT project, count(*) FILTER (WHERE owner = '') AS files,
@@ -88,12 +92,12 @@ def _scoped(sql: str, tx: Tx) -> str:
 
 
 def statements(tx: Tx, *, vectors: bool) -> list[str]:
-    """What `counted` asks."""
+    """Return the statements of `counted`."""
     return [_scoped(sql, tx) for sql in (*_COUNTED, *([_VECTORS] if vectors else []))]
 
 
 async def counted(tx: Tx, *, vectors: bool) -> dict[str, Counter[str]]:
-    """What each project holds, by project: of a transaction's project, or of all of them."""
+    """Return the usage of each project: of a transaction's project, or of all of them."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for sql in statements(tx, vectors=vectors):
         for row in await tx.fetch(sql):
@@ -103,23 +107,23 @@ async def counted(tx: Tx, *, vectors: bool) -> dict[str, Counter[str]]:
 
 
 async def held_bytes(tx: Tx) -> int:
-    """What counts against the quota of the tenant. For a transaction over the tenant."""
+    """Return the bytes that count against the tenant's quota, in a transaction over the tenant."""
     return sum([row["held_bytes"] for sql in HELD for row in await tx.fetch(_scoped(sql, tx))])
 
 
 async def bounded_since(tx: Tx) -> datetime | None:
-    """When the quota came for a tenant who was there before; None for all others."""
+    """Return when the quota began for a tenant that existed before; None for all others."""
     rows = await tx.unbound("SELECT bounded_since FROM tenants WHERE tenant = $1", tx.scope.tenant)
     return rows[0]["bounded_since"] if rows else None
 
 
 async def calls_since(tx: Tx, since: datetime) -> list[Row]:
-    """How many calls of which `project` ended with which `status` since a moment (`calls`)."""
+    """Return the number of calls since a time (`calls`), by `project` and `status`."""
     return await tx.fetch(_scoped(_CALLS, tx), since)
 
 
 async def jobs_queued(tx: Tx) -> list[Row]:
-    """How many jobs of which `project` are in the queue (`jobs`)."""
+    """Return the number of queued jobs (`jobs`), by `project`."""
     return await tx.unbound(
         f"""
         SELECT headers ->> 'project' AS project, count(*) AS jobs FROM {QUEUE}
@@ -131,6 +135,9 @@ async def jobs_queued(tx: Tx) -> list[Row]:
 
 
 async def taken_on(tx: Tx, day: date) -> dict[str, int]:
-    """How often the tenant did on a day what it may do only so often, by purpose. For a transaction over the tenant."""
+    """Return how much of the tenant's daily limits was used on a day, by purpose.
+
+    For a transaction over the tenant.
+    """
     rows = await tx.fetch("SELECT purpose, times FROM allowances WHERE tenant = $1 AND day = $2", day)
     return {row["purpose"]: row["times"] for row in rows}

@@ -1,4 +1,4 @@
-"""The table of vectors, made beside the revisions of the schema, because not every PostgreSQL can hold it."""
+"""Table of vectors, made beside the schema revisions, because not every PostgreSQL can hold it."""
 
 from typing import Final
 
@@ -9,10 +9,11 @@ from memsvc.store.policies import POLICY
 from memsvc.store.walls import TENANT_IS_CURRENT
 
 PGVECTOR_MIN: Final = (0, 7)
-"""The first pgvector with halfvec and binary_quantize."""
+"""First pgvector with halfvec and binary_quantize."""
 
-# Signs stand in the index, so that the first pass reads no vector. A vector stays in its row while a page has room for
-# it (MAIN: up to 3,900 dimensions), so that the second pass finds it in one step; PLAIN, or the rest would go instead.
+# Signs stand in the index, so that the first pass reads no vector. A vector stays in its row while
+# a page has room for it (MAIN: up to 3,900 dimensions), so that the second pass finds it in one
+# step; PLAIN, or the rest would go instead.
 _TABLE: Final = (
     """
     CREATE TABLE embeddings (
@@ -39,10 +40,11 @@ _CANNOT_BE_MADE: Final = ("42501", "58P01", "0A000", "42710")
 
 
 def ensure(connection: Connection) -> bool:
-    """Make extension and table as the owner of the tables, after privileges were granted; True when they are there.
+    """Create extension and table as the owner of the tables; return True when they exist.
 
-    Without pgvector 0.7 or newer, or without the right to create the extension, nothing changes. Whoever was granted
-    the entries is granted these rows too. Reads the catalogue alone when there is nothing to do.
+    It runs after privileges were granted. Without pgvector 0.7 or newer, or without the right to
+    create the extension, nothing changes. Roles with a grant on the entries get one on these rows
+    too. Reads the catalogue alone when there is nothing to do.
     """
     if not _has_pgvector(connection):
         return False

@@ -1,4 +1,4 @@
-"""What entries mean, as vectors: there where PostgreSQL has pgvector, and missed by nobody where it has not.
+"""Vectors of entries, where PostgreSQL has pgvector.
 
 The table (`vector_table.py`) is derived from the entries: dropping it loses nothing but time.
 """
@@ -12,7 +12,7 @@ from typing import Final
 from memsvc.store.database import Database, Tx
 
 COARSE_FACTOR: Final = 10
-"""Vectors compared exactly for each that is asked for: those whose signs agree best with the question's."""
+"""Vectors compared exactly for each result: those whose signs agree best with the query's."""
 COARSE_MIN: Final = 400
 
 _USABLE: Final = (
@@ -21,32 +21,35 @@ _USABLE: Final = (
 
 
 async def ready(database: Database) -> bool:
-    """Whether this role can keep vectors here: what a server asks once when it starts."""
+    """Return whether this role can keep vectors here, which a server checks once when it starts."""
     (row,) = await database.registry(_USABLE)
     return bool(row["coalesce"])
 
 
 async def available(tx: Tx) -> bool:
-    """As `ready`, within a transaction. Every other function here needs it to be so."""
+    """Return `ready`, within a transaction. Every other function here requires it."""
     (row,) = await tx.unbound(_USABLE)
     return bool(row["coalesce"])
 
 
 def model_number(model: str) -> int:
-    """The number under which the vectors of a model are kept."""
+    """Return the number under which the vectors of a model are kept."""
     return int.from_bytes(hashlib.blake2b(model.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many entries can be found, and how many vectors of the model there are."""
+    """Number of entries that can be found, and of vectors of the model."""
 
     entries: int
     vectors: int
 
 
 async def missing(tx: Tx, book: int, model: str, *, after: int, limit: int) -> dict[int, str]:
-    """The first entries beyond `after` that have words and no vector of the model: by number, what finds them."""
+    """Return the texts of the next entries after `after` without a vector of the model.
+
+    Entries without words are left out.
+    """
     rows = await tx.fetch(
         """
         SELECT e.entry, CASE e.cues WHEN '' THEN e.text ELSE e.text || E'\\n' || e.cues END AS text FROM entries AS e
@@ -64,7 +67,7 @@ async def missing(tx: Tx, book: int, model: str, *, after: int, limit: int) -> d
 
 
 async def latest(tx: Tx, book: int, model: str) -> int:
-    """The last entry with a vector of the model, or -1."""
+    """Return the last entry with a vector of the model, or -1."""
     number: int = await tx.fetchval(
         """
         SELECT coalesce(max(entry), -1) FROM embeddings
@@ -77,9 +80,10 @@ async def latest(tx: Tx, book: int, model: str) -> int:
 
 
 async def put(tx: Tx, book: int, model: str, vectors: Mapping[int, Sequence[float]]) -> int:
-    """Keep vectors of one length by entry; how many were new. Entries that were hidden or removed meanwhile stay out.
+    """Store vectors of one length by entry; return how many were new.
 
-    Holds the book's row against whoever changes the book until the transaction ends.
+    Entries that were hidden or removed meanwhile stay out. Locks the index's row against changes
+    until the transaction ends.
     """
     if not vectors:
         return 0
@@ -106,10 +110,10 @@ async def put(tx: Tx, book: int, model: str, vectors: Mapping[int, Sequence[floa
 
 
 async def nearest(tx: Tx, book: int, model: str, vector: Sequence[float], best: int) -> dict[int, float]:
-    """The cosines of the best so many entries of a book that can be found, nearest first.
+    """Return the cosines of the best entries of an index that can be found, nearest first.
 
-    Two passes in one statement: by how many signs differ (in the index alone), then exactly over ten times as many as
-    are asked for. Vectors of another length than the question's are left out.
+    Two passes in one statement: by how many signs differ (in the index alone), then exactly over
+    ten times as many as requested. Vectors of another length than the query's are left out.
     """
     rows = await tx.fetch(
         _NEAREST,
@@ -124,7 +128,7 @@ async def nearest(tx: Tx, book: int, model: str, vector: Sequence[float], best: 
 
 
 async def of(tx: Tx, book: int, model: str, entries: Sequence[int]) -> dict[int, list[float]]:
-    """The vectors of a model that these entries of a book have, by number."""
+    """Return the vectors of a model that these entries of an index have, by number."""
     rows = await tx.fetch(
         """
         SELECT asked.entry, one.vector FROM unnest($5::int4[]) AS asked (entry) CROSS JOIN LATERAL (
@@ -138,8 +142,8 @@ async def of(tx: Tx, book: int, model: str, entries: Sequence[int]) -> dict[int,
     return {row["entry"]: list(row["vector"]) for row in rows}
 
 
-# Shaped as the search is, so that the plan does not hang on estimates: what is asked is cast once, the first pass is
-# one scan of the primary key, and each row of the second one index look-up.
+# Shaped as the search is, so that the plan does not hang on estimates: what is asked is cast once,
+# the first pass is one scan of the primary key, and each row of the second one index look-up.
 _NEAREST: Final = """
     WITH asked AS MATERIALIZED (
         SELECT $5::float4[]::halfvec AS vector, binary_quantize($5::float4[]::halfvec) AS signs
@@ -162,7 +166,7 @@ _NEAREST: Final = """
 
 
 async def forget(tx: Tx, book: int, entries: Sequence[int]) -> None:
-    """Remove the vectors of entries, of every model: to be called after they were hidden or removed."""
+    """Delete the vectors of entries, of every model, after these were hidden or removed."""
     await tx.execute(
         """
         DELETE FROM embeddings AS v USING (
@@ -176,7 +180,7 @@ async def forget(tx: Tx, book: int, entries: Sequence[int]) -> None:
 
 
 async def prune(tx: Tx, book: int) -> int:
-    """Remove the vectors of entries that can no longer be found; how many."""
+    """Delete the vectors of entries that can no longer be found; return how many."""
     return await tx.execute(
         """
         DELETE FROM embeddings AS v WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND NOT EXISTS (
@@ -188,7 +192,7 @@ async def prune(tx: Tx, book: int) -> int:
 
 
 async def drop_other_models(tx: Tx, book: int, model: str) -> int:
-    """Remove the vectors that other models gave to a book; how many. Cheap when there are none."""
+    """Delete the vectors that other models gave to an index; return how many. Cheap without any."""
     dropped: int = await tx.fetchval(
         """
         WITH below AS (
@@ -205,7 +209,10 @@ async def drop_other_models(tx: Tx, book: int, model: str) -> int:
 
 
 async def progress(tx: Tx, model: str, books: Sequence[int] | None = None) -> dict[int, Progress]:
-    """How far the model is with each book of the project, or with some of them; empty books are left out."""
+    """Return the progress of the model with each index of the project, or some.
+
+    Empty ones are left out.
+    """
     rows = await tx.fetch(
         f"""
         SELECT b.book, b.entries, {_VECTORS_OF_BOOK} AS vectors FROM books AS b
@@ -218,7 +225,7 @@ async def progress(tx: Tx, model: str, books: Sequence[int] | None = None) -> di
 
 
 async def unfinished(tx: Tx, model: str, *, limit: int) -> list[int]:
-    """Books whose vectors are not exactly those of their entries by this model, in order of their numbers."""
+    """Return the indexes whose vectors differ from those of their entries by this model."""
     rows = await tx.fetch(
         f"""
         SELECT b.book FROM books AS b WHERE b.tenant = $1 AND b.project = $2 AND (

@@ -1,7 +1,8 @@
-"""What files were: every revision that changed a file's content is a state of it, the blocks of a stream up to there.
+"""Past states of files: each revision that changed the content, as blocks of a stream.
 
-A stream's first revision is the oldest that can still be read of it: whatever blocks are older belong to that state. It
-may have none, which is empty content. A stream with a negative first revision is on its way out and has no states.
+A stream's first revision is the oldest that can still be read of it: older blocks belong to that
+state. It may have none, which is empty content. A stream with a negative first revision is being
+deleted and has no states.
 """
 
 import uuid
@@ -16,14 +17,14 @@ REVISION_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A moment of a file: one of its revisions."""
+    """Time of a file: one of its revisions."""
 
     incarnation: uuid.UUID
     revision: int
 
     @classmethod
     def parse(cls, version: str) -> "Position | None":
-        """The position that a version token names; None when no file can have been there."""
+        """Return the position of a version token; None when no file can have had it."""
         incarnation, _, revision = version.partition(":")
         number = int(revision)
         return cls(uuid.UUID(hex=incarnation), number) if number <= REVISION_MAX else None
@@ -31,7 +32,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a file was from `created_at` on: the first `size_bytes` bytes of a stream."""
+    """State of a file from `created_at` on: the first `size_bytes` bytes of a stream."""
 
     incarnation: uuid.UUID
     revision: int
@@ -41,13 +42,16 @@ class State:
 
     @property
     def version(self) -> str:
-        """The token that the file had then: `incarnation:revision`."""
+        """Token that the file had then: `incarnation:revision`."""
         return f"{self.incarnation.hex}:{self.revision}"
 
 
 def states_of(ceiling: str, most: str) -> str:
-    """SQL of the newest states of a stream `s` of a file `f`, of blocks that start at `ceiling` or before; `most` of
-    them and the empty one. A step a state, and nothing of what the blocks hold is read: their lengths are enough."""
+    """Return the SQL of the newest states of a stream `s` of a file `f`.
+
+    They are of blocks that start at `ceiling` or before: `most` of them and the empty one. A step a
+    state, and no content is read: the lengths are enough.
+    """
     last = """
         SELECT start, greatest(revision, s.first_revision) AS revision, start + octet_length(content) AS size_bytes,
                created_at
@@ -69,7 +73,7 @@ def states_of(ceiling: str, most: str) -> str:
 
 
 async def is_known(tx: Tx, path: str) -> bool:
-    """Whether a file stands at a path, or stood there and has not been purged."""
+    """Return whether a file exists at a path, or existed there and has not been purged."""
     known: bool = await tx.fetchval(
         """
         SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = $3 AND deleted_at IS NULL)
@@ -81,9 +85,10 @@ async def is_known(tx: Tx, path: str) -> bool:
 
 
 async def history(tx: Tx, path: str, *, before: Position | None, limit: int) -> list[State] | None:
-    """Past states of the files that live at a path or were deleted there, newest first, from `before` on if given.
+    """Return past states of the files at a path, live or deleted there, newest first.
 
-    What the live file is now is no past state of it. None when no file of that path was ever at `before`.
+    With `before`, from there on. The present state of the live file is no past one. None when no
+    file of that path was ever at `before`.
     """
     here = None
     if before is not None:
@@ -134,8 +139,10 @@ async def history(tx: Tx, path: str, *, before: Position | None, limit: int) -> 
 
 
 async def state(tx: Tx, path: str, at: Position) -> State | None:
-    """What a file of this path, live or deleted, was at a revision; None when it never was there, or no longer can be
-    read there."""
+    """Return the state of a file of this path, live or deleted, at a revision.
+
+    None when it never was there, or no longer can be read there.
+    """
     row = await _locate(tx, path, at)
     if row is None or row["stream"] is None or at.revision > row["latest"]:
         return None
@@ -151,7 +158,7 @@ async def state(tx: Tx, path: str, at: Position) -> State | None:
 
 
 async def content(tx: Tx, of: State) -> bytes:
-    """The whole content of a state."""
+    """Return the whole content of a state."""
     rows = await tx.fetch(
         """
         SELECT content FROM blocks WHERE tenant = $1 AND project = $2 AND stream = $3 AND start < $4 ORDER BY start
@@ -163,7 +170,7 @@ async def content(tx: Tx, of: State) -> bytes:
 
 
 async def contents(tx: Tx, of: Sequence[State]) -> list[bytes]:
-    """The whole contents of several states of small files."""
+    """Return the whole contents of several states of small files."""
     rows = await tx.fetch(
         """
         SELECT stream, content FROM blocks
@@ -178,7 +185,7 @@ async def contents(tx: Tx, of: Sequence[State]) -> list[bytes]:
 
 
 async def _locate(tx: Tx, path: str, at: Position) -> Row | None:
-    """The file of a path that a position speaks of, the stream that it had then, and that stream's last block of then.
+    """Return the file of a path at a position, with its stream and that stream's last block then.
 
     Bisects the stream, whose revisions rise with its bytes: no index of them is needed.
     """

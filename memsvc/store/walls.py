@@ -1,4 +1,7 @@
-"""The wall around each tenant's rows: row security on every table of tenants, enabled, forced, by one known policy."""
+"""Isolation of each tenant's rows.
+
+Row security on every tenant table, enabled, forced, by one known policy.
+"""
 
 from typing import Any, Final
 
@@ -6,9 +9,10 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.store.tables import KEYS
 
 WALLED: Final = (*KEYS, "embeddings")
-"""The tables that hold rows of tenants; the last one is not in every database."""
+"""Tables that hold rows of tenants; the last one is not in every database."""
 TENANT_IS_CURRENT: Final = "tenant = NULLIF(current_setting('memsvc.tenant', true), '')::bytea"
-# A setting that is absent reads as NULL and one that was local to an earlier transaction as '': both match no row.
+# A setting that is absent reads as NULL and one that was local to an earlier transaction as '':
+# both match no row.
 _AS_STORED: Final = "(tenant = (NULLIF(current_setting(''memsvc.tenant''::text, true), ''''::text))::bytea)"
 
 OPEN_TABLES: Final = f"""
@@ -21,11 +25,12 @@ OPEN_TABLES: Final = f"""
         AND coalesce(pg_get_expr(p.polwithcheck, p.polrelid), '') = '{_AS_STORED}'), false))
     ORDER BY 1
 """
-"""The tables, as statements find them, that show or take rows of another tenant; one that is absent shows none."""
+"""Tables, as statements find them, that show or take rows of another tenant; an absent one shows
+none."""
 
 
 async def refuse_open_tables(pool: Any) -> None:
-    """PERMISSION_DENIED where row security is off, or is not what migration made it, on any table of tenants."""
+    """Raise PERMISSION_DENIED where row security is off or changed on any table of tenants."""
     tables = [row["name"] for row in await pool.fetch(OPEN_TABLES)]
     if tables:
         raise MemsvcError(

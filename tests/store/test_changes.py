@@ -90,8 +90,8 @@ async def test_a_connection_that_hears_nothing_is_known_as_such_and_logged_once(
                 assert not changes.listening
             await until(lambda: changes.listening)
     assert [(line["log_level"], line["event"]) for line in lines] == [
-        ("warning", "changes are not heard just now"),
-        ("info", "changes are heard again"),
+        ("warning", "change notifications are not received at the moment"),
+        ("info", "change notifications are received again"),
     ]
     assert "direct_url" in lines[0]["recovery"]
 
