@@ -72,10 +72,9 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     """Return the app of one process, for whose whole life the database must be open.
 
     The bind address `host` determines the accepted Host and Origin. `background` runs `changes`,
-    and is entered before the gateway's own tasks and left after them. `listening` returns routes
-    that stream changes. `administration` gives agents the administrative tools too, `conformance`
-    what the official suite requires. `/readyz` includes `told`. The `console` authenticates
-    visitors itself.
+    entered before the gateway's own tasks and left after them. `listening` returns routes that
+    stream changes. `administration` gives agents the administrative tools too, `conformance` what
+    the official suite requires. `/readyz` includes `told`. The `console` authenticates visitors.
     """
     metrics.know_tools(dispatch.catalogue)
     metrics.watch("memsvc_audit_backlog", call_log.backlog)
