@@ -41,7 +41,7 @@ class NoKeysError(Exception):
 
 
 def keys_of(document: bytes) -> dict[str, VerifyingKey]:
-    """The keys of a JWKS document that can verify signatures here, by their ids ("" for one without)."""
+    """Return the keys of a JWKS document that can verify signatures, by id; "" stands for none."""
     try:
         listed = orjson.loads(document)["keys"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:

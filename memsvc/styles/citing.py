@@ -1,6 +1,6 @@
-"""The part that finds passages in the files of a book, by words and, where an embedder is configured, by meaning.
+"""Search of passages in the indexed files of a style, by words and, with an embedder, by meaning.
 
-No style by itself: styles that keep files are handed it.
+It is no style by itself: styles that store files use it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,10 @@ async def scores(
     candidates: int = CANDIDATES,
     semantic_weight: float = SEMANTIC_WEIGHT,
 ) -> Mapping[Place, float]:
-    """The best pieces for a question; `vector` is its meaning by `model`, or None: then words alone count."""
+    """Return the best chunks for a question by score.
+
+    `vector` is its embedding by `model`, or None: then words alone count.
+    """
     asked = query_terms(question)
     most = best if vector is None else candidates
     matched = await passages.search(tx, where, asked, best=most) if asked and where.projects else {}
@@ -41,8 +44,11 @@ async def scores(
 
 
 class Citing:
-    """The port `Passages` over one book: what was written is found by the next call. `directory_of` says where the
-    files of a user stand if each is somebody's; then only those of the user who asks are found."""
+    """The port `Passages` over one index: what was written is found by the next call.
+
+    `directory_of` returns the directory of a user's files if each file has an owner; then only
+    those of the calling user are found.
+    """
 
     def __init__(
         self,
@@ -62,7 +68,10 @@ class Citing:
     async def __call__(
         self, scope: Scope, question: str, limit: int, *, path: str = "", user: str = ""
     ) -> Sequence[Cited]:
-        """The best passages for a question, best first, in the files at and inside a path; none for a blank one."""
+        """Return the best passages for a question, best first, in the files at and inside a path.
+
+        None for a blank question.
+        """
         if not question.strip() or (self._directory_of is not None and not user):
             return []
         if self._directory_of is not None:

@@ -1,7 +1,7 @@
-"""The part that gives meaning to entries: vectors for what is stored, by jobs, and for what is asked, in time or not.
+"""Embedding of stored texts, by jobs, and of questions, within a time limit.
 
-No style by itself: styles are handed it, queue EMBED_JOB for a book that they wrote to, and rank by the vector of
-`Embedding.question`.
+It is no style by itself: styles queue EMBED_JOB for an index that they wrote to, and rank by the
+vector of `Embedding.question`.
 """
 
 from collections import OrderedDict
@@ -28,18 +28,18 @@ EMBED_JOB: Final = "index.embed"
 SWEEP_JOB: Final = "index.embed_missing"
 SWEEP_S: Final = 900
 BATCH_ENTRIES: Final = 64
-"""Entries between two transactions: what is lost at the most when a job is stopped."""
+"""Entries between two transactions: the loss when a job is stopped."""
 BOOKS_A_SWEEP: Final = 1000
 QUESTIONS_KEPT: Final = 512
 PAUSE_S: Final = 5.0
-"""How long nobody waits for the embedder after it was out of reach for a question."""
+"""Seconds without calls to the embedder after it failed for a question."""
 
 
 class Embedding:
-    """Keeps the vectors of books up to date with their entries, and turns questions into vectors.
+    """Keeps the vectors of indexes up to date with their entries, and turns questions into vectors.
 
-    `jobs` are to be run by the worker. A change of model takes its time in the background: until a book is done, its
-    entries are found by words, and by meaning as far as the new model has come.
+    The worker runs `jobs`. A change of model takes its time in the background: until an index is
+    done, its entries are found by words, and by vectors as far as the new model has come.
     """
 
     def __init__(self, database: Database, embedder: Embedder, clock: Clock, meter: Meter) -> None:
@@ -55,20 +55,21 @@ class Embedding:
 
     @property
     def model(self) -> str:
-        """What the vectors of `question` can be compared with."""
+        """Return the name of the vectors that those of `question` can be compared with."""
         return self._embedder.model
 
     async def embed(self, scope: Scope, subject: str) -> None:
-        """Give every entry of a book (the subject is its number) its vector, and take away all others.
+        """Give every entry of an index (the subject is its id) its vector, and remove all others.
 
-        Errors of the embedder go through; what was done until then stays.
+        Raises errors of the embedder; what was done until then stays.
         """
         book, model = int(subject), self.model
         async with self._database.begin(scope, read_only=True) as tx:
             if not await vectors.available(tx):
                 return
             after = await vectors.latest(tx, book, model)
-        # entries become visible in the order of their numbers, so that new ones are behind the last that has a vector
+        # entries become visible in the order of their numbers, so that new ones come after the last
+        # that has a vector
         await self._fill(scope, book, after)
         async with self._database.begin(scope) as tx:
             done = (await vectors.progress(tx, model, [book])).get(book, Progress(0, 0))
@@ -94,7 +95,7 @@ class Embedding:
             step_done()
 
     async def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text, however long it takes; errors of the embedder go through."""
+        """Return a vector for each text, however long it takes; raise errors of the embedder."""
         started = perf_counter()
         try:
             made = await self._embedder.embed(texts)
@@ -106,9 +107,10 @@ class Embedding:
         return made
 
     async def queue_unfinished(self, scope: Scope, _: str) -> None:
-        """Queue EMBED_JOB for the books of a project that lack vectors of this model or hold others.
+        """Queue EMBED_JOB for indexes of a project that lack vectors of this model or hold others.
 
-        After a change of model, or when an embedder is there for the first time, these are all books.
+        After a change of model, or when an embedder is configured for the first time, these are all
+        indexes.
         """
         async with self._database.begin(scope) as tx:
             if await vectors.available(tx):
@@ -116,9 +118,9 @@ class Embedding:
                     await jobs.enqueue(tx, EMBED_JOB, str(book), now=self._clock.now())
 
     async def question(self, text: str) -> list[float] | None:
-        """The vector of a question, or None where the embedder cannot give it in time: search then goes by words.
+        """Return the vector of a question, or None if it is late or fails: search then uses words.
 
-        A vector is shared by all who ask the same text, and tells them nothing that the text does not.
+        A vector is shared by all who ask the same text, and reveals nothing that the text does not.
         """
         key = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
         if (kept := self._questions.get(key)) is not None:

@@ -1,4 +1,4 @@
-"""How often a tenant may have a model asked a day, whichever style asks: counted in one place, where it is caused."""
+"""Daily limit of a tenant's model calls, for all styles, counted in one place."""
 
 from typing import Final
 
@@ -8,18 +8,19 @@ from memsvc.store import allowances
 from memsvc.store.database import Database
 
 COUNTED_AS: Final = "model"
-"""What every question to a model counts as, beside what a style may count it as by itself."""
+"""Name under which every model call counts, beside a style's own one."""
 
 
 class SpentError(Exception):
-    """The tenant's day has had all the questions to a model that it may."""
+    """The tenant has used up its model calls of the day."""
 
 
 class ModelBudget:
-    """Counts questions for each tenant and day; 0 is no limit. One that the model was out of reach for is given back.
+    """Counts model calls for each tenant and day; 0 is no limit, and outages are not counted.
 
-    What the client of the model repeats by itself counts once: a request that was refused, which no provider bills, and
-    a request for another answer where the first could not be read, of which there is one at the most."""
+    Repetitions by the model's client count once: a rejected request, which no provider bills, and a
+    request for another answer where the first could not be read, at most one.
+    """
 
     def __init__(self, database: Database, clock: Clock, calls_a_day: int) -> None:
         self._database = database
@@ -27,8 +28,10 @@ class ModelBudget:
         self._calls_a_day = calls_a_day
 
     async def take(self, scope: Scope, *, calls: int = 1, purpose: str = "", most: int = 0) -> None:
-        """Count so many questions, and one for a purpose that has a limit of its own. `SpentError`, and nothing
-        counted, when the day has had what it may of either."""
+        """Count model calls, and one for a purpose that has its own limit.
+
+        Raises `SpentError`, and counts nothing, when either limit is reached.
+        """
         if not (most or self._calls_a_day):
             return
         today = self._clock.now().date()
@@ -41,7 +44,7 @@ class ModelBudget:
                 raise SpentError
 
     async def give_back(self, scope: Scope, *, calls: int = 1, purpose: str = "", most: int = 0) -> None:
-        """Count that much less: the model was not to be had."""
+        """Uncount calls, as the model could not be reached."""
         if not (most or self._calls_a_day):
             return
         today = self._clock.now().date()

@@ -1,4 +1,4 @@
-"""The one writer of a notebook: texts become files, entries of the index and nodes of the outline, together or not."""
+"""Writer of a notebook: texts become files, index entries and outline nodes in one transaction."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ BOOK: Final = "notebook"
 OWNER: Final = "notebook"
 FORGET_JOB: Final = "notebook.forget"
 FORGOTTEN_AT_ONCE: Final = 16
-"""Documents whose entries are taken out in the call that removes them; where there are more, a job does it."""
+"""Documents whose entries are removed in the call that removes them; a job does more."""
 PIECES_A_STEP: Final = 128
 DOCUMENTS_A_STEP: Final = 250
 _CHANGED: Final = "Error: expected_version: the document has changed; read it again before you write it"
@@ -34,7 +34,7 @@ _CHANGED: Final = "Error: expected_version: the document has changed; read it ag
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a change came to: the documents that came and went with it, and the versions of those that got a text."""
+    """Result of a change: created and removed documents, and versions of those that got a text."""
 
     created: tuple[str, ...]
     removed: tuple[str, ...]
@@ -42,9 +42,9 @@ class Changed:
 
 
 class Changing:
-    """Writes a project's notebook: one writer at a time, each of whom leaves one tree behind or nothing at all.
+    """Writes a project's notebook, one writer at a time; each leaves one tree or no change.
 
-    A notebook that nobody has written yet is what the template of its root says. The first change makes that real.
+    A new notebook is the root template alone; the first change stores it.
     """
 
     def __init__(self, database: Database, clock: Clock, options: NotebookOptions, *, embeds: bool) -> None:
@@ -56,12 +56,18 @@ class Changing:
 
     @asynccontextmanager
     async def alone(self, scope: Scope, *, lasting: bool = False) -> AsyncIterator[Tx]:
-        """A transaction in which nobody else writes the notebook; `lasting` as `Database.begin`."""
+        """Yield a transaction in which nobody else writes the notebook.
+
+        `lasting` as `Database.begin`.
+        """
         async with self._database.begin(scope, locks=[outline_lock(BOOK)], lasting=lasting) as tx:
             yield tx
 
     async def find(self, tx: Tx, document: str, expected_version: str | None = None) -> File:
-        """The file of a document. NOT_FOUND, and VERSION_CONFLICT unless it is at the expected version."""
+        """Return the file of a document.
+
+        NOT_FOUND, and VERSION_CONFLICT unless it is at the expected version.
+        """
         path = path_of(document)
         found = await kept_files.find(tx, [path])
         if not found and not await outlines.count(tx, BOOK):
@@ -74,11 +80,11 @@ class Changing:
         return found[path]
 
     def untouched(self) -> Planted:
-        """What a notebook is before anybody writes it."""
+        """Return a notebook before its first change."""
         return planted({ROOT: self._options.root_template}, depth_max=self._options.depth_max)
 
     def check_size(self, text: str) -> bytes:
-        """The bytes of a text; PAYLOAD_TOO_LARGE where a document may not hold as many."""
+        """Return the bytes of a text; PAYLOAD_TOO_LARGE where a document may not hold as many."""
         content = text.encode()
         if len(content) > self._options.document_bytes_max:
             raise MemsvcError(
@@ -89,11 +95,13 @@ class Changing:
         return content
 
     async def change(self, tx: Tx, texts: Mapping[str, str], now: Mapping[str, File]) -> Changed:
-        """Let documents hold new texts, and the tree be as these link it. `now` are the files of those that are there;
-        other texts are of documents that one of these links. A text that is held already changes nothing.
+        """Store new texts of documents, and the tree as these link it.
 
-        INVALID_CONTENT where there would be no tree, or too deep a one; PAYLOAD_TOO_LARGE, QUOTA_EXCEEDED. After any of
-        them the transaction must not be committed.
+        `now` are the files of existing documents; other texts are of documents that one of these
+        links. An unchanged text changes nothing.
+
+        INVALID_CONTENT where there would be no tree, or too deep a one; PAYLOAD_TOO_LARGE,
+        QUOTA_EXCEEDED. After any of them the transaction must not be committed.
         """
         contents = {document: self.check_size(text) for document, text in texts.items()}
         same = {one for one, file in now.items() if one in contents and sha256(contents[one]).digest() == file.sha256}
@@ -115,7 +123,7 @@ class Changing:
         return Changed(drawn.created, drawn.removed, versions)
 
     async def _draw(self, tx: Tx, texts: Mapping[str, str], there: frozenset[str]) -> Drawn:
-        """Check what the texts link, and write the outline."""
+        """Check the links of the texts, and write the outline."""
         linked = dict(zip(texts, await computed_each(list(texts.values()), links), strict=True))
         known, parents = await outlines.upward(tx, BOOK, linked)
         for document in known.keys() - there:
@@ -145,7 +153,7 @@ class Changing:
             )
 
     async def _write(self, tx: Tx, texts: Mapping[str, str], there: frozenset[str]) -> dict[str, File]:
-        """Write files, those that are new and those that are `there`, and let them be found."""
+        """Write new files and those that are `there`, and index them."""
         contents = {path_of(document): text.encode() for document, text in texts.items()}
         written = await kept_files.put(tx, contents, owner=OWNER, now=self._clock.now())
         new = [(written[path_of(one)], text, one) for one, text in texts.items() if one not in there]
@@ -162,7 +170,10 @@ class Changing:
                 await documents.forget(tx, BOOK, incarnation)
 
     async def forget(self, scope: Scope, _: str) -> None:
-        """Job: take the entries of documents out that were removed. None of them is found any more as it is."""
+        """Remove the index entries of removed documents.
+
+        A job. None of them is found any more anyway.
+        """
         begin = ""
         while True:
             async with self._database.begin(scope) as tx:
@@ -175,7 +186,7 @@ class Changing:
             begin = found[-1][0]
 
     async def plant(self, scope: Scope, tree: Planted) -> None:
-        """Let a notebook that nobody has written yet be this tree; NOT_EMPTY for any other, QUOTA_EXCEEDED."""
+        """Store this tree as a new notebook; NOT_EMPTY for an existing one, QUOTA_EXCEEDED."""
         async with self.alone(scope, lasting=True) as tx:
             if await outlines.count(tx, BOOK):
                 raise MemsvcError(Code.NOT_EMPTY, "Error: this notebook has been written already")
@@ -193,12 +204,12 @@ class Changing:
 
 
 def not_found(document: str) -> MemsvcError:
-    """The error for a document that is not there."""
+    """Return the error for a missing document."""
     return MemsvcError(Code.NOT_FOUND, "Error: id: not found", details={"id": document[:128]})
 
 
 def checked_id(name: str) -> str:
-    """The id that a name means; NOT_FOUND where it can be none."""
+    """Return the id that a name means; NOT_FOUND where it can be none."""
     document = document_id(name)
     if document is None:
         raise not_found(name)

@@ -1,4 +1,4 @@
-"""What the tools of the notebook take and answer."""
+"""Arguments and results of the notebook tools."""
 
 from datetime import datetime
 from typing import Final
@@ -13,7 +13,7 @@ LOGGED: Final = frozenset({"project", "id", "parent", "version", "expected_versi
 
 
 class DocumentArguments(Arguments):
-    """What the tools take that are about one document."""
+    """Arguments of tools about one document."""
 
     id: str = Field(ROOT, description="the document; root is the main one")
 

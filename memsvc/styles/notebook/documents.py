@@ -1,9 +1,9 @@
-"""A notebook as it is written: a tree of documents, each of which stands below the one that links it.
+"""Writing a notebook: a tree of documents, each of which is below the one that links it.
 
-A folder of Markdown files becomes a notebook by `Documents.import_documents(scope, {id: text})`, where the file `a.md`
-is the document `a` and `root.md` the root: all of it, or nothing and the error that says why. It answers which
-documents were stored, which were made because they are linked and missing, and which were left out because no link
-leads to them.
+A folder of Markdown files becomes a notebook by `Documents.import_documents(scope, {id: text})`,
+where the file `a.md` is the document `a` and `root.md` the root: all of it, or nothing and the
+error that says why. It returns which documents were stored, which were made because they are linked
+and missing, and which were left out because no link leads to them.
 """
 
 from collections import Counter
@@ -28,8 +28,7 @@ _CIRCULAR: Final = "Error: parent: cross-tree reference not allowed - circular r
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write did: the documents that came and went with it, the version of the one that it was about, and how
-    many bytes that holds."""
+    """Result of a write: created and removed documents, and version and size of its document."""
 
     document: str
     created: tuple[str, ...]
@@ -40,8 +39,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How a document is, or would be, cut up: what it keeps, and what the new documents below it hold by their ids.
-    `written` is None for a suggestion."""
+    """A split, or a suggestion of one: what the document keeps, and its new child documents by id.
+
+    `written` is None for a suggestion.
+    """
 
     document: str
     text: str
@@ -51,7 +52,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import did with the documents that it was given, and which it made because they were linked only."""
+    """Result of an import: stored documents, those made by links, and unlinked ones."""
 
     documents: tuple[str, ...]
     created: tuple[str, ...]
@@ -59,11 +60,14 @@ class Imported:
 
 
 class Documents:
-    """A project's notebook. Every write leaves one tree, or changes nothing: the links of a text are checked first,
-    what it links anew is made, and what nobody links any more is removed with all below it.
+    """Writer of a project's notebook; every write leaves one tree, or changes nothing.
 
-    NOT_FOUND for a document that is not there, VERSION_CONFLICT where it is not at the version that is expected,
-    INVALID_CONTENT for links that make no tree or too deep a one, PAYLOAD_TOO_LARGE, QUOTA_EXCEEDED.
+    The links of a text are checked first, newly linked documents are made, and unlinked ones
+    removed with all below them.
+
+    NOT_FOUND for a missing document, VERSION_CONFLICT where it is not at the expected version,
+    INVALID_CONTENT for links that make no tree or too deep a one, PAYLOAD_TOO_LARGE,
+    QUOTA_EXCEEDED.
     """
 
     def __init__(self, database: Database, changing: Changing, reading: Reading, options: NotebookOptions) -> None:
@@ -73,7 +77,7 @@ class Documents:
         self._options = options
 
     async def update(self, scope: Scope, name: str, text: str, *, expected_version: str | None = None) -> Written:
-        """Let a document hold this text."""
+        """Replace the text of a document."""
         document = checked_id(name)
         self._changing.check_size(text)
         async with self._changing.alone(scope) as tx:
@@ -83,7 +87,7 @@ class Documents:
     async def edit(
         self, scope: Scope, name: str, old_text: str, new_text: str, *, expected_version: str | None = None
     ) -> Written:
-        """Put one text in the place of another, which must stand in the document exactly once."""
+        """Replace one text with another; it must occur in the document exactly once."""
         document = checked_id(name)
         async with self._changing.alone(scope) as tx:
             file = await self._changing.find(tx, document, expected_version)
@@ -99,7 +103,7 @@ class Documents:
             return await self._put(tx, document, text.replace(old_text, new_text), file)
 
     async def restore(self, scope: Scope, name: str, version: str, *, expected_version: str | None = None) -> Written:
-        """Let a document hold again what it held at a version, also one from before it was removed and linked anew."""
+        """Restore a document to a version, also one from before it was removed and linked anew."""
         document = checked_id(name)
         async with self._changing.alone(scope) as tx:
             file = await self._changing.find(tx, document, expected_version)
@@ -114,8 +118,11 @@ class Documents:
         old_parent_content: str | None = None,
         new_parent_content: str | None = None,
     ) -> Written:
-        """Put a document, with all below it, below another one. The link to it goes out of its old parent and to the
-        end of the new one, unless it is said what these are to hold. To where it is already, nothing is done."""
+        """Move a document, with all below it, below another one.
+
+        The link to it is removed from its old parent and appended to the new one, unless their
+        contents are given. Where it is there already, nothing is done.
+        """
         document, known = checked_id(name), document_id(parent)
         if document == ROOT:
             raise invalid("Error: id: the root cannot be moved")
@@ -139,7 +146,7 @@ class Documents:
             return Written(document, changed.created, changed.removed, file.version, file.size_bytes)
 
     async def split(self, scope: Scope, name: str, *, apply: bool) -> Split:
-        """Cut a document up, or with `apply` false, say how it would be: see `splitting.cut`."""
+        """Split a document, or suggest how unless `apply`: see `splitting.cut`."""
         document = checked_id(name)
         if not apply:
             text = (await self._reading.read(scope, document)).text
@@ -165,10 +172,11 @@ class Documents:
         return Split(document, left, parts, None)
 
     async def import_documents(self, scope: Scope, texts: Mapping[str, str]) -> Imported:
-        """Let a notebook that nobody has written yet hold these documents, by their ids, one of them `root`.
+        """Store these documents, by their ids, one of them `root`, as a new notebook.
 
-        NOT_EMPTY for another notebook; INVALID_ARGUMENT without a root or for what is no id; INVALID_CONTENT,
-        PAYLOAD_TOO_LARGE and QUOTA_EXCEEDED as for a write, and nothing is stored then.
+        NOT_EMPTY for an existing notebook; INVALID_ARGUMENT without a root or for an invalid id;
+        INVALID_CONTENT, PAYLOAD_TOO_LARGE and QUOTA_EXCEEDED as for a write, and nothing is stored
+        then.
         """
         for name, text in texts.items():
             if document_id(name) != name:
@@ -191,7 +199,7 @@ def _written(document: str, changed: Changed, size_bytes: int) -> Written:
 
 
 async def _place(tx: Tx, document: str, parent: str, above: str | None) -> tuple[str, str]:
-    """What a document is below, and what it can be moved below."""
+    """Return the parent of a document, and the one that it can be moved below."""
     line = (await outlines.upward(tx, BOOK, [document, *([above] if above else [])]))[1]
     if above is None or above not in line:
         raise MemsvcError(Code.NOT_FOUND, "Error: parent: not found", details={"parent_id": parent[:128]})
@@ -204,7 +212,7 @@ async def _place(tx: Tx, document: str, parent: str, above: str | None) -> tuple
 
 
 def _taken_out(text: str, document: str) -> str:
-    """A text without its links to a document, and with all its others."""
+    """Return a text without its links to a document, and with all others."""
     left = without_links(text, {document})
     if links(left) != tuple(link for link in links(text) if link != document):
         raise MemsvcError(
@@ -220,7 +228,7 @@ async def _text(tx: Tx, file: File) -> str:
 
 
 def _occurrences(text: str, wanted: str) -> int:
-    """How often a text holds another, overlaps counted."""
+    """Return how often a text holds another, overlaps counted."""
     count, at = 0, text.find(wanted)
     while at != -1:
         count, at = count + 1, text.find(wanted, at + 1)

@@ -1,7 +1,8 @@
-"""What a document may be called, and the links by which documents make a tree.
+"""Names of documents, and the links by which documents make a tree.
 
-An id is any identifier without brackets, line breaks, or blanks around it. A link is `[[id]]`, anywhere in a text: in a
-list, a heading, a sentence, a code fence. What stands between the brackets is the id, whole; other brackets are text.
+An id is any identifier without brackets, line breaks, or blanks around it. A link is `[[id]]`,
+anywhere in a text: in a list, a heading, a sentence, a code fence. All text between the brackets is
+the id; other brackets are text.
 """
 
 import re
@@ -21,7 +22,7 @@ _NO_PART: Final = re.compile(r"[\[\]\u2028\u2029]")
 
 
 def document_id(name: str) -> str | None:
-    """The id that a name means, in NFC; None where it can be none."""
+    """Return the id that a name means, in NFC; None where it can be none."""
     try:
         name = check_identifier(name, "id")
     except MemsvcError:
@@ -30,35 +31,38 @@ def document_id(name: str) -> str | None:
 
 
 def path_of(document: str) -> str:
-    """Where the document's file stands."""
+    """Return the path of the document's file."""
     return f"{DIRECTORY}/{encode_segment(document)}{SUFFIX}"
 
 
 def document_at(path: str) -> str | None:
-    """The document whose file stands at a path, if one can."""
+    """Return the document whose file is at a path, if one can be."""
     if not path.startswith(DIRECTORY + "/") or not path.endswith(SUFFIX):
         return None
     return decode_segment(path[len(DIRECTORY) + 1 : -len(SUFFIX)])
 
 
 def initial(document: str) -> str:
-    """What a document holds that a link has made."""
+    """Return the content of a document that a link has made."""
     return f"# {document}\n\n"
 
 
 def links(text: str) -> tuple[str, ...]:
-    """The ids that a text links, in order, each once."""
+    """Return the ids that a text links, in order, each once."""
     return tuple(dict.fromkeys(found for found, _ in _linked(text)))
 
 
 def with_link(text: str, document: str) -> str:
-    """The text with a link to a document in a line of its own at its end."""
+    """Return the text with a link to a document appended on a line of its own."""
     return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}- [[{document}]]\n"
 
 
 def without_links(text: str, documents: Collection[str]) -> str:
-    """The text with no link to these documents: a line that is nothing but such a link goes, with its mark of a list;
-    elsewhere the name stays and the brackets go."""
+    """Return the text with no link to these documents.
+
+    A line that is nothing but such a link is removed, with its list mark; elsewhere the name stays
+    and the brackets go.
+    """
     return "".join(_without(line, documents) for line in re.findall(r"[^\n]*\n|[^\n]+", text))
 
 

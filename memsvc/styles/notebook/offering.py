@@ -1,4 +1,4 @@
-"""Documents of the notebook under URIs, and what the beginning of an id goes on as."""
+"""MCP resources of the notebook: documents under URIs, and completion of their ids."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -13,7 +13,7 @@ TREE_TOOL: Final = "get_document_tree"
 
 
 def document_resource(database: Database) -> Resource:
-    """A document under its id."""
+    """Return the resource of a document under its id."""
 
     async def page(scope: Scope, after: str, most: int) -> Sequence[Readable]:
         async with database.begin(scope, read_only=True) as tx:
@@ -32,7 +32,7 @@ def document_resource(database: Database) -> Resource:
 
 
 def completions(database: Database) -> dict[str, Completion]:
-    """Of documents."""
+    """Return the completion of document ids."""
 
     async def find(scope: Scope, beginning: str, _: Mapping[str, str], most: int) -> Sequence[str]:
         async with database.begin(scope, read_only=True) as tx:

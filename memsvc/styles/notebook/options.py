@@ -1,4 +1,4 @@
-"""What a notebook may be."""
+"""Options of notebooks."""
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 

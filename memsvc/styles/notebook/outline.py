@@ -1,7 +1,7 @@
-"""What new texts do to the tree of documents: who is made, who goes, and whether it stays one tree. Pure.
+"""Effect of new texts on the tree of documents: creations, removals and validity. Pure.
 
-A document stands below the one that links it, so a tree is: every document but the root is linked by exactly one, and
-none by those below it.
+A document is below the one that links it, so a tree is: every document but the root is linked by
+exactly one, and none by those below it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,10 +17,11 @@ _REFUSED: Final = "Error: content: cross-tree reference not allowed"
 
 
 class Redrawing:
-    """New texts for some documents of a tree, seen against the tree as it is.
+    """New texts for some documents of a tree, compared with the current tree.
 
-    `known` are the documents that get a text and those that are linked anew, as far as they exist; `parents` tells of
-    the former, and of all above them, what each is below. New texts may be of documents that are yet to be made.
+    `known` are the existing ones of the documents that get a text and those that are newly linked;
+    `parents` maps the former, and all above them, to their parents. New texts may be of documents
+    that are yet to be made.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Redrawing:
                 self._adopted.setdefault(one, document)
 
     def check_links(self) -> None:
-        """INVALID_CONTENT for the first link by which the documents would be no tree any more."""
+        """Raise INVALID_CONTENT for the first link by which the documents would be no tree."""
         for document, linked in self._links.items():
             line = set(self.line(document))
             held = {one: self._other_holder(one, document) for one in linked}
@@ -49,7 +50,7 @@ class Redrawing:
                     raise _refused("", link=link, other_parent_id=holder)
 
     def _other_holder(self, link: str, document: str) -> str | None:
-        """Which document but this one links another one, once the new texts are there."""
+        """Return which other document links this one, with the new texts."""
         for other, linked in self._links.items():
             if other != document and link in linked:
                 return other
@@ -57,7 +58,7 @@ class Redrawing:
         return None if parent == document or parent in self._links else parent
 
     def line(self, document: str) -> Iterator[str]:
-        """A document and those above it, nearest first, once the new texts are there."""
+        """Yield a document and those above it, nearest first, with the new texts."""
         seen: set[str] = set()
         above: str | None = document
         while above is not None and above not in seen:
@@ -73,19 +74,20 @@ class Redrawing:
 
     @property
     def dropped(self) -> list[str]:
-        """The documents that nobody links any more."""
+        """Return the documents that nobody links any more."""
         was = chain.from_iterable(self._known[name].children for name in self._links if name in self._known)
         return [one for one in was if one not in self._adopted]
 
     @property
     def moved(self) -> list[str]:
-        """The documents that are below another one from now on."""
+        """Return the documents that get another parent."""
         return [one for one, above in self._adopted.items() if one in self._parents and self._parents[one] != above]
 
     def drawn(self, texts: Mapping[str, str], below: Mapping[str, Node], *, depth_max: int) -> "Drawn":
-        """What becomes of the tree. `below` are the documents that were dropped or moved, with all below them.
+        """Return the change of the tree.
 
-        INVALID_CONTENT when it would be too deep, or would take a document out that gets a text.
+        `below` are dropped or moved documents, with all below them. INVALID_CONTENT when it would
+        be too deep, or would remove a document that gets a text.
         """
         put: dict[str, Node] = {}
         created: list[str] = []
@@ -121,8 +123,10 @@ class Redrawing:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A change of the tree: the nodes that are written and the documents that come and go, in the order of their links.
-    `texts` are what the documents are to hold that come or get another text."""
+    """A change of the tree: written nodes, and created and removed documents in link order.
+
+    `texts` are the new contents of documents that are created or changed.
+    """
 
     put: Mapping[str, Node]
     created: tuple[str, ...]
@@ -131,7 +135,7 @@ class Drawn:
 
 
 def _height(top: str, below: Mapping[str, Node]) -> int:
-    """How many levels are below a document."""
+    """Return how many levels are below a document."""
     height, level = -1, [top]
     while level:
         height += 1
@@ -145,15 +149,17 @@ def _refused(how: str, **details: Any) -> MemsvcError:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """The tree that texts make: its nodes, and the documents that no link leads to from the root."""
+    """The tree that texts make: its nodes, and the documents that the root does not reach."""
 
     nodes: Mapping[str, Node]
     unlinked: tuple[str, ...]
 
 
 def derived(linked: Mapping[str, tuple[str, ...]]) -> Derived:
-    """The tree of documents that link each other like this, from the root down. What is linked and not there is left
-    out, and so is every link to what has its place already."""
+    """Return the tree of documents that link each other like this, from the root down.
+
+    Links to missing documents are left out, and so is every link to a document that has a parent.
+    """
     nodes: dict[str, Node] = {}
     waiting: list[tuple[str, str | None]] = [(ROOT, None)] if ROOT in linked else []
     placed = {ROOT}
@@ -168,8 +174,7 @@ def derived(linked: Mapping[str, tuple[str, ...]]) -> Derived:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A whole tree to begin with: its nodes and texts, which of these documents were made because they are linked, and
-    which of those that were given no link leads to."""
+    """A whole new tree: its nodes and texts, created documents, and unlinked ones."""
 
     nodes: Mapping[str, Node]
     texts: Mapping[str, str]
@@ -178,7 +183,10 @@ class Planted:
 
 
 def planted(texts: Mapping[str, str], *, depth_max: int) -> Planted:
-    """The tree that these texts make, one of them the root's. INVALID_CONTENT where they make none, or a deeper one."""
+    """Return the tree of these texts, one of them the root's.
+
+    INVALID_CONTENT where they make none, or one that is too deep.
+    """
     linked = {document: links(text) for document, text in texts.items()}
     made = {one: initial(one) for one in chain.from_iterable(linked.values()) if one not in texts}
     tree = derived(linked | dict.fromkeys(made, ()))

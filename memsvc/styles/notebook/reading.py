@@ -1,4 +1,4 @@
-"""What a notebook holds and held: documents, their past versions, the tree, and passages that answer a question."""
+"""Reading a notebook: documents, their past versions, the tree, and passages for a question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ HISTORY_LIMIT_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as it is, or was; `version` is None while nobody has written the notebook."""
+    """A document, now or in the past; `version` is None while nobody has written the notebook."""
 
     id: str
     text: str
@@ -29,7 +29,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """All documents: how many there are, and how they stand below each other, as YAML."""
+    """All documents: their number, and their tree as YAML."""
 
     text: str
     documents: int
@@ -37,7 +37,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A passage of a document, with the bytes of it that it is."""
+    """A passage of a document, with its byte range."""
 
     document: str
     start_bytes: int
@@ -47,7 +47,7 @@ class Found:
 
 
 class Reading:
-    """A notebook as it is read. Reading writes nothing: while nobody has written it, it is what the template says."""
+    """Reader of a notebook, which writes nothing: a new notebook is what the template says."""
 
     def __init__(self, database: Database, changing: Changing, citing: Citing) -> None:
         self._database = database
@@ -55,7 +55,10 @@ class Reading:
         self._citing = citing
 
     async def read(self, scope: Scope, name: str, version: str | None = None) -> Document:
-        """A document, or what it was at a version, even if it has been removed since. NOT_FOUND."""
+        """Return a document, or what it was at a version, even if it has been removed since.
+
+        Raises NOT_FOUND.
+        """
         document = checked_id(name)
         async with self._database.begin(scope, read_only=True) as tx:
             if version is not None:
@@ -70,7 +73,7 @@ class Reading:
         return Document(document, text, None)
 
     async def tree(self, scope: Scope) -> Tree:
-        """The whole tree, read in one query."""
+        """Return the whole tree, read in one query."""
         async with self._database.begin(scope, read_only=True) as tx:
             nodes = await outlines.whole(tx, BOOK)
         nodes = nodes or dict(self._changing.untouched().nodes)
@@ -79,8 +82,11 @@ class Reading:
     async def history(
         self, scope: Scope, name: str, *, limit: int = HISTORY_LIMIT, before: str | None = None
     ) -> tuple[list[State], bool]:
-        """What a document was, newest first, from the version behind `before` on, and whether there is more; what it is
-        now is none of them. NOT_FOUND where there is and was no such document, or it never was at `before`."""
+        """Return past versions, newest first, after `before`, and whether there are more.
+
+        The current version is not among them. NOT_FOUND where there is and was no such document, or
+        it never was at `before`.
+        """
         document = checked_id(name)
         path = path_of(document)
         async with self._database.begin(scope, read_only=True) as tx:
@@ -95,7 +101,7 @@ class Reading:
         return found[:limit], len(found) > limit
 
     async def search(self, scope: Scope, question: str, limit: int) -> Sequence[Found]:
-        """The best passages for a question, best first; none for a blank one."""
+        """Return the best passages for a question, best first; none for a blank one."""
         cited = await self._citing(scope, question, limit)
         return [
             Found(document, one.start_bytes, one.end_bytes, one.text, one.score)
@@ -105,7 +111,7 @@ class Reading:
 
 
 async def past_text(tx: Tx, document: str, version: str) -> str:
-    """What a document, there or removed, held at a version; NOT_FOUND unless it was one of its own."""
+    """Return a document's text at a version; NOT_FOUND unless it was one of its own."""
     position = Position.parse(version)
     state = await versions.state(tx, path_of(document), position) if position is not None else None
     if state is None:

@@ -1,4 +1,4 @@
-"""The tools that read the notebook: read_document, get_document_tree, search_documents, document_history."""
+"""Tools that read the notebook: read_document, get_document_tree, search_documents, ..."""
 
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ _COMMON: Final[dict[str, Any]] = {
 
 
 class ReadingTools:
-    """The functions behind these tools."""
+    """Functions behind these tools."""
 
     def __init__(self, reading: Reading, options: NotebookOptions) -> None:
         self._reading = reading
@@ -72,7 +72,7 @@ class ReadingTools:
 
 
 def reading_tools(reading: Reading, options: NotebookOptions, resource: Resource) -> list[Tool]:
-    """These tools."""
+    """Return these tools."""
     functions = ReadingTools(reading, options)
     return [
         Tool(

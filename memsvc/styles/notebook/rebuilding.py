@@ -1,4 +1,4 @@
-"""The outline of a notebook compared with the documents that it is derived from, and put right where it differs."""
+"""Comparison of a notebook's outline with its documents, and its repair."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,22 +15,25 @@ from memsvc.styles.notebook.outline import Derived, derived
 DOCUMENTS_A_STEP: Final = 200
 
 Differences = Counter[str]
-"""How many rows differ, by table; and under `unlinked` how many documents no link leads to."""
+"""Number of different rows by table; and under `unlinked` the documents no link leads to."""
 
 
 class Rebuilding:
-    """What of the outline does not follow from the texts of the documents, and how it is made anew from them."""
+    """Compares the outline with the documents that it is derived from, and rebuilds it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def check(self, scope: Scope) -> Differences:
-        """Compare; nothing is written."""
+        """Compare without writing."""
         async with self._database.begin(scope, read_only=True) as tx:
             return await _compare(tx, mend=False)
 
     async def run(self, scope: Scope) -> Differences:
-        """Compare, and let the outline be what the texts say; what differed. Nobody writes the notebook meanwhile."""
+        """Compare, and rebuild the outline.
+
+        Return what differed. Nobody writes the notebook meanwhile.
+        """
         async with self._database.begin(scope, locks=[outline_lock(BOOK)], lasting=True) as tx:
             return await _compare(tx, mend=True)
 
@@ -59,7 +62,7 @@ async def _derived(tx: Tx) -> Derived:
 
 
 def _links_of(contents: Mapping[str, bytes], paths: list[str]) -> dict[str, tuple[str, ...]]:
-    """What each of these documents links; of an empty one there is no content."""
+    """Return the links of each of these documents; an empty one has no content."""
     return {
         document: links(contents.get(path, b"").decode())
         for path in paths

@@ -1,4 +1,4 @@
-"""Where a long document is best cut: at the headings of one level, or else between paragraphs. Pure."""
+"""Splitting of a long document: at the headings of one level, or else between paragraphs. Pure."""
 
 import re
 import unicodedata
@@ -10,7 +10,7 @@ from typing import Final
 from memsvc.styles.notebook.links import links, without_links
 
 NAME_BYTES_MAX: Final = 100
-"""Room is left for a number behind it."""
+"""Leaves space for a number after it."""
 
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+")
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -27,7 +27,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A text in order: what stays, as strings, and what goes, as sections."""
+    """A text in order: what stays, as strings, and what becomes documents, as sections."""
 
     pieces: tuple[str | Section, ...]
 
@@ -37,9 +37,12 @@ class Cut:
 
 
 def cut(text: str, name: str, *, bytes_max: int) -> Cut:
-    """The text cut at its most general level of headings that has two or more. One without such headings is cut
-    between paragraphs, into parts of half of `bytes_max` at the most, where it is longer than that. Nothing is lost:
-    the pieces are the text, but for the mark of the heading that a section begins with."""
+    """Split the text at its most general level of headings that has two or more.
+
+    One without such headings is split between paragraphs, into parts of at most half of
+    `bytes_max`, where it is longer than that. Nothing is lost: the pieces are the text, but for the
+    mark of the heading that a section begins with.
+    """
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     headings = dict(_headings(lines))
     levels = [level for level, _ in headings.values()]
@@ -52,15 +55,15 @@ def cut(text: str, name: str, *, bytes_max: int) -> Cut:
 
 
 def _headings(lines: list[str]) -> Iterator[tuple[int, tuple[int, str]]]:
-    """The level and title of the lines that are headings, by their number."""
+    """Yield the level and title of lines that are headings, by line number."""
     for number, line in _outside_fences(lines):
         level, title = _heading(line)
-        if title.strip("#"):  # one without a title is nothing to cut at
+        if title.strip("#"):  # one without a title is no place to split
             yield number, (level, title)
 
 
 def _heading(line: str) -> tuple[int, str]:
-    """The level of a heading and its title, without the marks that may close it; 0 for a line that is none."""
+    """Return the level of a heading and its title, without closing marks; 0 for any other line."""
     found = _HEADING.match(line)
     if found is None:
         return 0, ""
@@ -118,7 +121,7 @@ def _numbered(name: str, number: int, part: list[str]) -> Section:
 
 
 def name_of(title: str) -> str:
-    """What a section of this title may be called as a document."""
+    """Return the name of a section's document."""
     name = " ".join(_NOT_IN_NAMES.sub(" ", unicodedata.normalize("NFC", title)).split())
     while len(name.encode()) > NAME_BYTES_MAX:
         name = name[: min(len(name) - 1, NAME_BYTES_MAX)]
@@ -126,7 +129,7 @@ def name_of(title: str) -> str:
 
 
 def names(sections: list[Section], taken: Callable[[str], bool]) -> list[str]:
-    """A name for each section that no other one and no document has: `taken` tells of the latter."""
+    """Return a name for each section that no other one and, by `taken`, no document has."""
     given: dict[str, None] = {}
     numbers: dict[str, int] = {}
     for section in sections:
@@ -142,8 +145,10 @@ def names(sections: list[Section], taken: Callable[[str], bool]) -> list[str]:
 
 
 def joined(whole: Cut, given: list[str]) -> tuple[str, dict[str, str]]:
-    """What the document holds once its sections are documents of these names, and what each of these holds. A document
-    that several of them linked is linked by the first."""
+    """Return the document's text once its sections are documents of these names, and their texts.
+
+    A document that several of them linked is linked by the first.
+    """
     rest = "".join(piece for piece in whole.pieces if isinstance(piece, str))
     seen = set(links(rest))
     texts: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""All that this style publishes, put together."""
+"""Tools of the notebook."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from memsvc.styles.notebook.writing_tools import writing_tools
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """The notebooks of all projects: as they are read, as they are written, and the passages of their documents."""
+    """Services of the notebooks of all projects: reader, writers, and passages."""
 
     reading: Reading
     documents: Documents
@@ -29,7 +29,7 @@ class Notebook:
 def notebook(
     database: Database, clock: Clock, meter: Meter, options: NotebookOptions, *, embedding: Embedding | None = None
 ) -> Notebook:
-    """The notebooks, for whoever brings documents in beside the tools."""
+    """Return the notebooks' services, for callers that import documents beside the tools."""
     changing = Changing(database, clock, options, embeds=embedding is not None)
     citing = Citing(database, meter, BOOK, embedding=embedding)
     reading = Reading(database, changing, citing)
@@ -39,7 +39,7 @@ def notebook(
 def published(
     database: Database, clock: Clock, meter: Meter, options: NotebookOptions, *, embedding: Embedding | None = None
 ) -> Published:
-    """The tools of the notebook, the job that tidies up behind them, and its documents as passages."""
+    """Return the tools of the notebook, its cleanup job, and its documents as passages."""
     parts = notebook(database, clock, meter, options, embedding=embedding)
     return Published(
         tools=[

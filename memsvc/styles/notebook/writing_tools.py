@@ -1,4 +1,4 @@
-"""The tools that write the notebook: update_document and its kin."""
+"""Tools that write the notebook: update_document and others."""
 
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ _COMMON: Final[dict[str, Any]] = {
 
 
 class WritingTools:
-    """The functions behind these tools."""
+    """Functions behind these tools."""
 
     def __init__(self, documents: Documents, options: NotebookOptions) -> None:
         self._documents = documents
@@ -110,7 +110,7 @@ def _told_split(split: Split) -> str:
 
 
 def writing_tools(documents: Documents, options: NotebookOptions) -> list[Tool]:
-    """These tools."""
+    """Return these tools."""
     functions = WritingTools(documents, options)
     return [
         Tool(

@@ -1,7 +1,8 @@
-"""A tree as YAML in block style, as serde_yaml 0.9 (over libyaml) writes nested maps of one key and plain strings.
+"""A tree as YAML in block style, as serde_yaml 0.9 (over libyaml) writes nested maps and strings.
 
-Written here because what agents compare is the text itself: PyYAML quotes other strings, and recurses. What readers of
-YAML 1.1 alone take for a number, a date or a truth value is quoted too, which serde_yaml leaves bare.
+Written here because agents compare the text itself: PyYAML quotes other strings, and recurses. Its
+maps have one key, its strings are plain; what readers of YAML 1.1 alone take for a number, a date
+or a truth value is quoted too, which serde_yaml leaves bare.
 """
 
 import re
@@ -15,7 +16,7 @@ _OF_1_1: Final = re.compile(
     r"|[+-]?(?:[0-9][0-9_]*(?::[0-5]?[0-9])*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-][0-9]+)?"
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?"
 )
-"""What YAML 1.1 reads as something else than a string, beyond what 1.2 does."""
+"""Texts that YAML 1.1 reads as something else than a string, beyond those of 1.2."""
 _INFINITE: Final = re.compile(r"[+-]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)|\+\.(?:nan|NaN|NAN)")
 _PREFIXED: Final = re.compile(r"[+-]?(?:0x[0-9a-fA-F]{1,32}|0o[0-7]+|0b[01]+)")
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -26,7 +27,7 @@ _ESCAPED: Final = re.compile('[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]|
 
 
 def block_style(root: str, children: Mapping[str, Sequence[str]]) -> str:
-    """The tree from a root down, children in their order; a node without any is a plain line. However deep it is."""
+    """Return the tree from a root down, children in order; a leaf is a plain line. Any depth works."""
     lines = []
     waiting = [(root, 0)]
     while waiting:
@@ -39,8 +40,10 @@ def block_style(root: str, children: Mapping[str, Sequence[str]]) -> str:
 
 
 def scalar(text: str) -> str:
-    """A string of one line, without blanks around it, as it stands in block style: plain where it can only be read as
-    that string, quoted elsewhere. Characters beyond the basic plane are escaped, as libyaml does."""
+    """Return a one-line string in block style: plain if unambiguous, else quoted.
+
+    Characters beyond the basic plane are escaped, as libyaml does.
+    """
     if _UNPRINTABLE.search(text):
         return '"' + _ESCAPED.sub(lambda found: _escape(found[0]), text) + '"'
     if _is_other_scalar(text) or _NOT_FIRST.match(text) or _NOT_WITHIN.search(text):

@@ -1,4 +1,4 @@
-"""What belongs to a user: the boards of all their conversations, with what each of them was."""
+"""Ownership of boards: those of all conversations of a user, with their history."""
 
 from collections.abc import AsyncIterator
 
@@ -13,17 +13,17 @@ BOARDS_A_PAGE = 1000
 
 
 class BoardBelongings:
-    """What whiteboards keep of whom. A conversation of a board is no session: sessions have none."""
+    """Ownership of boards; a board's conversation is no session, so sessions own none."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def of_session(self, scope: Scope, session: str) -> AsyncIterator[Belongings]:
-        """Nothing."""
+        """Return nothing."""
         return nothing()
 
     async def of_user(self, scope: Scope, user: str) -> AsyncIterator[Belongings]:
-        """The boards of a user, those that were deleted among them."""
+        """Yield the boards of a user, deleted ones included."""
         directory = directory_of(user)
         paths: list[str] = []
         while True:
@@ -37,5 +37,5 @@ class BoardBelongings:
         yield Belongings(directories=(directory,), documents_in=BOOK, changed=uris)
 
     def of_path(self, scope: Scope, path: str) -> AsyncIterator[Belongings]:
-        """Nothing: callers keep no files here."""
+        """Return nothing: callers store no files here."""
         return nothing()

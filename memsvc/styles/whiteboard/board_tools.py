@@ -1,4 +1,4 @@
-"""The functions behind the whiteboard tools: arguments to boards, boards to results."""
+"""Functions behind the whiteboard tools: arguments to boards, boards to results."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -40,7 +40,7 @@ WAITING_TOLD_EVERY_S: Final = 1.0
 
 @asynccontextmanager
 async def _told_waiting(progress: Progress, most_s: float) -> AsyncIterator[None]:
-    """Tell for how many seconds a call has waited for its board, as long as it does."""
+    """Report for how many seconds a call has waited for its board, as long as it does."""
     if progress is SILENT:
         yield
         return
@@ -60,7 +60,7 @@ async def _told_waiting(progress: Progress, most_s: float) -> AsyncIterator[None
 
 
 class BoardTools:
-    """The functions behind these tools."""
+    """Functions behind these tools."""
 
     def __init__(
         self, boards: Boards, past: Past, updates: Updates, tokens: TokenCounter, options: WhiteboardOptions
@@ -121,7 +121,7 @@ class BoardTools:
 
 
 def entries_of(given: Sequence[ContextEntry], options: WhiteboardOptions) -> list[Entry]:
-    """The entries that say anything, clean; INVALID_ARGUMENT for what is too long."""
+    """Return the entries with content, cleaned; INVALID_ARGUMENT for what is too long."""
     if len(given) > options.entries_max:
         raise invalid(f"entries may hold {options.entries_max} entries at the most, not {len(given)}")
     for index, entry in enumerate(given):

@@ -1,4 +1,4 @@
-"""Boards as they are kept: a file for each, rewritten only by whoever has read what it says now."""
+"""Storage of boards: a file for each, rewritten only by a caller that has read its current text."""
 
 import hashlib
 import uuid
@@ -29,7 +29,7 @@ _TRAILERS: Final[dict[MadeBy, str]] = {
     "model": "\n\n<!-- written by a model -->\n",
     "rules": "\n\n<!-- written by rules -->\n",
 }
-"""How a file ends, which tells of every version who made it, and is no part of the board."""
+"""End of a file, which names the maker of each version and is no part of the board."""
 
 
 class OvertakenError(Exception):
@@ -38,24 +38,24 @@ class OvertakenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BoardId:
-    """Whose board it is: both are identifiers as core/paths.py checks them."""
+    """Key of a board; both parts are identifiers as core/paths.py checks them."""
 
     user: str
     conversation: str
 
     @property
     def path(self) -> str:
-        """Where the file stands; another one for each other pair."""
+        """Return the path of the file, unique for each pair."""
         return f"{directory_of(self.user)}/{encode_segment(self.conversation)}{_SUFFIX}"
 
     @property
     def title(self) -> str:
-        """Under which words the board is found, besides its own."""
+        """Return the words by which the board is found, besides its own."""
         return f"{self.user} {self.conversation}"
 
     @classmethod
     def of(cls, path: str) -> "BoardId | None":
-        """Whose board a path is; None where none can stand."""
+        """Return the key of the board at a path; None for a path of no board."""
         steps = path.removeprefix(f"{ROOT}/").split("/")
         if not path.startswith(f"{ROOT}/") or len(steps) != 2 or not steps[1].endswith(_SUFFIX):
             return None
@@ -64,13 +64,13 @@ class BoardId:
 
 
 def directory_of(user: str) -> str:
-    """Where the boards of a user stand."""
+    """Return the directory of a user's boards."""
     return f"{ROOT}/{encode_segment(user)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What a board says, or said. One that is not there says "", was made by nobody and has the version ""."""
+    """Content of a board, now or at a version; a missing one has "" as text, maker and version."""
 
     text: str = ""
     made_by: MadeBy | Literal[""] = ""
@@ -92,12 +92,12 @@ class Listed:
 
 
 def content_of(text: str, made_by: MadeBy) -> bytes:
-    """What the file of a board holds."""
+    """Return the content of a board's file."""
     return f"{text}{_TRAILERS[made_by]}".encode()
 
 
 def read_content(content: bytes) -> tuple[str, MadeBy]:
-    """What a board says, and who made it."""
+    """Return the text of a board, and its maker."""
     text = content.decode()
     for made_by, trailer in _TRAILERS.items():
         if text.endswith(trailer):
@@ -106,7 +106,10 @@ def read_content(content: bytes) -> tuple[str, MadeBy]:
 
 
 class Boards:
-    """Reads, writes and deletes boards, each in one transaction; a change is announced under the board's URI."""
+    """Reads, writes and deletes boards, each in one transaction.
+
+    A change is announced under the board's URI.
+    """
 
     def __init__(
         self, database: Database, clock: Clock, resource: Resource, *, history_kept: int, boards_max: int, embeds: bool
@@ -119,14 +122,17 @@ class Boards:
         self._embeds = embeds
 
     async def read(self, scope: Scope, of: BoardId) -> Board:
-        """What the board says now."""
+        """Return the current board."""
         async with self._database.begin(scope, read_only=True) as tx:
             file = await files.find(tx, of.path)
             return await board_of(tx, file) if file is not None else NO_BOARD
 
     async def write(self, scope: Scope, of: BoardId, text: str, made_by: MadeBy, *, expected: str) -> Board:
-        """Let the board say this, if it is at the version `expected` ("": if there is none); OvertakenError if not.
-        What it says already makes no new version, and "" no new board."""
+        """Write the board if it is at the version `expected` ("": if there is none).
+
+        Raises OvertakenError otherwise. An unchanged text makes no new version, and "" no new
+        board.
+        """
         try:
             async with self._database.begin(scope) as tx:
                 file = await files.find(tx, of.path, for_update=True)
@@ -146,8 +152,10 @@ class Boards:
             raise
 
     async def put(self, tx: Tx, of: BoardId, file: File | None, content: bytes) -> Board:
-        """Write the file of a board, which `files.find(for_update=True)` holds if it is there; what it held becomes a
-        version, and versions beyond those that are kept go."""
+        """Write the file of a board, which `files.find(for_update=True)` has locked if it exists.
+
+        The old content becomes a version, and versions beyond the limit are removed.
+        """
         now = self._clock.now()
         text, made_by = read_content(content)
         if file is None:
@@ -163,7 +171,10 @@ class Boards:
         return Board(text, made_by, file.version, file.incarnation, file.updated_at)
 
     async def delete(self, scope: Scope, of: BoardId) -> bool:
-        """Take a board away for good, with its versions, and with what the index has of it; whether there was one."""
+        """Delete a board with its versions and index entries for good.
+
+        Return whether there was one.
+        """
         async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
             file = await files.find(tx, of.path, for_update=True)
             if file is None:
@@ -179,7 +190,7 @@ class Boards:
             return True
 
     async def listing(self, scope: Scope, user: str | None, *, after: str, most: int) -> list[Listed]:
-        """The next boards, of one user or of all, in the order of their paths."""
+        """Return the next boards, of one user or of all, in the order of their paths."""
         directory, depth = (ROOT, 2) if user is None else (directory_of(user), 1)
         async with self._database.begin(scope, read_only=True) as tx:
             rows = await tree.walk(tx, directory, depth=depth, after=after, most=most)
@@ -190,8 +201,10 @@ class Boards:
         ]
 
     async def _check_room(self, tx: Tx) -> None:
-        """QUOTA_EXCEEDED where there are too many boards, with the one that was made in this transaction, which holds
-        the tree: two that are made at once are not both the last."""
+        """Raise QUOTA_EXCEEDED where there are too many boards, including the new one.
+
+        The transaction has locked the tree, so that two new boards at once are not both the last.
+        """
         if await tree.count(tx, ROOT, most=self._boards_max + 1) > self._boards_max:
             raise MemsvcError(
                 Code.QUOTA_EXCEEDED,
@@ -212,7 +225,7 @@ class Boards:
 
 
 async def board_of(tx: Tx, file: File) -> Board:
-    """What the file of a board says."""
+    """Return the board in a file."""
     text, made_by = read_content(await files.read(tx, file, 0, file.size_bytes))
     return Board(text, made_by, file.version, file.incarnation, file.updated_at)
 

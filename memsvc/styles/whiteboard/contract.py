@@ -1,4 +1,4 @@
-"""What the whiteboard tools take and answer."""
+"""Arguments and results of the whiteboard tools."""
 
 from datetime import datetime
 from typing import Final, Literal
@@ -21,7 +21,7 @@ CURSOR_CHARS_MAX: Final = 2 * PATH_BYTES_MAX
 
 
 class WhiteboardArguments(Arguments):
-    """What every tool of one board takes."""
+    """Arguments of every tool of one board."""
 
     user_id: str = Field(description="the person; any text of up to 128 bytes")
     conversation_id: str = Field(description="the conversation; any text of up to 128 bytes")
@@ -33,12 +33,12 @@ class WhiteboardArguments(Arguments):
 
     @property
     def board(self) -> BoardId:
-        """Whose board is meant."""
+        """Return the key of the board."""
         return BoardId(self.user_id, self.conversation_id)
 
 
 class ContextEntry(BaseModel):
-    """Something that happened in the conversation. What else a client sends with it is not looked at."""
+    """Something that happened in the conversation. Anything else that a client sends is ignored."""
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True, allow_inf_nan=False)
 

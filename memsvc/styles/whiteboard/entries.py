@@ -1,4 +1,4 @@
-"""Entries as they are shown to a model: clean text of a known length, whatever a caller sent."""
+"""Entries as a model reads them: clean text of a known length, whatever a caller sent."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -18,8 +18,11 @@ _MOMENTS_S: Final = (0.0, 253_402_300_799.0)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something that happened in a conversation. `timestamp` is in seconds since 1970, None for unknown; `kind` is what
-    the caller says that it is, such as `message`, "" for nothing."""
+    """Something that happened in a conversation.
+
+    `timestamp` is in seconds since 1970, None for unknown; `kind` is what the caller calls it, such
+    as `message`, "" for nothing.
+    """
 
     role: str
     content: str
@@ -28,25 +31,27 @@ class Entry:
 
     @property
     def lines(self) -> str:
-        """The entry in a list: `- role: content`, further lines indented, so that none of them begins a line of its
-        own; what else is known of it stands in such a line."""
+        """Return the entry in a list: `- role: content`, further lines indented.
+
+        So none of them starts a list item of its own; the last one holds the entry's time and kind.
+        """
         first, *more = f"{self.role}: {self.content}".split("\n")
         known = ", ".join(part for part in (_told(self.timestamp), f"type: {self.kind}" if self.kind else "") if part)
         return "\n  ".join([f"- {first}", *more, *([f"({known})"] if known else [])])
 
 
 def clean(text: str) -> str:
-    """The text without secrets, invisible characters and foreign line ends."""
+    """Return the text without secrets, invisible characters and foreign line ends."""
     return masked(_UNSEEN.sub("", _LINE_ENDS.sub("\n", text))).strip()
 
 
 def one_line(text: str) -> str:
-    """The same within one line."""
+    """Return the clean text in one line."""
     return " ".join(clean(text).split())
 
 
 def parts(entry: Entry, *, tokens_max: int, count: Callable[[str], int]) -> Iterator[Entry]:
-    """The entry, or, if it is longer than that, entries that say the same one after the other."""
+    """Yield the entry or, if it is too long, consecutive entries with its content."""
     rest = entry.content
     while (cut := best_cut(rest, tokens_max, count)) < len(rest):
         yield replace(entry, content=f"{rest[:cut].rstrip()} {_CONTINUED}")

@@ -1,4 +1,4 @@
-"""A board by rules: the lines that tell most, sorted by what they are; what is said anew takes the place of the old."""
+"""A board by rules: the most informative lines by kind; new statements replace old ones."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ LINES_MAX: Final = 200
 LINE_CHARS_MAX: Final = 320
 TERMS_MIN: Final = 2
 REPEATED_SHARE: Final = 0.8
-"""Of the words of the shorter of two lines: what they share when they say the same."""
+"""Share of the longer line's words that two lines share when they say the same."""
 SUPERSEDED_SHARE: Final = 0.5
-"""The same for a line about what an older one is about, that says itself that something changed."""
+"""Share of the shorter line's words for a line that itself says that something changed."""
 ANSWERED_SHARE: Final = 0.5
 SPARE_TOK: Final = 8
 
@@ -26,7 +26,7 @@ _DECISION, _TASK, _QUESTION, _FACT, _NOTE = range(5)
 _WORTH: Final = {_DECISION: 5.0, _FACT: 4.0, _TASK: 4.0, _QUESTION: 3.0, _NOTE: 1.0}
 _ROLE_WORTH: Final = {"user": 1.0, "assistant": 0.8, "tool": 0.5, "system": 0.5}
 _RECENT_WORTH: Final = 3.0
-"""How much more the newest line is worth than the oldest."""
+"""Extra weight of the newest line over the oldest."""
 
 _DECIDED: Final = regex.compile(
     r"\b(?:decid\w*|decision|agreed?|approved?|we(?:'ll| will| are going to)|let'?s (?:go|use|take|do)|go(?:ing)? with"
@@ -63,7 +63,7 @@ _VALUE: Final = regex.compile(
     r"|[\p{N}〇一二三四五六七八九十百千]+(?=[月日年時时点分円元人個个])|[月火水木金土日]曜|(?<=周|星期)[一二三四五六日天]",
     regex.IGNORECASE,
 )
-"""What may be another one in a line that is said anew: numbers, times and days."""
+"""Values that may differ in a repeated line: numbers, times and days."""
 _HEADING: Final = regex.compile(r"#{1,6}\s+|\*\*[^*\n]{1,80}\*\*:?\Z")
 _BULLET: Final = regex.compile(r"\A(?:[-*•・+]|\d{1,3}[.)])\s+")
 _SPEAKER: Final = regex.compile(r" \(([^()\n]{1,64})\)\Z")
@@ -87,13 +87,15 @@ class _Line:
 
 
 def extracted(board: str, new: Sequence[Entry], *, tokens_max: int, count: Callable[[str], int]) -> str:
-    """The lines of the board and the sentences of new entries that tell most, in `tokens_max` tokens at the most, with
-    who said them: decisions, tasks, open questions, facts, notes, each oldest first.
+    """Return the most informative lines of the board and new entries, within `tokens_max` tokens.
 
-    Of lines that say nearly the same, or differ in numbers and days alone, the newest is kept. One that says that
-    something changed takes the place of an older one about the same, as an answer does that of its question.
-    Greetings and fillers are left out. The same board and entries give the same board; "" where nothing was worth a
-    line.
+    Lines name their speakers and are sorted into decisions, tasks, open questions, facts and notes,
+    each oldest first.
+
+    Of lines that say nearly the same, or differ in numbers and days alone, the newest is kept. One
+    that says that something changed replaces an older one about the same, as an answer does its
+    question. Greetings and fillers are left out. The same board and entries give the same board; ""
+    where nothing was worth a line.
     """
     lines = _kept([*_told(board), *_said(new, start=LINES_MAX)])
     newest = max((line.order for line in lines), default=0)
@@ -121,7 +123,7 @@ def _written(lines: Sequence[_Line]) -> str:
 
 
 def _told(board: str) -> Iterator[_Line]:
-    """The lines of a board, also of one that a model wrote."""
+    """Yield the lines of a board, also of one that a model wrote."""
     kind: int | None = None
     found: list[tuple[int | None, str]] = []
     for whole in board.splitlines():
@@ -153,7 +155,10 @@ def _said(new: Sequence[Entry], *, start: int) -> list[_Line]:
 
 
 def _line(order: int, text: str, role: str, kind: int | None) -> _Line:
-    """A line; its `frame` are its words without its values, and `changes` whether it says that something changed."""
+    """Return a line.
+
+    Its `frame` are its words without values, `changes` whether it states a change.
+    """
     frame, changes = tuple(terms(_VALUE.sub(" ", text))), _CHANGED.search(text) is not None
     return _Line(order, _kind(text) if kind is None else kind, text, role, frozenset(terms(text)), frame, changes)
 
@@ -171,14 +176,14 @@ def _kind(text: str) -> int:
 
 
 def _tells(line: _Line) -> bool:
-    """Whether a sentence has enough words to stand alone."""
+    """Return whether a sentence has enough words to stand alone."""
     if not _LETTER.search(line.text):
         return False
     return len(line.terms) >= TERMS_MIN or (line.kind in (_DECISION, _FACT) and bool(line.terms))
 
 
 def _kept(lines: Sequence[_Line]) -> list[_Line]:
-    """The lines without those that a later one repeats, supersedes or answers."""
+    """Return the lines without those that a later one repeats, supersedes or answers."""
     kept: list[_Line] = []
     for line in lines:
         kept = [older for older in kept if not _replaces(line, older)]

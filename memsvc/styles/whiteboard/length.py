@@ -1,4 +1,4 @@
-"""Keeps a text within a number of tokens: cut behind a paragraph, else a sentence or line, else a word."""
+"""Cuts a text to a number of tokens: after a paragraph, else a sentence or line, else a word."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -8,13 +8,13 @@ import regex
 from memsvc.core.sentences import sentence_ends
 
 CHARS_A_TOKEN_MAX: Final = 12
-"""Of a text with longer tokens, such as long rules of dashes, less is kept than might be."""
+"""Of a text with longer tokens, such as long rules of dashes, less is kept than possible."""
 _KEPT_SHARE_MIN: Final = 0.5
-"""A cut that would leave less of what fits is not made: the next finer one is."""
+"""A cut that leaves less of what fits is rejected for the next finer one."""
 _AHEAD_CHARS: Final = 8
 SAMPLE_CHARS: Final = 1000
 NEAR_ENOUGH: Final = 64
-"""What fits is known to this part of it, which is enough to cut at a boundary, and saves half of the counting."""
+"""Precision of the limit: enough to cut at a boundary, with half of the counting."""
 _PARAGRAPH: Final = regex.compile(r"\n[^\S\n]*\n")
 _SPACE: Final = regex.compile(r"\s+")
 _CHARACTER: Final = regex.compile(r"\X")
@@ -22,7 +22,7 @@ _DANGLING: Final = regex.compile(r"(?:\s*\n#{1,6}[^\n]*|\s*\n[-*•]?\s*)\Z")
 
 
 def shortened(text: str, tokens_max: int, count: Callable[[str], int]) -> str:
-    """The text, or as much of its beginning as has so many tokens, without a heading that nothing follows."""
+    """Return the text, or its start within the limit, without a heading that nothing follows."""
     cut = best_cut(text, tokens_max, count)
     if cut == len(text):
         return text
@@ -33,7 +33,7 @@ def shortened(text: str, tokens_max: int, count: Callable[[str], int]) -> str:
 
 
 def best_cut(text: str, tokens_max: int, count: Callable[[str], int]) -> int:
-    """Where to cut a text so that what stands before has `tokens_max` tokens at the most; its length if it has them."""
+    """Return where to cut a text to `tokens_max` tokens; its length if it has no more."""
     if len(text) <= tokens_max or (len(text) <= tokens_max * CHARS_A_TOKEN_MAX and count(text) <= tokens_max):
         return len(text)
     most = _longest(text, tokens_max, count)
@@ -48,13 +48,14 @@ def best_cut(text: str, tokens_max: int, count: Callable[[str], int]) -> int:
 
 
 def _longest(text: str, tokens_max: int, count: Callable[[str], int]) -> int:
-    """About the most characters, one at least, that have so many tokens, and no more than those."""
+    """Return nearly the largest number of characters, at least one, within the limit."""
     low, high = 1, min(len(text), tokens_max * CHARS_A_TOKEN_MAX)
     sample = text[:SAMPLE_CHARS]
     likely = len(sample) * tokens_max // max(1, count(sample))
     while high - low > low // NEAR_ENOUGH:
         middle = (low + high + 1) // 2
-        for guess in (likely * 9 // 10, likely * 11 // 10):  # most texts are as dense later as they begin
+        # most texts are as dense later as they begin
+        for guess in (likely * 9 // 10, likely * 11 // 10):
             middle = guess if low < guess < high else middle
         low, high = (middle, high) if count(text[:middle]) <= tokens_max else (low, middle - 1)
     return low

@@ -1,4 +1,4 @@
-"""Whiteboards under URIs: which there are, and what the beginning of a user or conversation goes on as."""
+"""MCP resources of whiteboards: their list, and completion of users and conversations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ LIST_TOOL: Final = "whiteboard_list"
 
 
 def listed(resource: Resource, boards: Boards) -> Resource:
-    """The resource of boards, with a list of them."""
+    """Return the resource of boards, with a list of them."""
 
     async def page(scope: Scope, after: str, most: int) -> Sequence[Readable]:
         found = await boards.listing(scope, None, after=after, most=most)
@@ -33,7 +33,7 @@ def listed(resource: Resource, boards: Boards) -> Resource:
 
 
 def completions(database: Database) -> dict[str, Completion]:
-    """Of users who have boards, and of the conversations of one."""
+    """Return completions of users who have boards, and of the conversations of one."""
 
     async def below(scope: Scope, directory: str, beginning: str, most: int) -> list[BoardId]:
         async with database.begin(scope, read_only=True) as tx:

@@ -1,10 +1,10 @@
-"""What a board may be, and how it is kept."""
+"""Options of whiteboards."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class WhiteboardOptions(BaseModel):
-    """Limits of the whiteboards, and how a model is asked to write them."""
+    """Limits of the whiteboards, and of the model that writes them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,4 +1,4 @@
-"""What boards said before: their versions listed, read as of a moment, and brought back."""
+"""History of boards: their versions listed, read as of a point in time, and restored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from memsvc.styles.whiteboard.boards import NO_BOARD, Board, BoardId, Boards, bo
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a board was at one time; `current` when it still is."""
+    """A board at one time; `current` when it has not changed since."""
 
     board: Board
     size_bytes: int
@@ -23,7 +23,7 @@ class Version:
 
 
 class Past:
-    """The history of boards that are there. Of a board that was deleted there is none."""
+    """History of existing boards; a deleted board has none."""
 
     def __init__(self, database: Database, boards: Boards, *, history_kept: int) -> None:
         self._database = database
@@ -31,8 +31,10 @@ class Past:
         self._history_kept = history_kept
 
     async def listing(self, scope: Scope, of: BoardId, *, before: str, most: int) -> Sequence[Version]:
-        """The newest `most` versions, what the board is now among them, or those behind the version `before`. None of
-        a board that is not there; NOT_FOUND where it never was at `before`."""
+        """Return the newest `most` versions, the current one first, or those before `before`.
+
+        None of a missing board; NOT_FOUND where it never was at `before`.
+        """
         position = _position(before) if before else None
         async with self._database.begin(scope, read_only=True) as tx:
             file = await files.find(tx, of.path)
@@ -48,7 +50,10 @@ class Past:
         return found[:most]
 
     async def as_of(self, scope: Scope, of: BoardId, moment: datetime) -> Board:
-        """What the board said at a moment: "" before there was one. NOT_FOUND when that version is no longer kept."""
+        """Return the board as of a time: "" before there was one.
+
+        NOT_FOUND when that version is no longer kept.
+        """
         async with self._database.begin(scope, read_only=True) as tx:
             file = await files.find(tx, of.path)
             if file is None or moment < file.created_at:
@@ -66,8 +71,11 @@ class Past:
             return _board(state, await versions.content(tx, state))
 
     async def restore(self, scope: Scope, of: BoardId, version: str) -> Board:
-        """Let a board say again what it said at a version; what it says now becomes a version, unless it is the same.
-        NOT_FOUND where the board never was at that version, or has it no more."""
+        """Restore the board to a version.
+
+        The current text becomes a version, unless it is the same. NOT_FOUND where the board never
+        was at that version, or no longer has it.
+        """
         position = _position(version)
         try:
             async with self._database.begin(scope) as tx:

@@ -1,4 +1,4 @@
-"""Has a board written anew: by a model that is given the board and what is new, or else by rules."""
+"""Writers of boards: a model that gets the board and the new entries, or else rules."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,9 +26,10 @@ PURPOSE: Final = "whiteboard"
 NOTHING_YET: Final = "No existing memory (start fresh)."
 ANSWER_CHARS_MAX: Final = 200_000
 WRAPPERS_MAX: Final = 8
-"""Code fences and objects that are taken off, one around the other; each reads all of the answer."""
+"""Maximum of nested code fences and objects that are removed; each reads the whole answer."""
 OUTPUT_SHARE: Final = 2
-"""How many times the tokens of a board a model may write: what is too long is better cut here than where it stops."""
+"""Multiple of a board's tokens that a model may write: a long text is better cut here than there.
+"""
 WORDS_OF_TOKENS: Final = 2 / 3
 
 _PROMPTS: Final = resources("memsvc.styles.whiteboard").joinpath("prompts")
@@ -43,24 +44,29 @@ _FENCED: Final = regex.compile(
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """A board as it is to be written, and what it is said to be made by."""
+    """A new board, and its maker."""
 
     text: str
     made_by: MadeBy
 
 
 class Thinking(Protocol):
-    """Writes a board anew."""
+    """Writes a new board."""
 
     async def __call__(self, scope: Scope, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> Thought:
-        """The board, not blank unless the rules found nothing to say, after these new entries. `recent` ones stand
-        before them and are in the board already."""
+        """Return the board with these new entries, not blank unless the rules found nothing to say.
+
+        The `recent` ones precede them and are in the board already.
+        """
         ...
 
 
 class ByModel:
-    """Asks a model, which is told the length in words; what is longer all the same is cut. An answer that holds no
-    board is an `UnusableAnswerError`. Where the tenant's day has had its questions, the rules write the board."""
+    """Writes boards by a model, which gets the length in words; a longer answer is cut.
+
+    An answer without a board is an `UnusableAnswerError`. Where the tenant's daily quota is used
+    up, the rules write the board.
+    """
 
     def __init__(self, llm: Llm, tokens: TokenCounter, meter: Meter, *, tokens_max: int, budget: ModelBudget) -> None:
         self._llm = llm
@@ -97,35 +103,41 @@ class ByModel:
         return Thought(text, "model")
 
     def message(self, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> str:
-        """What the model is given. No line of an entry or of the board can be taken for one of its headings: those of
-        entries are indented, and what looks like a heading within the board is."""
+        """Return the message for the model.
+
+        No line of an entry or of the board can be taken for one of its headings: lines of entries
+        are indented, and so is what looks like a heading within the board.
+        """
         shown = self._recent.format(entries=_lines(recent)) if recent else ""
         memory = _HEADING.sub("  ", board) or NOTHING_YET
         return self._events.format(memory=memory, recent=shown, events=_lines(new)).rstrip("\n")
 
 
 class ByRules:
-    """Takes what matters most out of the entries themselves, for want of a model."""
+    """Writes boards from the entries themselves, for lack of a model."""
 
     def __init__(self, tokens: TokenCounter, *, tokens_max: int) -> None:
         self._tokens = tokens
         self._tokens_max = tokens_max
 
     async def __call__(self, scope: Scope, board: str, recent: Sequence[Entry], new: Sequence[Entry]) -> Thought:
-        del scope, recent  # the board has taken them in
+        del scope, recent  # these entries are in the board
         chars = sum(len(one.content) for one in new)
         text = await computed(chars, extracted, board, new, tokens_max=self._tokens_max, count=self._tokens.count)
         return Thought(text, "rules")
 
 
 def words_of(tokens: int) -> int:
-    """About how many words have so many tokens."""
+    """Return about how many words have so many tokens."""
     return round(tokens * WORDS_OF_TOKENS)
 
 
 def board_in(answer: str) -> str:
-    """The board in what a model answered: without a code fence or a JSON object around it, and without the question,
-    should the model have repeated that; "" where it holds none."""
+    """Return the board in a model's answer; "" where it holds none.
+
+    A code fence or a JSON object around it is removed, and so is the question, should the model
+    have repeated it.
+    """
     text = clean(answer)
     for _ in range(WRAPPERS_MAX):
         inside = _unwrapped(text)
@@ -145,7 +157,7 @@ def board_in(answer: str) -> str:
 
 
 def _unwrapped(text: str) -> str | None:
-    """Return what stands in a code fence or is the only member, a text, of a JSON object; None where it is neither."""
+    """Return the content of a code fence or the only member, a text, of a JSON object; else None."""
     if (fenced := _FENCED.match(text)) is not None:
         return fenced["inside"]
     if not (text.startswith("{") and text.endswith("}")):

@@ -1,4 +1,4 @@
-"""All that this style publishes, put together."""
+"""Tools, resource and prompt of whiteboards."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -65,8 +65,11 @@ def published(
     budget: ModelBudget | None = None,
     embedding: Embedding | None = None,
 ) -> Published:
-    """The whiteboard tools, their resource and prompt. `llm` is the model that writes the boards; without one, rules
-    do. What boards say is found as passages."""
+    """Return the whiteboard tools, their resource and prompt.
+
+    `llm` is the model that writes the boards; without one, rules do. Texts of boards are found as
+    passages.
+    """
     boards = Boards(
         database,
         clock,

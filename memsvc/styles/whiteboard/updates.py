@@ -1,7 +1,8 @@
-"""Updates of boards: read, think, write, one at a time for each conversation of this process.
+"""Updates of boards: read, write anew, store; one at a time per conversation of this process.
 
-Whoever calls while a board is being thought of joins the next round, so that many calls make few. A round is a task of
-its own: a caller that goes away takes nothing from the others, and its entries go in all the same.
+A caller that comes while a board is being written joins the next round, so that many calls make
+few. A round is a task of its own: a caller that disconnects takes nothing from the others, and its
+entries are stored all the same.
 """
 
 import asyncio
@@ -27,8 +28,11 @@ _RECOVERY: Final = "send the same call again: its entries are kept and go in onc
 
 
 class Updates:
-    """Brings entries into boards. What is not in a board yet, and the latest of what is, stands in memory alone: it is
-    gone with the process, and other replicas have their own."""
+    """Adds entries to boards.
+
+    Entries that are not in a board yet, and the latest of those that are, live in memory alone:
+    they are lost with the process, and other replicas have their own.
+    """
 
     def __init__(
         self, boards: Boards, past: Past, thinking: Thinking, tokens: TokenCounter, options: WhiteboardOptions
@@ -41,11 +45,12 @@ class Updates:
         self._conversations = Conversations(most=options.conversations_kept, window_entries=options.window_entries)
 
     async def update(self, scope: Scope, of: BoardId, entries: Sequence[Entry]) -> None:
-        """Returns when these entries are in the board, and that is committed; no entries change nothing.
+        """Add these entries to the board, and return when that is committed; none change nothing.
 
-        UNAVAILABLE when the model or the database failed or was too slow, RESOURCE_BUSY when others kept writing the
-        board: then it is what it was, the entries are kept for the next update, and whoever sends them again does not
-        send them twice. No transaction is open while the model thinks.
+        UNAVAILABLE when the model or the database failed or was too slow, RESOURCE_BUSY when others
+        kept writing the board: then the board is unchanged, the entries are kept for the next
+        update, and sending them again does not add them twice. No transaction is open while the
+        model writes.
         """
         if not entries:
             return
@@ -68,13 +73,13 @@ class Updates:
             conversation.leave(batches, heard=heard)
 
     async def delete(self, scope: Scope, of: BoardId) -> bool:
-        """Delete a board for good, and forget what is remembered of its conversation; whether there was a board."""
+        """Delete a board for good, and forget its conversation; return whether there was a board."""
         deleted = await self._boards.delete(scope, of)
         self._forget(scope, of)
         return deleted
 
     async def restore(self, scope: Scope, of: BoardId, version: str) -> Board:
-        """As `Past.restore`; entries that came since are in the board no more, and forgotten."""
+        """Restore as `Past.restore`, and forget entries that came since."""
         board = await self._past.restore(scope, of, version)
         self._forget(scope, of)
         return board
@@ -96,13 +101,13 @@ class Updates:
         return batches
 
     async def _work(self, scope: Scope, of: BoardId, conversation: Conversation) -> None:
-        """Rounds, as long as anybody wants one."""
+        """Run rounds as long as entries are pending."""
         try:
             while conversation.is_due():
                 await self._round(scope, of, conversation)
                 if conversation.kept_chars:
                     self._conversations.limit_kept()
-        except BaseException as error:  # whoever waits must hear of it, whatever it was
+        except BaseException as error:  # every waiting caller must get it, whatever it was
             told = error if isinstance(error, Exception) else _unavailable("the server is stopping")
             waiting = [(batch, batch.done) for batch in conversation.batches if batch.due]
             conversation.failed(Share(waiting), told, unusable=False)
@@ -111,7 +116,7 @@ class Updates:
             conversation.task = None
 
     async def _round(self, scope: Scope, of: BoardId, conversation: Conversation) -> None:
-        """Bring what waits into the board, or as much of it as goes in at once; or fail for all of that."""
+        """Add the pending entries to the board, or as many as fit; or fail for all of these."""
         share = conversation.share(self._options.round_tok_max)
         try:
             for _ in range(self._options.attempts_max):
@@ -136,8 +141,11 @@ class Updates:
             conversation.failed(share, _told(error), unusable=isinstance(error, UnusableAnswerError))
 
     async def _think(self, scope: Scope, board: str, conversation: Conversation, share: Share) -> Thought:
-        """The board with these entries in it. UNAVAILABLE, or an `UnusableAnswerError` where these entries are what the
-        model may never make a board of."""
+        """Return the board with these entries in it.
+
+        Raises UNAVAILABLE, or an `UnusableAnswerError` where the model may never make a board of
+        them.
+        """
         recent = conversation.recent(self._options.lead_in_entries)
         try:
             async with asyncio.timeout(self._options.deadline_s):
@@ -151,7 +159,7 @@ class Updates:
 
 
 def _told(error: MemsvcError) -> MemsvcError:
-    """What callers are told of a failure: that the same call may succeed later, unless there is no room for a board."""
+    """Return the error for callers: the same call may succeed later, unless a quota is exceeded."""
     if error.code is Code.QUOTA_EXCEEDED:
         return error
     if error.retryable:
@@ -164,6 +172,6 @@ def _unavailable(message: str) -> MemsvcError:
 
 
 def _retrieved(task: asyncio.Task[None]) -> None:
-    """What a task raised was told to those who waited for it."""
+    """Mark a task's error as retrieved; those who waited for it have got it."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""What is remembered of conversations in memory alone: their latest entries, and those that are in no board yet."""
+"""Memory of conversations: their latest entries, and those that are in no board yet."""
 
 import asyncio
 import uuid
@@ -12,20 +12,27 @@ from memsvc.styles.whiteboard.boards import BoardId
 from memsvc.styles.whiteboard.entries import Entry
 
 REMEMBERED_CHARS_MAX: Final = 2000
-"""What is remembered of one entry that is in the board already."""
+"""Characters of one entry in the board that are remembered."""
 KEPT_CHARS_MAX: Final = 20_000_000
-"""Characters of entries, of all conversations, that are kept though nobody waits for them: those of failed updates, for
-the next one, and those whose caller had gone before they were in, to know them again."""
+"""Characters of all conversations' entries that are kept though nobody waits for them.
+
+Those of failed updates are for the next one; those whose caller had gone before they were in are
+recognized when they are sent again.
+"""
 UNUSABLE_MAX: Final = 3
-"""How often a model may fail to make a board of some entries, though it answers, before they are given up."""
+"""Failures of a model to make a board of some entries, though it answers, before they are dropped.
+"""
 UNHEARD_MAX: Final = 16
-"""Batches of a conversation of which it is remembered that they are in the board, though their caller had gone."""
+"""Remembered batches of a conversation that are in the board, though their caller had gone."""
 
 
 @dataclass(eq=False, slots=True)
 class Batch:
-    """The entries of one call on their way into the board: `parts` are what of them is shown, `done` how many of these
-    are in. Whoever waits looks at `error` once it has `ended`. `due` until it ended; `claimed` while somebody waits."""
+    """The entries of one call on their way into the board.
+
+    `parts` are the pieces that a model reads, `done` how many of these are in. Callers read `error`
+    once it has `ended`. `due` until it ended; `claimed` while somebody waits.
+    """
 
     entries: tuple[Entry, ...]
     parts: tuple[Entry, ...]
@@ -46,12 +53,12 @@ class Batch:
         return sum(len(entry.content) for entry in self.entries)
 
     def end(self, error: BaseException | None) -> None:
-        """Tell whoever waits."""
+        """Notify the waiting callers."""
         self.due, self.error = False, error
         self.ended.set()
 
     def claim(self) -> None:
-        """Somebody waits for it (again)."""
+        """Mark the batch as waited for, and as pending again if it failed."""
         self.claimed = True
         if not self.is_in and not self.due:
             self.due, self.error, self.ended = True, None, asyncio.Event()
@@ -59,7 +66,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Share:
-    """What goes into the board at once: how many further parts of which batch."""
+    """Entries for one update: how many further parts of which batch."""
 
     batches: list[tuple[Batch, int]]
 
@@ -69,7 +76,7 @@ class Share:
 
 
 class Conversation:
-    """One conversation: a window of entries that are in its board, and batches of those that are not, oldest first."""
+    """One conversation: a window of entries in its board, and batches of others, oldest first."""
 
     def __init__(self, window_entries: int) -> None:
         self.window: deque[Entry] = deque(maxlen=window_entries)
@@ -79,15 +86,15 @@ class Conversation:
 
     @property
     def kept_chars(self) -> int:
-        """What is kept though nobody waits for it."""
+        """Return the number of characters that are kept though nobody waits for them."""
         return sum(one.chars for one in self.batches if not one.due and not (one.is_in and one.claimed))
 
     def is_due(self) -> bool:
-        """Whether an update is wanted."""
+        """Return whether an update is pending."""
         return any(batch.due for batch in self.batches)
 
     def find(self, entries: tuple[Entry, ...]) -> tuple[list[Batch], tuple[Entry, ...]]:
-        """The batches that a caller sends again because it never heard that they are in, and what else it sends."""
+        """Return the batches that a caller sends again, and the other entries."""
         again: list[Batch] = []
         for batch in self.batches:
             if not batch.claimed and entries[: len(batch.entries)] == batch.entries:
@@ -96,18 +103,18 @@ class Conversation:
         return again, entries
 
     def leave(self, batches: Iterable[Batch], *, heard: bool) -> None:
-        """A caller goes; `heard` when it is told that all of its batches are in."""
+        """Release a caller's batches; drop them if it learns that all are in (`heard`)."""
         for batch in batches:
             batch.claimed = False
             if heard:
                 self._remove(batch)
 
     def recent(self, most: int) -> list[Entry]:
-        """The latest entries that are in the board, oldest first."""
+        """Return the latest entries that are in the board, oldest first."""
         return list(self.window)[-most:] if most else []
 
     def share(self, tok_max: int) -> Share:
-        """What goes in next: what waited longest, at least one part, and no more tokens than these."""
+        """Return the next entries: the oldest pending parts, at least one, within the limit."""
         batches: list[tuple[Batch, int]] = []
         left = tok_max
         for batch in self.batches:
@@ -122,7 +129,7 @@ class Conversation:
         return Share(batches)
 
     def is_of(self, incarnation: uuid.UUID | None) -> None:
-        """Forget what belongs to a board that was deleted since."""
+        """Forget all entries of a board that was deleted since."""
         if self._incarnation not in (None, incarnation):
             self.forget()
         self._incarnation = incarnation
@@ -133,7 +140,7 @@ class Conversation:
         self.batches = [batch for batch in self.batches if batch.due]
 
     def integrated(self, share: Share, incarnation: uuid.UUID | None) -> None:
-        """These are in the board now."""
+        """Mark these entries as being in the board."""
         self._incarnation = incarnation
         for batch, stop in share.batches:
             self.window.extend(_remembered(part) for part in batch.parts[batch.done : stop])
@@ -145,7 +152,10 @@ class Conversation:
             self._remove(batch)
 
     def failed(self, share: Share, error: BaseException, *, unusable: bool) -> None:
-        """These are not in the board; they stay for the next update, unless the model has had enough of them."""
+        """Mark these entries as failed.
+
+        They stay for the next update, unless they failed too often.
+        """
         for batch, _ in share.batches:
             batch.unusable += unusable
             batch.end(error)
@@ -157,7 +167,7 @@ class Conversation:
 
 
 class Conversations:
-    """The conversations that were written to last; those that are being written to stay."""
+    """The conversations written to last; those being written to stay."""
 
     def __init__(self, *, most: int, window_entries: int) -> None:
         self._most = most
@@ -165,7 +175,7 @@ class Conversations:
         self._by_key: OrderedDict[tuple[bytes, str, BoardId], Conversation] = OrderedDict()
 
     def of(self, scope: Scope, of: BoardId) -> Conversation:
-        """The conversation, which now counts as the one written to last."""
+        """Return the conversation, which now counts as the one written to last."""
         key = (scope.tenant, scope.project, of)
         conversation = self._by_key.setdefault(key, Conversation(self._window_entries))
         self._by_key.move_to_end(key)
@@ -173,7 +183,7 @@ class Conversations:
         return conversation
 
     def known(self, scope: Scope, of: BoardId) -> Conversation | None:
-        """The conversation, if anything is remembered of it."""
+        """Return the conversation, if anything is remembered of it."""
         return self._by_key.get((scope.tenant, scope.project, of))
 
     def _trim(self) -> None:
@@ -185,8 +195,7 @@ class Conversations:
                 del self._by_key[key]
 
     def limit_kept(self) -> None:
-        """Let go of entries that nobody waits for, where they are too much: those of the conversations written to
-        longest ago first."""
+        """Forget excess entries that nobody waits for, from the least recently used conversations."""
         kept = [(one, chars) for one in self._by_key.values() if (chars := one.kept_chars)]
         over = sum(chars for _, chars in kept) - KEPT_CHARS_MAX
         for one, chars in kept:
