@@ -138,7 +138,7 @@ async def put_together(
             admission=admission,
             tracer=tracer,
             slow_ms=settings.audit.slow_ms,
-            quota=stored_quota(database, settings, clock),
+            quota=StoredQuota(database, clock, settings.limits.stored.quota),
         )
         changes = Changes(settings.database.direct_url or app_url)
         issued = Tokens(settings.auth.oauth, clock) if settings.auth.oauth.issuer else None
@@ -172,12 +172,6 @@ def checks_of(database: Database, worker: Worker | None) -> dict[str, rest.Check
         "row_security": rest.walls_stand(database),
     }
     return checks | ({"worker": worker.alive} if worker else {})
-
-
-def stored_quota(database: Database, settings: Settings, clock: Clock) -> StoredQuota:
-    """Return the quota of what tenants may store."""
-    stored = settings.limits.stored
-    return StoredQuota(database, clock, bytes_max=stored.tenant_bytes_max, grace_days=stored.grace_days)
 
 
 def _disabled(settings: Settings, catalogue: Catalogue) -> frozenset[str]:

@@ -15,7 +15,6 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.adapters.watched_models import WatchedEmbedder, WatchedLlm, WatchedReranker
 from memsvc.administration import tools as administration
 from memsvc.administration.restoring import Allowed
-from memsvc.administration.usage import Quota
 from memsvc.core.ports import Clock, Llm, Meter, Reranker, TokenCounter
 from memsvc.core.tools import Published
 from memsvc.gateway.find_tool import find_tool
@@ -122,7 +121,9 @@ def published(
             database,
             clock,
             archives=settings.archives,
-            allowed=Allowed(settings.files.project_bytes_max, settings.files.tenant_bytes_max),
+            allowed=Allowed(
+                settings.files.project_bytes_max, settings.files.tenant_bytes_max, settings.limits.stored.quota
+            ),
             known_jobs=[*known, *(job.name for job in embedding.jobs)] if embedding else known,
             sweeps=[embedding.sweep.name] if embedding else [],
             calls_kept_days=settings.audit.retention_days,
@@ -130,7 +131,6 @@ def published(
             calls_a_day=settings.limits.model_calls_a_day,
             in_force=in_force(settings),
             settle_s=settle_s(settings),
-            quota=Quota(settings.limits.stored.tenant_bytes_max, settings.limits.stored.grace_days),
         )
     return _together(styles, settings, clock, embedding)
 

@@ -159,8 +159,6 @@ def open_door(
     calls = call_log(database, meter, clock, AuditOptions())
     quota = None
     if (limits := options.get("limits")) is not None:
-        quota = StoredQuota(
-            database, clock, bytes_max=limits.stored.tenant_bytes_max, grace_days=limits.stored.grace_days
-        )
+        quota = StoredQuota(database, clock, limits.stored.quota)
     dispatch = Dispatch(Catalogue(offered.tools), calls, meter, clock, tracer=tracer, quota=quota)
     return Door(dispatch, Caller(scope.tenant, "test"), database, offered.jobs, offered.background)

@@ -1,10 +1,13 @@
 """The shapes of JSON in columns, as far as readers need them: of what has another shape, each reader would fail."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Annotated, Any, Final, NotRequired
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from typing_extensions import TypedDict
+
+from memsvc.store.context import SummaryPlace
 
 _CLOSED: Final = ConfigDict(extra="forbid", strict=True)
 _OPEN: Final = ConfigDict(extra="allow", strict=True)
@@ -42,7 +45,7 @@ class _Candidate(TypedDict):
     __pydantic_config__ = _OPEN  # type: ignore[misc]
 
     kind: str
-    ref: str | None
+    ref: str
     shown: bool
     score: float
     session: NotRequired[str | None]
@@ -60,25 +63,14 @@ class _Told(TypedDict):
     limits: dict[str, Any]
 
 
-class _Summary(TypedDict):
-    __pydantic_config__ = _CLOSED  # type: ignore[misc]
-
-    event: str
-    path: str
-    stream: int
-    start: int
-    size_bytes: int
-    first: int
-    next_entry: int
-
-
+_PLACE: Final[dict[str, Any]] = {field.name: (field.type, ...) for field in fields(SummaryPlace)}
 _OBJECT: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, Any], config=ConfigDict(strict=True))
 _COUNTS: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, int], config=ConfigDict(strict=True))
 _SHAPES: Final[Mapping[tuple[str, str], TypeAdapter[Any]]] = {
     ("facts", "evidence"): TypeAdapter(_Evidence),
     ("insights", "evidence"): TypeAdapter(_Rests),
     ("recalls", "told"): TypeAdapter(_Told),
-    ("sessions", "summary"): TypeAdapter(_Summary),
+    ("sessions", "summary"): TypeAdapter(create_model("Summary", __config__=_CLOSED, **_PLACE)),
     ("sessions", "counters"): _COUNTS,
     ("activity", "session_tokens"): _COUNTS,
     ("activity", "lifetime_tokens"): _COUNTS,

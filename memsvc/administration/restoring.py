@@ -15,10 +15,11 @@ from memsvc.administration.reading import Reading, SomeBlocks, SomeStreams, Step
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Scope
-from memsvc.store import archived, archived_files, jobs, quotas, restored_index
+from memsvc.store import archived, archived_files, jobs, quotas, restored_index, usage
 from memsvc.store.archived import CALLS, JOBS, Table
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import Lock
+from memsvc.store.usage import Quota
 
 PROJECTS_ALONE_MAX: Final = 100
 """Projects that are locked each by itself: locks are the whole database's, and there are only so many. Whoever restores
@@ -29,10 +30,14 @@ JOBS_MAX: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What callers' files may hold after a restore: `tenant_bytes_max` 0 is no limit."""
+    """What callers' files and, `stored`, the tenant as a whole may hold after a restore.
+
+    `tenant_bytes_max` 0 is no limit.
+    """
 
     project_bytes_max: int
     tenant_bytes_max: int
+    stored: Quota = field(default_factory=Quota)
 
 
 @dataclass(slots=True)
@@ -113,9 +118,7 @@ class Restoring:
                 parts = {project: tx.within(into[project]) for project in manifest.projects}
                 if not check_only:
                     await _alone(tx, list(parts.values()))
-                done = [
-                    await _state(part, manifest, name, found.get(name, Found()).rows) for name, part in parts.items()
-                ]
+                done = [await _state(part, manifest, name, found[name].rows) for name, part in parts.items()]
                 occupied = {one.project for one in done if one.occupied}
                 if occupied and not check_only:
                     raise _conflict(into[min(occupied)])
@@ -123,29 +126,65 @@ class Restoring:
                     nowhere = f"~{uuid4().hex}~"  # no project is called so, and no other check meets this one
                     parts = {name: tx.within(f"{nowhere}{number}") for number, name in enumerate(parts)}
                 load = _Load({one.project: parts[one.project] for one in done if one.written}, tables | streamed)
-                steps = reading.steps(archive) if load.parts else iter(())
-                while (step := await anyio.to_thread.run_sync(next, steps, None)) is not None:
-                    await load.take(step)
-                for name, part in load.parts.items():
-                    await self._finish(part, manifest, found.get(name, Found()), counted=name not in occupied)
+                if load.parts:
+                    replaced = {name: into[name] for name in occupied}
+                    await self._fill(tx, load, manifest, reading.steps(archive), found, replaced)
                 if check_only:
                     raise _RolledBackError
+                for name, part in load.parts.items():
+                    await quotas.spend(
+                        part,
+                        found[name].caller_bytes,
+                        project_bytes_max=self._allowed.project_bytes_max,
+                        tenant_bytes_max=self._allowed.tenant_bytes_max,
+                        now=self._clock.now(),
+                    )
         return Outcome(manifest, done)
 
-    async def _finish(self, tx: Tx, manifest: Manifest, found: Found, *, counted: bool) -> None:
+    async def _fill(
+        self,
+        tx: Tx,
+        load: "_Load",
+        manifest: Manifest,
+        steps: Iterator[Step],
+        found: Mapping[str, Found],
+        replaced: Mapping[str, str],
+    ) -> None:
+        """Write the projects of a load, and index them.
+
+        QUOTA_EXCEEDED at the start where their files are too much already, at the end where they are
+        with what is derived; what stands where they would go counts no more. No row is held that
+        others write: `spend` does that, and so comes last.
+        """
+        new_bytes = sum(found[name].caller_bytes for name in load.parts if name not in replaced)
+        await quotas.refuse_beyond(tx, new_bytes, tenant_bytes_max=self._allowed.tenant_bytes_max)
+        content_bytes = sum(found[name].rows["content_bytes"] for name in load.parts)
+        await self._refuse_beyond(tx, content_bytes, without=replaced.values())
+        while (step := await anyio.to_thread.run_sync(next, steps, None)) is not None:
+            await load.take(step)
+        for name, part in load.parts.items():
+            await self._finish(part, manifest, found[name])
+        await self._refuse_beyond(tx, 0, without=replaced.values())
+
+    async def _refuse_beyond(self, tx: Tx, more_bytes: int, *, without: Collection[str]) -> None:
+        """Raise QUOTA_EXCEEDED where so many more bytes would pass the tenant's quota.
+
+        What the projects `without` hold is left out.
+        """
+        quota = self._allowed.stored
+        if not quota.bytes_max or await quota.unbounded_until(tx, self._clock.now()) is not None:
+            return
+        held_bytes = await usage.held_bytes(tx, without=without) + more_bytes
+        if held_bytes > quota.bytes_max:
+            raise quota.exceeded(held_bytes)
+
+    async def _finish(self, tx: Tx, manifest: Manifest, found: Found) -> None:
         now = self._clock.now()
         await restored_index.make(tx)
         await archived.note_restored(tx, manifest.archive, now)
         for name, subject in sorted({*found.jobs, *((name, "") for name in self._sweeps)}):
             if name in self._known_jobs:
                 await jobs.enqueue(tx, name, subject, now=now)
-        await quotas.spend(
-            tx,
-            found.caller_bytes if counted else 0,
-            project_bytes_max=self._allowed.project_bytes_max,
-            tenant_bytes_max=self._allowed.tenant_bytes_max,
-            now=now,
-        )
 
 
 class _Load:
@@ -220,7 +259,7 @@ def _surveyed(steps: Iterator[Step]) -> tuple[Manifest, dict[str, Found]]:
                         recovery="export again once fewer wait, or project by project",
                     )
                 held.jobs.update(_pairs(step.rows))
-    return manifest, dict(found)
+    return manifest, {name: found[name] for name in manifest.projects}
 
 
 def _pairs(rows: Rows) -> list[tuple[str, str]]:

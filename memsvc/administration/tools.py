@@ -12,7 +12,7 @@ from memsvc.administration.limit_tools import InForce, limits_tool
 from memsvc.administration.purge_tools import purge_tools
 from memsvc.administration.purging import Purging
 from memsvc.administration.restoring import Allowed
-from memsvc.administration.usage import Quota, Usage
+from memsvc.administration.usage import Usage
 from memsvc.administration.usage_tools import usage_tools
 from memsvc.core.ports import Clock
 from memsvc.core.tools import Published
@@ -33,14 +33,13 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     calls_a_day: int,
     in_force: InForce,
     settle_s: float,
-    quota: Quota,
 ) -> Published:
     """Return the administrative tools.
 
     `known_jobs` are the jobs of all other parts, `sweeps` those of them that a restore queues. The
     call log lists `calls_kept_days` back, 0 for all of it. `owners` know what belongs to whom,
     `calls_a_day` limits the model calls of a tenant, `in_force` returns its other limits.
-    `settle_s` is how long batched writes may be pending, `quota` what a tenant may store.
+    `settle_s` is how long batched writes may be pending.
     """
     kept = Archives(database, clock, archives, allowed, known_jobs=known_jobs, sweeps=sweeps)
     affairs = [
@@ -50,6 +49,6 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
         *job_tools(database, clock),
         limits_tool(in_force),
         *purge_tools(Purging(database, clock, owners, settle_s=settle_s)),
-        *usage_tools(Usage(database, clock, calls_a_day, quota)),
+        *usage_tools(Usage(database, clock, calls_a_day, allowed.stored)),
     ]
     return Published(tools=[*archive_tools(kept), *affairs], jobs=[], archives=kept)

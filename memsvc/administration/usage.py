@@ -9,8 +9,9 @@ from typing import Final
 
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Scope
-from memsvc.store import usage, vectors
+from memsvc.store import usage
 from memsvc.store.database import Database
+from memsvc.store.usage import Quota
 
 CALLS_OF_H: Final = 24
 LONG_S: Final = 0.02
@@ -42,14 +43,6 @@ class Counted:
     projects: Mapping[str, Held]
     at: datetime
     until: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """Quota of a tenant, and for how long tenants older than the quota may exceed it."""
-
-    bytes_max: int = 0
-    grace_days: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +87,7 @@ class Usage:
         counted_at = min((one.at for one in counted), default=self._clock.now())
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             taken = await usage.taken_on(tx, self._clock.now().date())
-            since = await usage.bounded_since(tx)
-        until = since + timedelta(days=self._quota.grace_days) if since and self._quota.bytes_max else None
-        if until is not None and until <= self._clock.now():
-            until = None
+            until = await self._quota.unbounded_until(tx, self._clock.now())
         return Report(dict(sorted(projects.items())), counted_at, taken, self._calls_a_day, self._quota, until)
 
     async def _lately(self, scope: Scope) -> Counted:
@@ -121,7 +111,7 @@ class Usage:
         found: dict[str, Held] = defaultdict(Held)
         whole = scope.project == ALL_PROJECTS
         async with self._database.begin(scope, read_only=True, whole_tenant=whole) as tx:
-            for name, counts in (await usage.counted(tx, vectors=await vectors.available(tx))).items():
+            for name, counts in (await usage.counted(tx)).items():
                 found[name].counts.update(counts)
             for row in await usage.jobs_queued(tx):
                 found[row["project"]].counts["jobs"] += row["jobs"]

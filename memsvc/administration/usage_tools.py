@@ -24,6 +24,9 @@ class Counts(Result):
     past_bytes: int = Field(0, description="what files held before, and can be restored")
     knowledge_bytes: int = Field(0, description="what blocks of knowledge say")
     memories_bytes: int = Field(0, description="what memories say, past ones included")
+    derived_bytes: int = Field(
+        0, description="what is derived from all of these, about: the index, facts, vectors, recall traces"
+    )
     held_bytes: int = Field(0, description="all of that and files: what counts against the tenant's quota")
     memory_file_bytes: int = Field(0, description="what the files of the memory itself hold now")
     sessions: int = Field(0, description="sessions of turn memory")

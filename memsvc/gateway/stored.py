@@ -10,12 +10,13 @@ from typing import Final
 import structlog
 from pydantic import BaseModel, ConfigDict, Field
 
-from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.errors import MemsvcError
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.core.tools import Tool
 from memsvc.store import usage
 from memsvc.store.database import Database
+from memsvc.store.usage import Quota
 
 log = structlog.get_logger("memsvc.stored")
 
@@ -34,11 +35,16 @@ class StoredOptions(BaseModel):
     tenant_bytes_max: int = Field(
         10_000_000_000,
         ge=0,
-        description="what a tenant may store, of all kinds of memory, in bytes; the index comes on top; 0: no limit",
+        description="what a tenant may store of all kinds of memory, what is derived included, in bytes; 0: no limit",
     )
     grace_days: int = Field(
         30, ge=0, le=3650, description="how long that does not hold for tenants who were there before the quota"
     )
+
+    @property
+    def quota(self) -> Quota:
+        """The same, as it is looked at."""
+        return Quota(self.tenant_bytes_max, self.grace_days)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,45 +55,40 @@ class _Count:
 
 
 class StoredQuota:
-    """Refuses tools that store something to a tenant who holds `bytes_max` or more. What is written between two counts
-    may go beyond it. Tenants from before there was the quota have `grace_days` to come below it."""
+    """Refuses tools that store something to a tenant who holds the quota or more.
 
-    def __init__(self, database: Database, clock: Clock, *, bytes_max: int, grace_days: int) -> None:
-        """`bytes_max` 0 is no limit."""
+    What is written between two counts may go beyond it.
+    """
+
+    def __init__(self, database: Database, clock: Clock, quota: Quota) -> None:
         self._database = database
         self._clock = clock
-        self._bytes_max = bytes_max
-        self._grace = timedelta(days=grace_days)
+        self._quota = quota
         self._counts: OrderedDict[bytes, _Count] = OrderedDict()
         self._counting: dict[bytes, asyncio.Task[None]] = {}
 
     def check(self, tenant: bytes, tool: Tool) -> None:
         """QUOTA_EXCEEDED where the tool would store more than the tenant may. Waits for nothing."""
-        if not self._bytes_max or tool.read_only or tool.administrative or tool.over_quota:
+        if not self._quota.bytes_max or tool.read_only or tool.administrative or tool.over_quota:
             return
         count = self._counts.get(tenant)
         if (count is None or self._clock.now() >= count.until) and tenant not in self._counting:
             task = asyncio.create_task(self._count_behind(tenant))
             self._counting[tenant] = task
             task.add_done_callback(lambda _: self._counting.pop(tenant, None))
-        if count is not None and count.enforced and count.held_bytes >= self._bytes_max:
-            raise MemsvcError(
-                Code.QUOTA_EXCEEDED,
-                f"the tenant may store {self._bytes_max} bytes, and holds {count.held_bytes}",
-                recovery="purge (tenant_purge) or delete something, or have limits.stored.tenant_bytes_max raised",
-            )
+        if count is not None and count.enforced and count.held_bytes >= self._quota.bytes_max:
+            raise self._quota.exceeded(count.held_bytes)
 
     async def count(self, tenant: bytes) -> None:
         """Look up what the tenant holds now."""
         started = perf_counter()
         async with self._database.begin_tenant(Scope(tenant, ALL_PROJECTS), read_only=True) as tx:
             held = await usage.held_bytes(tx)
-            since = await usage.bounded_since(tx)
-        now = self._clock.now()
+            now = self._clock.now()
+            enforced = await self._quota.unbounded_until(tx, now) is None
         fresh_s = min(max(FRESH_S, (perf_counter() - started) * FRESH_FACTOR), FRESH_S_MAX)
-        enforced = since is None or now >= since + self._grace
         self._keep(tenant, _Count(held, enforced, now + timedelta(seconds=fresh_s)))
-        if held >= self._bytes_max:
+        if held >= self._quota.bytes_max:
             log.warning(
                 "a tenant holds more than limits.stored.tenant_bytes_max",
                 tenant=tenant.hex()[:8],

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
@@ -25,6 +25,8 @@ log = structlog.get_logger("memsvc.behind")
 
 LOCK_TIMEOUT_MS = 250
 """How long the records of a scope wait for an exclusive lock on it: the others wait for them."""
+FAILING_MAX: Final = 3
+"""After so many scopes whose records cannot be written it is the database, and not they."""
 NOW_S_MAX: Final = 2.0
 """How long an answer waits for a record that is stored before it."""
 
@@ -51,6 +53,8 @@ class Record(Protocol):
 
 
 _Record = TypeVar("_Record", bound=Record)
+_Key = tuple[bytes, str]
+"""A scope's tenant and project."""
 
 
 class Behind(Generic[_Record]):
@@ -114,36 +118,40 @@ class Behind(Generic[_Record]):
         return len(self._waiting)
 
     async def flush(self) -> None:
-        """Write the waiting records, a batch at a time, until the database does not take one.
+        """Write the waiting records, a batch at a time.
 
-        Records of a scope that is locked exclusively hold up no other scope.
+        Records of a scope that is locked exclusively or too slow wait and hold up no other scope;
+        all wait once FAILING_MAX scopes have failed.
         """
         async with self._flushing:
             await self._flush()
 
     async def _flush(self) -> None:
-        shut_out: list[_Record] = []
-        while batch := list(islice(self._waiting, self._options.batch_records)):
+        aside: dict[_Key, list[_Record]] = {}
+        groups: dict[_Key, list[_Record]] = {}
+        failing = 0
+        while failing < FAILING_MAX and (batch := list(islice(self._waiting, self._options.batch_records))):
             self._waiting = deque(islice(self._waiting, len(batch), None))
             groups = _groups(batch)
-            while groups:
+            while groups and failing < FAILING_MAX:
+                key, group = groups.popitem()
+                if key in aside:
+                    aside[key] += group
+                    continue
                 try:
-                    await self._dealt_with(groups[-1])
+                    await self._dealt_with(group)
                 except MemsvcError as error:
-                    told = {"what": self._what, "records": len(groups[-1]), "code": error.code.value}
+                    told = {"what": self._what, "records": len(group), "code": error.code.value}
                     log.warning("records wait for the database", **told)
-                    if not isinstance(error, ShutOutError):
-                        self._put_back([*shut_out, *(record for group in groups for record in group)])
-                        return
-                    if self._outliving:
-                        shut_out += groups[-1]
-                    else:
-                        self._dropped(len(groups[-1]))
-                groups.pop()
+                    if isinstance(error, ShutOutError) and not self._outliving:
+                        self._dropped(len(group))
+                        continue
+                    aside[key] = group
+                    failing += not isinstance(error, ShutOutError)
             if len(batch) < self._options.batch_records:
                 break  # records added meanwhile wait for a batch of their own
-        if shut_out:
-            self._put_back(shut_out)
+        if aside:
+            self._put_back(chain(*aside.values(), *groups.values()))
 
     async def _dealt_with(self, group: list[_Record]) -> None:
         """Write the records of one scope, or drop them if they never can be written.
@@ -198,8 +206,8 @@ class Behind(Generic[_Record]):
         await self.flush()
 
 
-def _groups(records: Iterable[_Record]) -> list[list[_Record]]:
-    groups: dict[tuple[bytes, str], list[_Record]] = {}
+def _groups(records: Iterable[_Record]) -> dict[_Key, list[_Record]]:
+    groups: dict[_Key, list[_Record]] = {}
     for record in records:
         groups.setdefault((record.scope.tenant, record.scope.project), []).append(record)
-    return list(groups.values())
+    return groups

@@ -31,15 +31,22 @@ async def spend(tx: Tx, delta_bytes: int, *, project_bytes_max: int, tenant_byte
         now,
     )
     assert row is not None
-    if delta_bytes <= 0:
-        return
-    for whose, held_bytes, most_bytes in (
-        ("project", row["project_bytes"], project_bytes_max),
-        ("tenant", row["tenant_bytes"], tenant_bytes_max or None),
-    ):
-        if most_bytes is not None and held_bytes > most_bytes:
-            raise MemsvcError(
-                Code.QUOTA_EXCEEDED,
-                f"the {whose}'s files may hold {most_bytes} bytes, and this write would make it {held_bytes}",
-                recovery="delete or shorten some files",
-            )
+    if delta_bytes > 0:
+        _refuse_beyond("project", row["project_bytes"], project_bytes_max)
+        _refuse_beyond("tenant", row["tenant_bytes"], tenant_bytes_max or None)
+
+
+async def refuse_beyond(tx: Tx, delta_bytes: int, *, tenant_bytes_max: int) -> None:
+    """Raise QUOTA_EXCEEDED where the tenant may not spend so much more now. Holds no row."""
+    if delta_bytes > 0 and tenant_bytes_max:
+        held_bytes = await tx.fetchval("SELECT coalesce(sum(size_bytes), 0)::int8 FROM usage WHERE tenant = $1")
+        _refuse_beyond("tenant", held_bytes + delta_bytes, tenant_bytes_max)
+
+
+def _refuse_beyond(whose: str, held_bytes: int, bytes_max: int | None) -> None:
+    if bytes_max is not None and held_bytes > bytes_max:
+        raise MemsvcError(
+            Code.QUOTA_EXCEEDED,
+            f"the {whose}'s files may hold {bytes_max} bytes, and this write would make it {held_bytes}",
+            recovery="delete or shorten some files",
+        )

@@ -8,9 +8,11 @@ import pytest
 
 from memsvc.administration import restoring
 from memsvc.administration.archive_format import ROWS_BYTES
+from memsvc.administration.restoring import Allowed
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store import archived
+from memsvc.store import archived, restored_index, usage
 from memsvc.store.database import Tx
+from memsvc.store.usage import Quota
 from tests.administration.archived import exported, restored, rows, write
 from tests.administration.test_archive_refusals import FACTS, Change, manifest, member, memory, opened, packed
 from tests.door import Door
@@ -41,6 +43,33 @@ async def test_an_archive_of_many_projects_takes_no_lock_for_each(
     assert max(held) <= 3
     written = await other_call("file_read", project="p7", path="/a.md")
     assert written["content"] == "The heron nests."
+
+
+async def test_writers_go_on_while_an_archive_is_checked(
+    call: Door, other_call: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for project in ("a", "b"):
+        await write(call, "/a.md", "The heron nests.", project=project)
+    archive = await exported(call)
+    steps: list[str] = []
+
+    def writing_at(module: Any, name: str) -> None:
+        step = getattr(module, name)
+
+        async def writing(*given: Any, **more: Any) -> Any:
+            done = await step(*given, **more)
+            steps.append(name)
+            await write(other_call, f"/{len(steps)}.md", "An otter dives.", project="a")
+            return done
+
+        monkeypatch.setattr(module, name, writing)
+
+    for module, name in ((restored_index, "make"), (archived, "note_restored"), (usage, "held_bytes")):
+        writing_at(module, name)
+    allowed = Allowed(10**9, 10**9, Quota(10**9))
+    checked = await restored(other_call, archive, check=True, allowed=allowed)
+    assert [one.written for one in checked.projects] == [True, True]
+    assert steps == ["held_bytes", "make", "note_restored", "make", "note_restored", "held_bytes"]
 
 
 def jobs(content: bytes) -> Change:

@@ -182,12 +182,20 @@ def test_json_has_the_shape_that_its_readers_need() -> None:
     }
     told = {"candidates": [shown], "limits": {}}
     rests = {"facts": ["user_name"], "turns": [{"session": "s", "turn": "t"}], "holds": [[7, 0]]}
-    for table, column, value in (("recalls", "told", told), ("insights", "evidence", rests)):
+    place = {"event": "e", "path": "/p", "stream": 1, "start": 0, "size_bytes": 9, "first": 0, "next_entry": 4}
+    for table, column, value in (
+        ("recalls", "told", told),
+        ("insights", "evidence", rests),
+        ("sessions", "summary", place),
+    ):
         assert fits(table, column, value)
     for table, column, wrong in (
         ("recalls", "told", []),
         ("recalls", "told", told | {"candidates": [shown | {"place": [7]}]}),
         ("recalls", "told", told | {"candidates": [{"kind": "fact"}]}),
+        ("recalls", "told", told | {"candidates": [shown | {"ref": None}]}),
+        ("sessions", "summary", place | {"more": 1}),
+        ("sessions", "summary", place | {"first": "0"}),
         ("insights", "evidence", rests | {"turns": ["t"]}),
         ("insights", "evidence", rests | {"holds": 1}),
         ("memories", "metadata", "x"),

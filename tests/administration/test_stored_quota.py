@@ -6,14 +6,17 @@ from typing import Any
 import asyncpg
 import pytest
 
+from memsvc.administration.restoring import Allowed
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.stored import StoredOptions, StoredQuota
 from memsvc.store.database import Tx
+from memsvc.store.usage import Quota
+from tests.administration.archived import exported, restored, rows
 from tests.administration.purged import said
 from tests.door import Door, Refused, open_door
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, FakeEmbedder
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -77,11 +80,74 @@ async def test_usage_tells_the_bytes_of_each_style_and_the_quota(call: Door) -> 
     told = await call("tenant_usage")
     total = told["total"]
     parts = ("turn_bytes", "board_bytes", "document_bytes", "knowledge_bytes", "memories_bytes", "past_bytes")
-    assert all(total[name] for name in parts)
+    assert all(total[name] for name in (*parts, "derived_bytes"))
     assert total["turn_bytes"] > 5000
     assert total["document_bytes"] == len("# Notes\n")
-    assert total["held_bytes"] == sum(total[name] for name in parts) + total["file_bytes"]
+    assert total["held_bytes"] == sum(total[name] for name in parts) + total["file_bytes"] + total["derived_bytes"]
     assert (told["tenant_bytes_max"], told["unbounded_until"]) == (BYTES_MAX, None)
+
+
+async def test_what_is_derived_is_counted_as_about_what_it_takes_on_disk(
+    database: Any, clock: FakeClock, tokens: Any, meter: Any, scope: Scope, admin: asyncpg.Connection
+) -> None:
+    call = open_door(database, clock, tokens, meter, scope, embedder=FakeEmbedder())
+    empty = await on_disk(admin)
+    vocabulary = [f"word{number * number % 3001}" for number in range(3000)]
+    async with call.at_work():
+        for turn in range(80):
+            text = f"I like {vocabulary[turn]}. " + " ".join(vocabulary[turn * 30 : turn * 30 + 60])
+            await call("memory_after_turn", session_id="s", turn_id=f"t{turn}", user_id="u", input_items=[said(text)])
+            await call("memory_before_turn", session_id="s", user_id="u", current_input=text[:100])
+        await call.work()
+    total = (await call("tenant_usage"))["total"]
+    assert total["vectors"] >= 80
+    assert 0.5 <= total["derived_bytes"] / (await on_disk(admin) - empty) <= 2
+
+
+async def on_disk(admin: asyncpg.Connection) -> int:
+    """What the tables of what is derived take, their indexes too, without what is dead."""
+    sizes = []
+    for table in ("entries", "fresh_terms", "postings", "facts", "recalls", "embeddings"):
+        await admin.execute(f"VACUUM FULL {table}")
+        sizes.append(await admin.fetchval("SELECT pg_total_relation_size($1::regclass)", table))
+    return sum(sizes)
+
+
+async def test_a_restore_is_held_to_the_quota_before_anybody_sees_of_it(
+    call: Door, admin: asyncpg.Connection, other_scope: Scope, clock: FakeClock
+) -> None:
+    await talk(call, "t1")
+    await call("file_write", project="default", path="/a", content="x" * 1000)
+    archive = await exported(call)
+    held = (await call("tenant_usage"))["total"]
+    other = call.as_tenant(other_scope)
+    await other("file_write", project="elsewhere", path="/a", content="x" * 1000)
+    before = await rows(admin, other_scope.tenant)
+    content = held["held_bytes"] - held["derived_bytes"]
+    for quota in (Quota(content), Quota(content + 1000), Quota(held["held_bytes"] + 500)):
+        for check in (True, False):
+            with pytest.raises(MemsvcError, match=r"holds \d+") as refusal:
+                await restored(other, archive, check=check, allowed=Allowed(10**6, 0, quota))
+            assert (refusal.value.code, "tenant_purge" in str(refusal.value.recovery)) == (Code.QUOTA_EXCEEDED, True)
+            assert await rows(admin, other_scope.tenant) == before
+    enough = (await other("tenant_usage"))["total"]["held_bytes"] + held["held_bytes"]
+    allowed = Allowed(10**6, 0, Quota(enough))
+    assert (await restored(other, archive, allowed=allowed)).projects[0].written
+    assert not (await restored(other, archive, allowed=Allowed(10**6, 0, Quota(1)))).projects[0].written
+    occupied = await restored(call, archive, check=True, allowed=Allowed(10**6, 0, Quota(held["held_bytes"])))
+    assert occupied.projects[0].occupied
+
+
+async def test_a_tenant_from_before_the_quota_may_restore_beyond_it(
+    call: Door, admin: asyncpg.Connection, other_scope: Scope, clock: FakeClock
+) -> None:
+    await talk(call, "t1")
+    archive = await exported(call)
+    await admin.execute(
+        "INSERT INTO tenants (tenant, created_at, bounded_since) VALUES ($1, $2, $2)", other_scope.tenant, clock.now()
+    )
+    done = await restored(call.as_tenant(other_scope), archive, allowed=Allowed(10**6, 0, Quota(1, grace_days=30)))
+    assert done.projects[0].written
 
 
 async def test_a_tenant_from_before_the_quota_has_time_to_come_below_it(

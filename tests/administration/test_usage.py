@@ -7,7 +7,7 @@ import pytest
 
 from memsvc.administration import usage as counting
 from memsvc.core.scope import Caller, Scope
-from memsvc.store import usage, vectors
+from memsvc.store import usage
 from memsvc.store.database import Database
 from tests.door import Door
 from tests.fakes import FakeClock
@@ -105,7 +105,7 @@ async def test_every_statement_goes_by_an_index_that_leads_with_the_tenant(
     await keep(call, "a")
     async with database.begin(Scope(call.caller.tenant, "a"), read_only=True, whole_tenant=whole) as tx:
         await tx.unbound("SET LOCAL enable_seqscan = off")
-        for sql in usage.statements(tx, vectors=await vectors.ready(database)):
+        for sql in await usage.statements(tx):
             plan: Any = "\n".join(row["QUERY PLAN"] for row in await tx.fetch(f"EXPLAIN {sql}"))
             assert "Seq Scan" not in plan, plan
             assert "tenant = " in plan, plan

@@ -13,7 +13,7 @@ import pytest
 
 from memsvc.gateway.audit import AuditOptions, CallLog, call_log, shape
 from memsvc.store.behind import Behind
-from memsvc.store.calls import CallRecord
+from memsvc.store.calls import CallRecord, insert_calls
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import Lock
 from tests.fakes import FakeClock, RecordingMeter
@@ -136,6 +136,28 @@ async def test_records_that_take_the_database_too_long_wait_whether_or_not_they_
     log.record(record(clock))
     await log.flush()
     assert (log.backlog(), lost) == (1, [])
+
+
+@pytest.mark.anyio
+async def test_a_tenant_whose_records_take_too_long_holds_up_no_other(
+    database: Database, clock: FakeClock, meter: RecordingMeter, admin: asyncpg.Connection
+) -> None:
+    slow, other = (replace(record(clock), tenant=bytes([number]) * 32) for number in (1, 2))
+
+    async def write(tx: Tx, records: Sequence[CallRecord]) -> None:
+        if tx.scope.tenant == slow.tenant:
+            await tx.fetch("SELECT set_config('statement_timeout', '20', true), $1::bytea, $2::text")
+            await tx.fetch("SELECT pg_sleep(60), $1::bytea, $2::text")
+        await insert_calls(tx, records)
+
+    lost: list[int] = []
+    options = AuditOptions(batch_records=2)
+    log = Behind(database, clock, options, what="calls", write=write, dropped=lost.append)
+    for one in (other, slow, slow, slow, replace(other, call=uuid4())):
+        log.record(one)
+    await log.flush()
+    assert [row["tenant"] for row in await admin.fetch("SELECT tenant FROM calls")] == [other.tenant] * 2
+    assert (log.backlog(), lost) == (3, [])
 
 
 @pytest.mark.anyio
