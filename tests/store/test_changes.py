@@ -157,5 +157,5 @@ async def test_what_nobody_announces_is_looked_for_together_and_again_after_an_o
             asked.clear()
             await asyncio.sleep(0.05)
             assert (changes.watched(), asked) == (0, [])
-    looks = [(line["log_level"], line.get("error")) for line in lines if "looked for" in line["event"]]
+    looks = [(line["log_level"], line.get("error")) for line in lines if "polled" in line["event"]]
     assert looks == [("warning", "MemsvcError"), ("warning", "MemsvcError"), ("info", None), ("info", None)]

@@ -30,7 +30,7 @@ from memsvc.styles.knowledge.standing import Standings
 
 
 class BlockTools:
-    """The functions behind these tools."""
+    """Functions of these tools."""
 
     def __init__(self, remembering: Remembering, standings: Standings, linking: Linking) -> None:
         self._remembering = remembering
@@ -114,7 +114,7 @@ def _list(blocks: Sequence[Notion], nothing: str) -> ListResult:
 
 
 def block_tools(remembering: Remembering, standings: Standings, linking: Linking) -> list[Tool]:
-    """These tools."""
+    """Return these tools."""
     functions = BlockTools(remembering, standings, linking)
     return [*_blocks(functions), *_edges(functions)]
 

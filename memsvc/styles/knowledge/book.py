@@ -1,4 +1,4 @@
-"""Where the blocks of a project stand: one book, its lock and its clock."""
+"""Index of the blocks of a project, with its lock and its clock."""
 
 import secrets
 from collections.abc import AsyncIterator, Sequence
@@ -31,19 +31,19 @@ CONSOLIDATE_JOB: Final = "knowledge.consolidate"
 
 @dataclass(slots=True)
 class Writing:
-    """A transaction that holds the book, and the use of the book as it is to be kept."""
+    """Transaction that locks the index, with the index's use as it is to be stored."""
 
     tx: Tx
     use: Activity
     now: datetime
 
     def change(self, **values: Any) -> None:
-        """Count, and let what was kept of an identity frame be looked at anew."""
+        """Update the use, and invalidate cached identity frames."""
         self.use = replace(self.use, revision=self.use.revision + 1, **values)
 
 
 class Book:
-    """The book of each project: how it is opened, and what its blocks have in common."""
+    """Index of each project's blocks: how it is opened, and what its blocks have in common."""
 
     def __init__(
         self, database: Database, clock: Clock, options: KnowledgeOptions, embedding: Embedding | None
@@ -56,12 +56,12 @@ class Book:
 
     @asynccontextmanager
     async def written(self, scope: Scope) -> AsyncIterator[Writing]:
-        """A transaction that holds the book; its clock goes on, and is kept with what is written."""
+        """Begin a transaction that locks the index, and store its clock with what is written."""
         async with self._database.begin(scope, locks=[LOCK]) as tx:
             now = self._clock.now()
             was = await activity.find(tx, NUMBER)
             use = now_of(was, now, self.idle)
-            if was is None:  # no process takes what it remembers of a book that was purged for this one
+            if was is None:  # no process takes its cache of a purged index for this one's
                 use = replace(use, revision=secrets.randbits(REVISION_BITS))
             writing = Writing(tx, use, now)
             yield writing
@@ -69,33 +69,33 @@ class Book:
 
     @asynccontextmanager
     async def read(self, scope: Scope) -> AsyncIterator[tuple[Tx, Activity | None]]:
-        """A transaction that writes nothing, and the use of the book as it was kept last."""
+        """Begin a transaction that writes nothing; yield it with the index's use as stored last."""
         async with self._database.begin(scope, read_only=True) as tx:
             yield tx, await activity.find(tx, NUMBER)
 
     def now(self) -> datetime:
-        """The time of the wall."""
+        """Return the time of the wall clock."""
         return self._clock.now()
 
     async def embed_later(self, writing: Writing) -> None:
-        """Have new entries get their vectors; to be called last in a transaction."""
+        """Queue the embedding of new entries; to be called last in a transaction."""
         if self.embedding is not None:
             await jobs.enqueue(writing.tx, EMBED_JOB, str(NUMBER), now=writing.now)
 
     async def archive(
         self, writing: Writing, blocks: Sequence[Notion], reason: notions.Reason, *, by: str | None = None
     ) -> None:
-        """Let blocks be found no more, by words or by meaning."""
+        """Archive blocks, so that neither words nor meaning find them."""
         await notions.archive(writing.tx, NUMBER, blocks, reason, by=by)
         await self.drop_vectors(writing, blocks)
 
     async def drop_vectors(self, writing: Writing, blocks: Sequence[Notion]) -> None:
-        """Take away what entries that are gone mean, of every model, also of one that is configured no more."""
+        """Delete the vectors of removed entries, of every model, configured or not."""
         if blocks and await vectors.available(writing.tx):
             await vectors.forget(writing.tx, NUMBER, [block.entry for block in blocks])
 
     async def vectors(self, tx: Tx, blocks: Sequence[Notion]) -> dict[str, list[float]]:
-        """The vectors of those blocks that have one, by id."""
+        """Return the vectors of those blocks that have one, by id."""
         if self.embedding is None or not blocks:
             return {}
         found = await vectors.of(tx, NUMBER, self.embedding.model, [block.entry for block in blocks])
@@ -103,7 +103,7 @@ class Book:
 
 
 def likeness(one: Sequence[float] | None, other: Sequence[float] | None, texts: tuple[str, str]) -> float:
-    """How alike two blocks are: the cosine of their vectors, or by their words where one of them has none."""
+    """Return the similarity of two blocks: the cosine of their vectors, or else by their words."""
     if one is None or other is None or len(one) != len(other):
         return alike(*texts)
     size = sqrt(sum(a * a for a in one) * sum(b * b for b in other))
@@ -111,7 +111,7 @@ def likeness(one: Sequence[float] | None, other: Sequence[float] | None, texts: 
 
 
 def not_found(block_id: str) -> MemsvcError:
-    """The error for a block that is not there, or not any more."""
+    """Return the error for a block that does not exist, or no longer does."""
     return MemsvcError(
         Code.NOT_FOUND,
         f"Block '{block_id[:8]}…' not found.",

@@ -1,4 +1,4 @@
-"""The arguments of the knowledge tools, and what they answer."""
+"""Arguments and results of the knowledge tools."""
 
 from typing import Annotated, Final, Literal
 
@@ -19,7 +19,7 @@ LOGGED: Final = frozenset({"project", "block_id", "target", "frame", "method", "
 
 
 def _plain(value: str) -> str:
-    """What the database can hold."""
+    """Return the text without what the database cannot store."""
     return value.replace("\x00", " ")
 
 

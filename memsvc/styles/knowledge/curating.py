@@ -1,4 +1,4 @@
-"""Curation: what has faded goes, what is strongest stays strong."""
+"""Curation: faded blocks are archived, the strongest are reinforced."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,8 +15,8 @@ from memsvc.styles.knowledge.scored import scored
 from memsvc.styles.knowledge.tiers import CONSTITUTIONAL
 
 DECAYED_BELOW: Final = 0.05
-"""What is left of a block when it is archived: 60 active hours unused for what is ephemeral, 300 for what is standard,
-3,000 for what is durable (elfmem)."""
+"""Remaining share at which a block is archived: after 60 active hours unused for an ephemeral one,
+300 for a standard one, 3,000 for a durable one (elfmem)."""
 REINFORCED_TOP: Final = 5
 EDGES_A_PAGE: Final = 1000
 ARCHIVED_A_RUN: Final = 1000
@@ -26,7 +26,7 @@ STRONGEST_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Curated:
-    """What a curation did."""
+    """Result of a curation."""
 
     archived: int
     edges_pruned: int
@@ -37,17 +37,20 @@ class Curated:
 
 
 class Curating:
-    """Curates, on request and behind a consolidation when that is due."""
+    """Curates, on request and after a consolidation when that is due."""
 
     def __init__(self, book: Book) -> None:
         self._book = book
 
     def is_due(self, use: Activity) -> bool:
-        """Whether so many active hours have gone since the last curation, or there was none."""
+        """Return whether the configured active hours have passed since the last curation.
+
+        True where there was none.
+        """
         return use.curated_h is None or use.active_h - use.curated_h >= self._book.options.curate_every_hours
 
     async def curate_if_due(self, scope: Scope) -> bool:
-        """As `curate`, where it is due; whether it was."""
+        """Curate as `curate`, where it is due; return whether it was."""
         async with self._book.written(scope) as writing:
             due = self.is_due(writing.use)
             if due:
@@ -55,8 +58,10 @@ class Curating:
         return due
 
     async def curate(self, scope: Scope) -> Curated:
-        """Prune edges, archive what has faded but for bridges, and reinforce what is constitutional and the five
-        strongest."""
+        """Prune edges, archive faded blocks, and reinforce others.
+
+        Bridges are not archived; constitutional blocks and the five strongest are reinforced.
+        """
         async with self._book.written(scope) as writing:
             return await self._curate(writing)
 
@@ -82,7 +87,7 @@ class Curating:
             after = (page[-1].edge.low, page[-1].edge.high)
 
     async def _prune(self, writing: Writing) -> tuple[int, int, list[Aging]]:
-        """Take away what is too weak, and what has become so by time; an agent's own edge does not fade."""
+        """Remove edges that are too weak, now or by time; an agent's own edge does not fade."""
         weak, faded, left = [], [], []
         for aging in await self._edges(writing):
             edge = aging.edge
@@ -98,7 +103,7 @@ class Curating:
         return len(weak), len(faded), left
 
     async def _archive(self, writing: Writing, left: list[Aging]) -> int:
-        """Archive blocks that have faded, but for bridges: those that much hangs on."""
+        """Archive blocks that have faded, except bridges, which much depends on."""
         before_h = {tier: writing.use.active_h - hours_to(DECAYED_BELOW, pace) for tier, pace in DECAY_PER_H.items()}
         ids = await notion_lists.unused_since(writing.tx, NUMBER, before_h, most=ARCHIVED_A_RUN)
         if not ids:

@@ -1,15 +1,18 @@
-"""An order that does not say the same thing twice: maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998)."""
+"""Diverse order: maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 RELEVANCE_SHARE: Final = 0.7
-"""Lambda: how much the score counts against the likeness to what was chosen before (elfmem)."""
+"""Lambda: weight of the score against the similarity to blocks chosen before (elfmem)."""
 
 
 def diverse(scores: Mapping[str, float], likeness: Callable[[str, str], float]) -> Sequence[str]:
-    """All keys: the best first, then always the one with the greatest 0.7 x score - 0.3 x likeness to the likest of
-    those before it; the first of equals by score."""
+    """Return all keys, each the best by 0.7 x score - 0.3 x similarity to those before it.
+
+    The similarity is the greatest one to any of them. The first of equals is the one with the
+    better score.
+    """
     rest = sorted(scores, key=lambda key: (-scores[key], key))
     chosen: list[str] = []
     nearest = dict.fromkeys(rest, 0.0)

@@ -1,4 +1,4 @@
-"""Consolidation: what waits in the inbox is compared, judged and tied to what is held already, a block at a time."""
+"""Consolidation: blocks of the inbox are compared, judged and linked to others, one at a time."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from memsvc.styles.knowledge.links import SIMILAR, edge_score
 from memsvc.styles.knowledge.tiers import SELF, tier_of
 
 DREAM_BLOCKS: Final = 50
-"""Blocks that one call consolidates at the most; the job goes on until none is left."""
+"""Most blocks that one call consolidates; the job goes on until none is left."""
 DREAM_S: Final = 30.0
 """How long a call waits for models."""
 JOB_BLOCKS: Final = 200
@@ -39,7 +39,7 @@ IDENTITY_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Dreamt:
-    """What a consolidation came to."""
+    """Result of a consolidation."""
 
     processed: int = 0
     promoted: int = 0
@@ -52,7 +52,7 @@ class Dreamt:
     curated: bool = False
 
     def plus(self, step: "Dreamt") -> "Dreamt":
-        """With one more block."""
+        """Add the result of one more block."""
         return Dreamt(
             self.processed + step.processed,
             self.promoted + step.promoted,
@@ -66,7 +66,7 @@ class Dreamt:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A block of the inbox, with what it is compared with."""
+    """Block of the inbox, with what it is compared with."""
 
     block: Notion
     vector: list[float] | None
@@ -77,8 +77,11 @@ class _Pending:
 
 
 class Dreaming:
-    """Consolidates. Every block is done in one transaction, which sees that it still waits: what is killed goes on
-    where it was, and of two at once one does each block. Models are asked with no transaction open."""
+    """Consolidates, every block in one transaction that checks that it still waits.
+
+    An interrupted consolidation goes on where it was, and of two at once one does each block.
+    Models are called with no transaction open.
+    """
 
     def __init__(self, book: Book, judging: Judging, curating: Curating, tokens: TokenCounter) -> None:
         self._book = book
@@ -88,14 +91,14 @@ class Dreaming:
         self.job = Job(name=CONSOLIDATE_JOB, run=self.consolidate)
 
     async def consolidate(self, scope: Scope, _: str) -> None:
-        """Job: consolidate the inbox, and curate if that is due."""
+        """Run the job: consolidate the inbox, and curate if that is due."""
         done = await self._run(scope, most=JOB_BLOCKS, by_rules=False, until=None)
         if done.inbox_remaining:
             async with self._book.written(scope) as writing:
                 await jobs.enqueue(writing.tx, CONSOLIDATE_JOB, "", now=writing.now)
 
     async def dream(self, scope: Scope, *, by_rules: bool, progress: Progress = SILENT) -> Dreamt:
-        """Consolidate what can be within half a minute; the progress is in blocks."""
+        """Consolidate what is possible within half a minute; the progress is in blocks."""
         until = asyncio.get_running_loop().time() + DREAM_S
         return await self._run(scope, most=DREAM_BLOCKS, by_rules=by_rules, until=until, progress=progress)
 
@@ -123,7 +126,7 @@ class Dreaming:
         return replace(done, inbox_remaining=left, curated=curated)
 
     async def _next(self, scope: Scope) -> _Pending | None:
-        """The block that has waited longest, with its vector and what it is to be compared with."""
+        """Return the longest waiting block, with its vector and what it is to be compared with."""
         async with self._book.read(scope) as (tx, _):
             waiting = await notion_lists.pending(tx, NUMBER, most=1)
             if not waiting:
@@ -138,7 +141,7 @@ class Dreaming:
                 [vector] = await embedding.embed_texts([text])
                 spent = {"embedding_calls": 1, "embedding_tokens": self._tokens.count(text)}
             except MemsvcError:
-                vector = None  # its words tell what it is like
+                vector = None  # its words are compared instead
         async with self._book.read(scope) as (tx, _):
             own = await notion_lists.tagged(tx, NUMBER, [f"{SELF}%"], most=IDENTITY_MAX)
             near = await self._near(tx, block, vector)
@@ -162,7 +165,7 @@ class Dreaming:
         return [one.ref for one in found.candidates if one.ref != block.notion] if found is not None else []
 
     async def _settle(self, scope: Scope, pending: _Pending, judgement: Judgement) -> Dreamt:
-        """Promote a block, or let the one that says the same stand for it; nothing if somebody changed it meanwhile."""
+        """Promote a block, or archive it for one that says the same; skip it if it has changed."""
         async with self._book.written(scope) as writing:
             writing.use = spend(spend(writing.use, pending.spent), judgement.spent)
             ids = [pending.block.notion, *(one.notion for one in pending.others)]
@@ -186,8 +189,11 @@ class Dreaming:
             await vectors.put(writing.tx, NUMBER, model, {pending.block.entry: pending.vector})
 
     def _twin(self, pending: _Pending, others: Sequence[Notion], judgement: Judgement) -> Notion | None:
-        """The block that says what this one says. What differs in a number or a negation says something else, however
-        alike; and by words alone, so does what adds one."""
+        """Return the block that says the same as this one, or None.
+
+        One that differs in a number or a negation says something else, however similar; by words
+        alone, so does one that adds a word.
+        """
         for other in others:
             if pending.likeness[other.notion] < self._book.options.duplicate_similarity_min:
                 return None
@@ -241,8 +247,7 @@ class Dreaming:
     async def _note_conflicts(
         self, writing: Writing, block: Notion, pending: _Pending, judgement: Judgement, others: Sequence[Notion]
     ) -> tuple[int, int]:
-        """Keep which of the others do not go together with a block: how many contradict it, how many nearly repeat
-        it."""
+        """Store conflicts with a block; return the number of contradictions and near duplicates."""
         conflicts = []
         for other in others:
             alike = pending.likeness[other.notion]
@@ -257,7 +262,7 @@ class Dreaming:
     def _ties(
         self, block: Notion, tags: Sequence[str], pending: _Pending, others: Sequence[Notion], now_h: float
     ) -> list[Edge]:
-        """The edges of a new block to the blocks that go with it best."""
+        """Return the edges of a new block to the blocks that go with it best."""
         options = self._book.options
         scores = []
         for other in others:
@@ -277,5 +282,5 @@ class Dreaming:
 
 
 def _same(was: Notion, now: Notion | None) -> bool:
-    """Whether a block is what it was when it was compared."""
+    """Return whether a block is unchanged since it was compared."""
     return now is not None and now.status == "active" and now.entry == was.entry

@@ -1,4 +1,4 @@
-"""Frames: what a recall is for. The weights, budgets and guarantees are elfmem's."""
+"""Frames of a recall, by purpose. The weights, budgets and guarantees are elfmem's."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,14 +10,17 @@ from memsvc.styles.knowledge.tiers import CONSTITUTIONAL, GOAL
 
 Name = Literal["self", "attention", "task", "simulate"]
 PEER: Final = "peer/"
-"""How the tags begin of what another agent wrote: knowledge, whatever it says that it is."""
+"""Prefix of the tags of blocks by another agent: knowledge, whatever they claim to be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame: `only` and `guaranteed` are tags, or beginnings of tags and `%`; with `identity_apart`, what is
-    constitutional stays out; one without `question` ignores what is asked. `boosts` multiply the score by category or,
-    as `tag:`, by the beginning of a tag."""
+    """Frame of a recall: weights, budget, and blocks that it includes or excludes.
+
+    `only` and `guaranteed` are tags, or beginnings of tags and `%`; with `identity_apart`,
+    constitutional blocks stay out; one without `question` ignores the query. `boosts` multiply the
+    score by category or, as `tag:`, by the beginning of a tag.
+    """
 
     name: Name
     weights: Weights
@@ -29,7 +32,7 @@ class Frame:
     boosts: Mapping[str, float] = field(default_factory=dict)
 
     def boost(self, category: str, tags: tuple[str, ...]) -> float:
-        """The factor of a block's score."""
+        """Return the factor of a block's score."""
         by_tag = [
             factor
             for key, factor in self.boosts.items()
@@ -38,7 +41,7 @@ class Frame:
         return max([self.boosts.get(category, 1.0), *by_tag])
 
     def excludes(self, tags: tuple[str, ...]) -> bool:
-        """Whether blocks with these tags have no place here, unless they are guaranteed one."""
+        """Return whether blocks with these tags are left out, unless they are guaranteed."""
         return self.identity_apart and CONSTITUTIONAL in tags and not of_peer(tags)
 
 
@@ -67,7 +70,7 @@ FRAMES: Final[dict[str, Frame]] = {
 
 
 def frame_named(name: str) -> Frame:
-    """The frame; INVALID_ARGUMENT when there is none of this name."""
+    """Return the frame of this name; INVALID_ARGUMENT when there is none."""
     frame = FRAMES.get(name)
     if frame is None:
         raise _unknown(name)
@@ -80,5 +83,5 @@ def _unknown(name: str) -> MemsvcError:
 
 
 def of_peer(tags: tuple[str, ...]) -> bool:
-    """Whether another agent wrote it."""
+    """Return whether another agent wrote a block with these tags."""
     return any(tag.startswith(PEER) for tag in tags)

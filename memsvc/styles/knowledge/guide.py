@@ -1,4 +1,4 @@
-"""What an agent reads of these operations when it asks how to use them."""
+"""Guide to these operations for agents."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One operation."""
+    """Guide to one operation."""
 
     what: str
     when: str
@@ -18,7 +18,7 @@ class Entry:
     short: str
 
     def card(self, name: str) -> str:
-        """The operation on one card."""
+        """Return the guide as a card."""
         lines = "\n".join(f"    {line}" for line in self.example.splitlines())
         return (
             f"elfmem.{name}()\n"
@@ -176,9 +176,9 @@ HISTORY: Final = Entry(
     "calls_list(limit=10)  # with a key that may; in a shell: memsvc calls",
     "",
 )
-"""What elfmem's library can do besides."""
+"""Operation of elfmem's library that is not one here."""
 ALIASES: Final = {"learn": "remember", "frame": "recall", "consolidate": "dream"}
-"""Names that the same operations have in elfmem's library."""
+"""Names of the same operations in elfmem's library."""
 
 _SIGNATURES: Final = {
     "remember": "remember(content, ...)",
@@ -194,8 +194,10 @@ _SIGNATURES: Final = {
 
 
 def guide(method: str | None) -> str:
-    """The card of an operation, with or without `elfmem_` before its name, or the overview; for another name, which
-    names there are."""
+    """Return the card of an operation, or the overview.
+
+    The name may begin with `elfmem_`. For an unknown name, the valid names are returned.
+    """
     if method is None:
         return _overview()
     name = method.removeprefix("elfmem_")

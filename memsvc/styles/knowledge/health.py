@@ -1,4 +1,4 @@
-"""How a memory is, and what to do about it: elfmem's status rules."""
+"""Health of a memory, and a suggestion: elfmem's status rules."""
 
 from typing import Final, Literal
 
@@ -7,7 +7,7 @@ Health = Literal["good", "attention"]
 
 
 def health(inbox: int, threshold: int, stored: int) -> tuple[Health, str]:
-    """The health, and what is suggested."""
+    """Return the health, and a suggestion."""
     fill = inbox / max(threshold, 1)
     if fill >= 1.0:
         return "attention", "Inbox full. Call elfmem_dream() to process pending blocks."

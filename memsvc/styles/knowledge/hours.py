@@ -1,4 +1,4 @@
-"""The clock of active hours: it runs while somebody works with a memory, and stands still otherwise."""
+"""Clock of active hours, which runs only while somebody works with a memory."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -16,8 +16,11 @@ NO_TOKENS: Final = {
 
 
 def now_of(was: Activity | None, now: datetime, idle: timedelta) -> Activity:
-    """The use of a memory as it is `now`. The time since it was used last counts as active if it is not longer than
-    `idle`; otherwise a new session has begun, and the time between counts as nothing."""
+    """Return the use of a memory at `now`.
+
+    The time since its last use counts as active if it is not longer than `idle`; otherwise a new
+    session has begun, and the time between does not count.
+    """
     if was is None:
         return Activity(0.0, now, 0.0)
     passed = now - was.seen_at
@@ -29,12 +32,12 @@ def now_of(was: Activity | None, now: datetime, idle: timedelta) -> Activity:
 
 
 def is_open(was: Activity | None, now: datetime, idle: timedelta) -> bool:
-    """Whether a session is under way."""
+    """Return whether a session is open."""
     return was is not None and now - was.seen_at <= idle
 
 
 def spend(was: Activity, spent: dict[str, int]) -> Activity:
-    """The same with what models were given and gave."""
+    """Return the use with the token usage of models added."""
     if not any(spent.values()):
         return was
     return replace(

@@ -1,4 +1,4 @@
-"""What a block is to the agent that keeps it: by a model that is shown the identity, or by rules."""
+"""Judgement of a block by a model that knows the identity, or by rules."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,18 +23,18 @@ from memsvc.styles.model_budget import ModelBudget, SpentError
 PURPOSE: Final = "judgement"
 RULES: Final = "rules"
 NEUTRAL: Final = 0.5
-"""The alignment of a block where there is no identity to measure it against."""
+"""Alignment of a block where there is no identity to measure it against."""
 STATED: Final = 0.9
-"""The alignment of a block that its tags call a part of the identity."""
+"""Alignment of a block whose tags make it a part of the identity."""
 OUTPUT_TOKENS_MAX: Final = 512
 IDENTITY_CHARS_MAX: Final = 6000
 OTHERS_MAX: Final = 10
-"""Blocks that the model is shown beside the new one: the likest."""
+"""Most similar blocks that the model gets with the new one."""
 OTHER_CHARS_MAX: Final = 1000
 
 
 class Contradiction(BaseModel):
-    """One of the blocks shown that cannot be true together with the new one."""
+    """Given block that cannot be true together with the new one."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -43,7 +43,7 @@ class Contradiction(BaseModel):
 
 
 class Answer(BaseModel):
-    """What the model answers."""
+    """Answer of the model."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -54,8 +54,11 @@ class Answer(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a block is: how much of the identity, which tags it has by that, which blocks it contradicts and how surely;
-    who says so, and what was spent."""
+    """Judgement of a block: its alignment with the identity, its tags, and its contradictions.
+
+    `contradicts` has the confidence by block, `scored_by` is the model or the rules, `spent` the
+    token usage.
+    """
 
     alignment: float
     tags: tuple[str, ...]
@@ -65,7 +68,7 @@ class Judgement:
 
 
 class Judging:
-    """Judges blocks. A model that is not there, fails or has had its calls of the day is replaced by the rules."""
+    """Judges blocks, by rules where the model is missing, fails or is over its daily limit."""
 
     def __init__(
         self,
@@ -86,7 +89,10 @@ class Judging:
     async def judge(
         self, scope: Scope, block: Notion, identity: Sequence[Notion], others: Sequence[Notion], *, by_rules: bool
     ) -> Judgement:
-        """What a block is to an identity and to others, the likest first; no transaction may be open meanwhile."""
+        """Return the judgement of a block; no transaction may be open meanwhile.
+
+        The others are ordered by similarity.
+        """
         if self._llm is None or by_rules or not await self._may_ask(scope):
             return self._by_rules(block, identity, others)
         text = shown(block, identity, others)
@@ -124,7 +130,7 @@ class Judging:
         return Judgement(answer.alignment, tags, contradicts, model, spent)
 
     async def _may_ask(self, scope: Scope) -> bool:
-        """Count a call against the tenant's day."""
+        """Return whether the tenant's daily limit allows a call, and count it."""
         try:
             await self._budget.take(scope, purpose=PURPOSE, most=self._options.judgements_a_day)
         except SpentError:
@@ -133,7 +139,7 @@ class Judging:
 
 
 def by_the_rules(block: Notion, identity: Sequence[Notion], others: Sequence[Notion]) -> Judgement:
-    """Alignment by the words in common with the identity, contradictions by negation, numbers and opposites."""
+    """Return the judgement by words shared with the identity, negation, numbers and opposites."""
     if is_self(block.tags):
         alignment = STATED
     elif identity:
@@ -145,7 +151,7 @@ def by_the_rules(block: Notion, identity: Sequence[Notion], others: Sequence[Not
 
 
 def shown(block: Notion, identity: Sequence[Notion], others: Sequence[Notion]) -> str:
-    """What the model is given to read: data that nothing inside can end, without what looks like a secret."""
+    """Return the model's input: escaped data, without what looks like a secret."""
     own: list[str] = []
     for one in identity:
         if sum(map(len, own)) + len(one.text) > IDENTITY_CHARS_MAX:

@@ -1,4 +1,4 @@
-"""Edges that an agent says there are, or are not."""
+"""Edges that an agent adds or removes."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -13,12 +13,12 @@ from memsvc.styles.knowledge.links import DEFAULT_WEIGHTS, OTHER_WEIGHT, REINFOR
 IfExists = Literal["reinforce", "update", "skip", "error"]
 CO_OCCURS: Final = "co_occurs"
 DISPLACED: Final = (SIMILAR, CO_OCCURS)
-"""Relations that nobody stated: the first to make room."""
+"""Relations that nobody stated, which are replaced first, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """An edge as it is now, what was done, and the edge that had to make room."""
+    """Edge as it is now, the action, and the edge that it replaced."""
 
     edge: Edge
     action: Literal["created", "reinforced", "updated", "skipped"]
@@ -26,7 +26,7 @@ class Connected:
 
 
 class Linking:
-    """Makes and removes edges. An edge has no direction; an agent's own never fades and is never displaced."""
+    """Adds and removes edges, which have no direction; an agent's own never fade or give way."""
 
     def __init__(self, book: Book) -> None:
         self._book = book
@@ -34,7 +34,7 @@ class Linking:
     async def connect(
         self, scope: Scope, source: str, target: str, *, relation: str | None, note: str | None, if_exists: IfExists
     ) -> Connected:
-        """Let two blocks that are not archived hang together."""
+        """Connect two blocks that are not archived."""
         if source == target:
             raise invalid(
                 f"Cannot connect block '{source[:8]}' to itself.",
@@ -61,7 +61,7 @@ class Linking:
         return Connected(edge, "created", displaced)
 
     async def _make_room(self, writing: Writing, *ends: str) -> Edge | None:
-        """The weakest edge that nobody stated, of the first end that has as many as it may have; taken away."""
+        """Remove and return the weakest unstated edge of the first end that has too many."""
         most = self._book.options.edge_degree_max
         for end in ends:
             own = await edges.of(writing.tx, NUMBER, end)
@@ -83,7 +83,7 @@ class Linking:
     async def _meet(
         self, writing: Writing, was: Edge, relation: str | None, note: str | None, if_exists: IfExists
     ) -> Connected:
-        """What becomes of an edge that is there already."""
+        """Apply `if_exists` to an existing edge."""
         between = f"Edge already exists between {was.low[:8]}… and {was.high[:8]}…"
         match if_exists:
             case "error":
@@ -115,7 +115,7 @@ class Linking:
     async def disconnect(
         self, scope: Scope, source: str, target: str, *, guard_relation: str | None
     ) -> tuple[Literal["removed", "not_found", "guarded"], Edge | None]:
-        """Take an edge away, unless it is of another relation than the one that guards it."""
+        """Remove an edge, unless its relation differs from the guard's."""
         async with self._book.written(scope) as writing:
             edge = await edges.find(writing.tx, NUMBER, source, target)
             if edge is None:

@@ -37,7 +37,7 @@ from memsvc.styles.knowledge.standing import Standings
 
 
 class MemoryTools:
-    """The functions behind these tools."""
+    """Functions of these tools."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ def memory_tools(
     *,
     waits: bool,
 ) -> list[Tool]:
-    """These tools. `waits`: consolidation asks a model."""
+    """Return these tools. `waits`: consolidation calls a model."""
     functions = MemoryTools(remembering, recall, standings, outcomes, curating, dreaming)
     return [*_use(functions), *_upkeep(functions, waits=waits)]
 

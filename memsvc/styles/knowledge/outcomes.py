@@ -1,4 +1,4 @@
-"""Outcomes: how it went when blocks were used, and what that teaches of them."""
+"""Outcomes of the use of blocks, and how blocks learn from them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Skip = Literal["constitutional", "pending_inbox", "archived", "unmatched"]
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What an outcome changed, and which blocks it left alone and why."""
+    """Result of an outcome: its changes, and the skipped blocks with the reason."""
 
     updated: int = 0
     confidence_delta: float = 0.0
@@ -31,7 +31,7 @@ class Learnt:
 
 
 class Outcomes:
-    """Takes outcomes. They need no session, and count once for each time that they are told."""
+    """Applies outcomes, which need no session and count once for each call."""
 
     def __init__(self, book: Book) -> None:
         self._book = book
@@ -39,7 +39,7 @@ class Outcomes:
     async def tell(
         self, scope: Scope, block_ids: Sequence[str], *, signal: float, weight: float, source: str
     ) -> Learnt:
-        """Let blocks that are active learn from an outcome; the others are skipped, each with the reason."""
+        """Apply an outcome to active blocks; skip the others, each with a reason."""
         check(signal, weight)
         asked = list(dict.fromkeys(block_ids))
         if not asked:
@@ -71,7 +71,7 @@ class Outcomes:
         )
 
     async def _reinforce(self, writing: Writing, ids: Sequence[str], signal: float) -> tuple[int, int]:
-        """Reinforce blocks and the edges that are between them, and make those that are missing: how many of each."""
+        """Reinforce blocks and the edges between them, adding missing ones; return both counts."""
         tx, now_h = writing.tx, writing.use.active_h
         await notions.reinforce(tx, NUMBER, ids, now_h)
         pairs = list(combinations(sorted(ids), 2))
@@ -81,7 +81,7 @@ class Outcomes:
 
 
 def _reason(block: Notion | None) -> Skip | None:
-    """Why a block learns nothing, or None."""
+    """Return why a block learns nothing, or None."""
     if block is None:
         return "unmatched"
     if block.status == "inbox":

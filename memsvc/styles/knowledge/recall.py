@@ -1,4 +1,4 @@
-"""Recall: the blocks that a question, or a frame without one, brings up, as text for a prompt."""
+"""Recall: the blocks for a question, or for a frame without one, as text for a prompt."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ from memsvc.styles.knowledge.scoring import similarities
 from memsvc.styles.knowledge.tiers import CONSTITUTIONAL
 
 SEEDS: Final = 4
-"""Candidates by words, and as many by meaning, for each block that is asked for (elfmem)."""
+"""Candidates by words, and as many by meaning, for each requested block (elfmem)."""
 SPARE: Final = 2
-"""Blocks that are kept for each that is asked for, so that some may give way (elfmem)."""
+"""Candidates that are kept for each requested block, as some may drop out (elfmem)."""
 TAGGED_MAX: Final = 200
-"""Blocks that a frame takes by their tags at the most."""
+"""Most blocks that a frame takes by their tags."""
 BESIDE_MAX: Final = 5
-"""Blocks that edges bring up beside each seed."""
+"""Blocks that edges add for each seed."""
 STRONGEST_MAX: Final = 50
 CACHED_FOR: Final = timedelta(hours=1)
 CACHED_MAX: Final = 500
@@ -42,7 +42,7 @@ Reason = Literal["top_k", "token_budget", "contradiction"]
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What a recall shows, what it found and does not show, and why."""
+    """Result of a recall, with what was found and dropped, and why."""
 
     frame: Name
     rendered: Rendered
@@ -63,9 +63,9 @@ class _Found:
 
 
 class Recall:
-    """Recalls, and notes what it showed: that is reinforced, with the edges in between.
+    """Recalls blocks, and reinforces them with the edges between them.
 
-    A frame without a question is remembered for an hour, by this process, as long as nothing changes but use.
+    This process caches a frame without a question for an hour, as long as nothing changes but use.
     """
 
     def __init__(self, book: Book, tokens: TokenCounter, meter: Meter) -> None:
@@ -75,8 +75,11 @@ class Recall:
         self._cached: OrderedDict[tuple[bytes, str, str, int | None], tuple[int, datetime, Recalled]] = OrderedDict()
 
     async def recall(self, scope: Scope, question: str, *, top_k: int | None, frame_name: str) -> Recalled:
-        """The best blocks of a frame, `top_k` at the most or, without one, as many as are guaranteed and at least as
-        the options say. Nothing is written when nothing is shown."""
+        """Return the best `top_k` blocks of a frame.
+
+        Without `top_k`, as many as are guaranteed and at least as the options say. Nothing is
+        written when nothing is returned.
+        """
         frame = frame_named(frame_name)
         asked = question.strip() if frame.question else ""
         embedding = self._book.embedding
@@ -120,7 +123,7 @@ class Recall:
         return Recalled(frame.name, text, shown[: text.shown], dropped, frame.budget_tok, found.excluded)
 
     async def _found(self, tx: Tx, frame: Frame, asked: str, meaning: Meaning | None, top_k: int | None) -> _Found:
-        """The candidates: what is guaranteed, wherever it stands, and what words, meaning, tags or use bring up."""
+        """Return the candidates: guaranteed ones, and those by words, meaning, tags or use."""
         guaranteed = (
             await notion_lists.tagged(tx, NUMBER, frame.guaranteed, most=TAGGED_MAX) if frame.guaranteed else {}
         )
@@ -140,7 +143,7 @@ class Recall:
         else:
             others = await notion_lists.strongest(tx, NUMBER, most=STRONGEST_MAX)
         blocks = await notions.read(tx, NUMBER, [*guaranteed, *others, *apart])
-        # what another agent wrote takes nobody's place for good, whatever its tags say
+        # no block of another agent is guaranteed a place, whatever its tags say
         sure = {one for one in guaranteed if one in blocks and not of_peer(blocks[one].tags)}
         out = {one for one, block in blocks.items() if one not in sure and frame.excludes(block.tags)}
         wanted = ({*guaranteed, *others}) - out
@@ -148,7 +151,7 @@ class Recall:
         return _Found(live, sure, similarity, set(beside) - similarity.keys(), len(out))
 
     async def _ordered(self, tx: Tx, ranked: list[Scored], asked: str) -> list[Scored]:
-        """The same, so that what says the same thing comes apart; without a question as they are."""
+        """Return the blocks with similar ones apart; unchanged without a question."""
         if not asked or len(ranked) < 2:
             return ranked
         by_id = {one.block.notion: one for one in ranked}
@@ -158,7 +161,7 @@ class Recall:
         return [by_id[key] for key in diverse({key: one.score for key, one in by_id.items()}, alike)]
 
     async def _note(self, scope: Scope, recalled: Recalled, embedded: str) -> None:
-        """Reinforce what was shown."""
+        """Reinforce the recalled blocks."""
         ids = sorted(one.block.notion for one in recalled.blocks)
         spent = {"embedding_calls": 1, "embedding_tokens": self._tokens.count(embedded)} if embedded else {}
         async with self._book.written(scope) as writing:
@@ -180,7 +183,7 @@ class Recall:
 
 
 async def _similar(tx: Tx, asked: str, meaning: Meaning | None, best: int) -> dict[str, float]:
-    """Blocks that fit a question, by id, and how well."""
+    """Return blocks that match a question, by id, and how well."""
     terms = query_terms(asked)
     if not terms and meaning is None:
         return {}
@@ -200,8 +203,11 @@ def _alike(vectors: dict[str, list[float]], words: dict[str, Counts], one: str, 
 
 
 def _beaten(ordered: Sequence[Scored], pairs: Sequence[tuple[str, str]]) -> set[str]:
-    """Of each pair that does not go together the one that is less sure; of equals the one that was used less lately,
-    then the one that was said earlier. What has been beaten beats nothing."""
+    """Return the less sure one of each conflicting pair.
+
+    Of equals the one that was used less lately, then the earlier one. A dropped block conflicts
+    with nothing.
+    """
     by_id = {one.block.notion: one for one in ordered}
     beaten: set[str] = set()
     for low, high in pairs:

@@ -1,4 +1,4 @@
-"""Blocks as they are kept, changed and given up: what an agent remembers can be recalled at once."""
+"""Storing, editing and forgetting blocks; a remembered block can be recalled at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ LIVES_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What became of a text: the block that holds it, whether it was there before, and how full the inbox is."""
+    """Result of storing a text: its block, whether it existed, and whether the inbox is full."""
 
     block_id: str
     status: Literal["created", "duplicate_rejected"]
@@ -29,14 +29,14 @@ class Remembered:
 
 
 class Remembering:
-    """Keeps blocks. A text is there once among those that are not archived, however often it is said."""
+    """Stores blocks; a text exists once among those that are not archived."""
 
     def __init__(self, book: Book) -> None:
         self._book = book
         self._options = book.options
 
     async def remember(self, scope: Scope, content: str, *, tags: Sequence[str], cue: str, category: str) -> Remembered:
-        """Keep a text; where the inbox is full by that, it is consolidated by a job."""
+        """Store a text; a job consolidates the inbox when it becomes full."""
         text, digest = content.strip(), digest_of(content)
         async with self._book.written(scope) as writing:
             tx = writing.tx
@@ -66,7 +66,7 @@ class Remembering:
         return writing.use.inbox >= self._options.inbox_threshold
 
     async def _free_id(self, writing: Writing, digest: str) -> str:
-        """The id that follows from the text; where a block that was archived has it, the next that follows."""
+        """Return the id made of the text's hash, or the next id that is free."""
         ids = [digest[:ID_CHARS]]
         if await notions.taken(writing.tx, NUMBER, ids):
             ids = [sha256(f"{digest}:{life}".encode()).hexdigest()[:ID_CHARS] for life in range(LIVES_MAX)]
@@ -77,8 +77,10 @@ class Remembering:
         return ids[0]
 
     async def edit(self, scope: Scope, block_id: str, content: str | None, cue: str | None) -> None:
-        """Let a block say something else, or be found by another cue. What is thought of it stays; what it did not go
-        together with is forgotten when it says something else."""
+        """Change the text or the cue of a block.
+
+        Its confidence stays; its conflicts are deleted when the text changes.
+        """
         if content is None and cue is None:
             raise invalid(
                 "edit() needs content, cue, or both — nothing to change.",
@@ -105,8 +107,10 @@ class Remembering:
             await self._book.embed_later(writing)
 
     async def forget(self, scope: Scope, block_id: str) -> bool:
-        """Give a block up for good: its text is taken out of the database, with the texts for which it stood. False
-        when it was archived before."""
+        """Delete a block's text for good, with the texts that it replaced.
+
+        Return False when it was archived before.
+        """
         async with self._book.written(scope) as writing:
             older = await notions.superseded_by(writing.tx, NUMBER, block_id)
             there = await notions.read(writing.tx, NUMBER, [block_id, *older])
@@ -128,5 +132,5 @@ class Remembering:
 
 
 def digest_of(content: str) -> str:
-    """What makes two texts the same: case and the white space around them do not count."""
+    """Return the hash that equal texts share: case and surrounding white space do not count."""
     return sha256(content.strip().lower().encode()).hexdigest()

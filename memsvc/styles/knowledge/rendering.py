@@ -1,4 +1,4 @@
-"""A recall as text for a prompt: elfmem's headings and lines, within the budget of the frame."""
+"""Rendering of a recall for a prompt: elfmem's headings and lines, within the frame's budget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from memsvc.styles.knowledge.frames import Frame, of_peer
 from memsvc.styles.knowledge.tiers import CONSTITUTIONAL, GOAL, is_self
 
 CHARS_A_TOKEN: Final = 4
-"""How elfmem estimates tokens."""
+"""Characters a token, by elfmem's estimate."""
 PREAMBLE: Final = (
     "## You are {name}\n"
     "The numbered principles below are your own constitution, ordered by how "
@@ -27,7 +27,7 @@ _FROM: Final = "peer/from:"
 
 
 class Shown(Protocol):
-    """What a line is made of."""
+    """Text and tags of a line."""
 
     @property
     def text(self) -> str: ...
@@ -38,7 +38,7 @@ class Shown(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The text, how many of the blocks stand in it, and about how many tokens it has."""
+    """Rendered text, with its number of blocks and estimated tokens."""
 
     text: str
     shown: int
@@ -46,18 +46,21 @@ class Rendered:
 
 
 def estimated_tok(text: str) -> int:
-    """About how many tokens a text has."""
+    """Return the estimated number of tokens of a text."""
     return len(text) // CHARS_A_TOKEN
 
 
 def block_tok(text: str) -> int:
-    """About how many tokens a block has: at least one."""
+    """Return the estimated number of tokens of a block: at least one."""
     return max(1, len(text) // CHARS_A_TOKEN)
 
 
 def rendered(frame: Frame, blocks: Sequence[Shown], agent: str) -> Rendered:
-    """The first blocks that fit into the budget, in their order: a short one never overtakes a long one that does not
-    fit. The first is shown even if it does not fit: a rule that is cut off may say the opposite."""
+    """Return the text of the first blocks that fit into the budget, in their order.
+
+    A short block never overtakes a long one that does not fit. The first is included even if it
+    does not fit: a rule that is cut off may say the opposite.
+    """
     text, shown = "", 0
     for number in range(1, len(blocks) + 1):
         longer = _text(frame, blocks[:number], agent)

@@ -1,4 +1,4 @@
-"""Blocks with their scores: the formulas of `scoring` over blocks as they are stored."""
+"""Stored blocks with their scores by the formulas of `scoring`."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from memsvc.styles.knowledge.scoring import Parts, Weights, centrality, reinforc
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A block, what it has of each part, and its score; `expanded` when an edge led to it."""
+    """Block with its components and score; `expanded` when an edge led to it."""
 
     block: Notion
     parts: Parts
@@ -36,7 +36,7 @@ def scored(
     frame: Frame | None = None,
     expanded: Iterable[str] = (),
 ) -> list[Scored]:
-    """Blocks best first; what is relative (use, edges) is so to these blocks."""
+    """Return blocks best first; use and edges count relative to these blocks."""
     most = max((block.reinforcements for block in blocks), default=0)
     greatest = max((block.degree for block in blocks), default=0.0)
     from_edges = set(expanded)

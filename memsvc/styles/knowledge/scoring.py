@@ -1,4 +1,4 @@
-"""What a block is worth to a recall: five parts between 0 and 1, weighed by the frame. The constants are elfmem's."""
+"""Score of a block: five components between 0 and 1, weighted by the frame (elfmem's constants)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,20 @@ from typing import Final
 
 WEIGHTS_TOLERANCE: Final = 1e-4
 EXPLORATION: Final = 0.05
-"""Share of the standard deviation of a block's belief that is added: what little is known of gets a chance."""
+"""Share of the standard deviation of a block's confidence that is added, a chance for new
+blocks."""
 RRF_K: Final = 60
-"""Of reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009)."""
+"""Constant of reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009)."""
 FLOOR_CENTRALITY: Final = 0.10
-"""A block that is less central than this and fresher than FLOOR_RECENCY counts as FLOOR_STRENGTH x its recency central,
-so that what is new is not beaten for having no edges yet."""
+"""A block that is less central than this and fresher than FLOOR_RECENCY counts as FLOOR_STRENGTH x
+its recency central, so that a new block does not lose for having no edges yet."""
 FLOOR_RECENCY: Final = 0.70
 FLOOR_STRENGTH: Final = 0.50
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each part counts; ValueError unless none is negative and they sum to 1."""
+    """Weights of the components; ValueError unless none is negative and they sum to 1."""
 
     similarity: float
     confidence: float
@@ -37,7 +38,7 @@ class Weights:
         return self.similarity, self.confidence, self.recency, self.centrality, self.reinforcement
 
     def without_question(self) -> "Weights":
-        """The same without similarity: the other four rescaled to sum to 1."""
+        """Return the weights without similarity: the other four rescaled to sum to 1."""
         rest = sum(self._all()) - self.similarity
         if rest == 0:
             raise ValueError("similarity is all that counts")
@@ -48,7 +49,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a block has of each part."""
+    """Components of a block's score."""
 
     similarity: float
     confidence: float
@@ -58,7 +59,10 @@ class Parts:
 
 
 def score(parts: Parts, weights: Weights, *, alpha: float, beta: float) -> float:
-    """The weighted sum of the parts and the bonus for what is uncertain, at most 0.0177 for alpha = beta = 0.5."""
+    """Return the weighted sum of the components and a bonus for uncertainty.
+
+    The bonus is at most 0.0177, for alpha = beta = 0.5.
+    """
     weighted = (
         weights.similarity * parts.similarity
         + weights.confidence * parts.confidence
@@ -70,18 +74,18 @@ def score(parts: Parts, weights: Weights, *, alpha: float, beta: float) -> float
 
 
 def exploration(alpha: float, beta: float) -> float:
-    """EXPLORATION x the standard deviation of Beta(alpha, beta)."""
+    """Return EXPLORATION x the standard deviation of Beta(alpha, beta)."""
     total = alpha + beta
     return EXPLORATION * sqrt(alpha * beta / (total * total * (total + 1)))
 
 
 def reinforcement(times: int, most: int) -> float:
-    """How much a block was used, among candidates used `most` times at the most: ln(1 + times) / ln(1 + most)."""
+    """Return a block's use relative to the most used candidate: ln(1 + times) / ln(1 + most)."""
     return log(1 + times) / log(1 + most) if most > 0 else 0.0
 
 
 def centrality(degree: float, greatest: float, recency: float) -> float:
-    """How well a block is connected: its weighted degree over the greatest among the candidates, or the floor."""
+    """Return a block's weighted degree over the greatest of all candidates, or the floor."""
     share = degree / greatest if greatest > 0 else 0.0
     if share < FLOOR_CENTRALITY and recency > FLOOR_RECENCY:
         return max(share, FLOOR_STRENGTH * recency)
@@ -89,9 +93,10 @@ def centrality(degree: float, greatest: float, recency: float) -> float:
 
 
 def similarities(by_words: Mapping[str, float], by_meaning: Mapping[str, float]) -> dict[str, float]:
-    """How well blocks fit a question, between 0 and 1, from what words (BM25) and meanings (cosine) give.
+    """Return the match of blocks to a question, 0 to 1, from BM25 and cosines.
 
-    Both: reciprocal rank fusion over the greatest. Meanings alone: their cosines. Words alone: over the best.
+    Both: reciprocal rank fusion over the greatest. Cosines alone: as they are. BM25 alone: over the
+    best.
     """
     words = {key: value for key, value in by_words.items() if value > 0}
     if not words:

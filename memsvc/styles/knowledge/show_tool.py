@@ -80,7 +80,7 @@ class ShowResult(Result):
 
 
 def show_tool(showing: Showing) -> Tool:
-    """This tool."""
+    """Return this tool."""
 
     async def show(scope: Scope, asked: ShowArguments) -> ShowResult:
         return _result(await showing.show(scope, asked.block_id))

@@ -1,4 +1,4 @@
-"""One block with all that is thought of it: what it is sure by, how it fades, what it hangs together with."""
+"""Details of a block: its confidence, its decay and its relations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,8 +23,11 @@ OLDER_MAX: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A block, its strongest edges, what it does not go together with and since when that is known, how it went when it
-    was used, the blocks that it stands for, and these others where they are there; `now_h` is the book's clock."""
+    """Block with its relations; `now_h` is the index's clock.
+
+    It has the strongest edges, the conflicts and when each was found, the outcomes, the blocks that
+    it replaced (`older`), and those of all these that still exist (`others`).
+    """
 
     block: Notion
     edges: Sequence[Edge]
@@ -36,23 +39,23 @@ class Shown:
 
     @property
     def left(self) -> float:
-        """What has not faded of the block, 0 to 1."""
+        """Share of the block that has not decayed, 0 to 1."""
         return remaining(self.block.decay_per_h, self.now_h - self.block.reinforced_h)
 
     @property
     def faded_h(self) -> float:
-        """The time on the clock of the book at which so little is left of the block that it may be archived."""
+        """Time on the index's clock from which the block may be archived."""
         return self.block.reinforced_h + hours_to(DECAYED_BELOW, self.block.decay_per_h)
 
 
 class Showing:
-    """Shows blocks; none of it is use, and so nothing is reinforced."""
+    """Reads blocks in detail; this is no use of them, so nothing is reinforced."""
 
     def __init__(self, book: Book) -> None:
         self._book = book
 
     async def show(self, scope: Scope, block_id: str) -> Shown:
-        """One block, archived or not; NOT_FOUND where there is none."""
+        """Return the details of a block, archived or not; NOT_FOUND where there is none."""
         async with self._book.read(scope) as (tx, was):
             block = (await notions.read(tx, NUMBER, [block_id])).get(block_id)
             if block is None:

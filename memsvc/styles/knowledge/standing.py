@@ -1,4 +1,4 @@
-"""How a memory stands: its status, and its blocks one after the other."""
+"""Status of a memory, and listings of its blocks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from memsvc.styles.knowledge.hours import NO_TOKENS, is_open, now_of
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a memory stands at a moment; `session_h` is None outside of a session."""
+    """Status of a memory; `session_h` is None outside of a session."""
 
     session_h: float | None
     inbox: int
@@ -30,13 +30,13 @@ class Standing:
 
 
 class Standings:
-    """Reads; nothing of this writes, and so none of it moves the clock."""
+    """Reads the status and lists blocks; it writes nothing, and so does not move the clock."""
 
     def __init__(self, book: Book) -> None:
         self._book = book
 
     async def status(self, scope: Scope) -> Standing:
-        """How the memory of a project stands now."""
+        """Return the present status of a project's memory."""
         async with self._book.read(scope) as (_, was):
             pass
         now = self._book.now()
@@ -59,16 +59,16 @@ class Standings:
         )
 
     async def listing(self, scope: Scope, *, tag: str | None, category: str | None, most: int) -> Sequence[Notion]:
-        """Blocks that are not archived, the surest first."""
+        """Return blocks that are not archived, the surest first."""
         async with self._book.read(scope) as (tx, _):
             return await notion_lists.listing(tx, NUMBER, tag=tag, category=category, most=most)
 
     async def archived(self, scope: Scope, *, category: str | None, most: int) -> Sequence[Notion]:
-        """Blocks that are recalled no more, those remembered last first."""
+        """Return archived blocks, those remembered last first."""
         async with self._book.read(scope) as (tx, _):
             return await notion_lists.archived(tx, NUMBER, category=category, most=most)
 
     async def inbox(self, scope: Scope, *, most: int) -> Sequence[Notion]:
-        """The blocks that wait to be consolidated, the longest waiting first."""
+        """Return the blocks that wait to be consolidated, the longest waiting first."""
         async with self._book.read(scope) as (tx, _):
             return await notion_lists.pending(tx, NUMBER, most=most)

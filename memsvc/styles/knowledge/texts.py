@@ -1,4 +1,4 @@
-"""The one line that says what a call came to: the texts of elfmem's results, which its command line prints."""
+"""One-line summaries of results: the texts of elfmem's command line."""
 
 from collections import Counter
 from collections.abc import Sequence

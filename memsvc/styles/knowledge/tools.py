@@ -1,4 +1,4 @@
-"""All that this style publishes, put together."""
+"""All tools and jobs of this style."""
 
 from importlib.resources import files as resources
 
@@ -35,7 +35,7 @@ def published(
     llm: Llm | None = None,
     budget: ModelBudget | None = None,
 ) -> Published:
-    """The elfmem tools, and the job that consolidates."""
+    """Return the elfmem tools, and the job that consolidates."""
     book = Book(database, clock, options, embedding)
     judging = Judging(budget or ModelBudget(database, clock, 0), tokens, meter, options, llm)
     curating = Curating(book)
