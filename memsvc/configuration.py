@@ -43,7 +43,7 @@ _KINDS: Final[dict[Any, str]] = {int: "integer", float: "number", Path: "path"}
 
 
 def yaml_file() -> str:
-    """Return the text of config/memsvc.yaml: every key with its default, below a comment about it."""
+    """Return the text of config/memsvc.yaml: every key with its default, and a comment."""
     return "\n".join((_YAML_HEAD, *_yaml_lines(Settings, ""))) + "\n"
 
 
@@ -80,7 +80,7 @@ def page() -> str:
 
 
 def allowed(field: FieldInfo) -> str:
-    """Return what a setting may be: its choices, or its type and bounds; nothing for what its default shows."""
+    """Return what a setting may be: choices, or type and bounds unless the default shows them."""
     kind = field.annotation
     if get_origin(kind) is Literal:
         return ", ".join(f"`{choice}`" if choice else "empty" for choice in get_args(kind))

@@ -118,7 +118,7 @@ def _nested(path: list[str], value: Any) -> dict[str, Any]:
 
 
 def _merge(into: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Merge later values over earlier ones, key by key; an empty key of the file counts as missing."""
+    """Merge later values over earlier ones by key; an empty key of the file is missing."""
     for name, value in values.items():
         if isinstance(value, Mapping) and isinstance(into.get(name), dict):
             _merge(into[name], value)

@@ -94,7 +94,7 @@ class Ground:
 
 @asynccontextmanager
 async def grounded(settings: Settings, app_url: str) -> AsyncIterator[Ground]:
-    """Open the database and the models of the settings, measured and traced; close all at the end."""
+    """Open the database and the models, measured and traced; close all at the end."""
     metrics, clock = Metrics(), SystemClock()
     async with (
         opened_tracer(settings.tracing, metrics, version()) as tracer,

@@ -12,7 +12,7 @@ from memsvc.gateway.metrics import described
 from memsvc.gateway.schemas import input_schema, output_schema
 
 SHARED_BY_MIN: Final = 3
-"""By how many tools an argument or a member of results has to be shared to be described once for all of them."""
+"""Number of tools that share an argument or a result member before it is described once."""
 
 _TOOLS_HEAD: Final = """\
 # Tools
@@ -153,7 +153,7 @@ def _label(name: str, values: tuple[str, ...]) -> str:
 
 
 def _shared(tables: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return, by name, the lines that several tools have word for word; of two about one name the commoner."""
+    """Return, by name, the lines that several tools share; the commoner of two for one name."""
     counted = Counter(row for table in tables for row in table.items())
     lines = dict[str, str]()
     for (name, line), tools in counted.most_common():
@@ -208,7 +208,7 @@ def _prompts(prompts: Iterable[Prompt], guides: Iterable[Guide]) -> Iterator[str
 
 
 def _argument(name: str, field: dict[str, Any], required: bool) -> str:
-    """Return an argument's line; null is what an argument that is not given is, and so is not told as a type."""
+    """Return an argument's line; null stands for a missing argument and is not named as a type."""
     empty: object = {} if field.get("type") == "object" else []
     default = field.get("default", empty)
     mark = "required" if required else "optional" if default is None else f"`{json.dumps(default)}`"

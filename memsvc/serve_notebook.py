@@ -87,7 +87,7 @@ def _published(  # noqa: PLR0917 - the arguments of `published`, after those bou
     meter: Meter,
     models: Models,
 ) -> Published:
-    """Return the named tools of the notebook, or all; those that write sync the folder. All jobs."""
+    """Return the named tools of the notebook, or all; those that write sync the folder."""
     tools = notebook_tools.published(database, clock, meter, settings.notebook).tools
     kept = [tool for tool in tools if names is None or tool.name in names]
     jobs = published(database, settings, clock, tokens, meter, models).jobs

@@ -37,7 +37,7 @@ _SEGMENT: Final = re.compile(r"^[0-9A-F]{24}(\.[0-9A-F]{8}\.backup)?(\.gz)?(\.pa
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """One whole copy; with the log from `first_segment` on it restores any time from `ended_at` on."""
+    """One whole copy; with the log from `first_segment` on it restores times from `ended_at` on."""
 
     folder: Path
     ended_at: datetime

@@ -53,7 +53,7 @@ class DocumentFolder:
             os.close(lock)
 
     def written(self) -> dict[str, str]:
-        """Return the SHA-256 of what was written, as hex digits by ids, of the files still there."""
+        """Return the SHA-256 of what was written, as hex digits by ids, of existing files."""
         names = {file.name for file in self._folder.iterdir()}
         return {document: held for document, held in self._remembered().items() if _name(document) in names}
 

@@ -79,7 +79,7 @@ class EmbeddingOptions(BaseModel):
 
 
 class HttpEmbedder:
-    """The `Embedder` that calls an endpoint; vectors have length 1, whatever the endpoint answers."""
+    """The `Embedder` that calls an endpoint; vectors always have length 1."""
 
     def __init__(self, endpoint: Endpoint, options: EmbeddingOptions, *, backoff_s: float = BACKOFF_S) -> None:
         self.model = options.model_name(options.model, options.dimensions)
@@ -172,7 +172,7 @@ def unit(vector: Sequence[float]) -> list[float] | None:
 
 
 def batches(texts: Sequence[str], count_max: int, chars_max: int = BATCH_CHARS_MAX) -> Iterator[list[str]]:
-    """Yield the texts in order, in batches of limited count and, unless one alone has more, length."""
+    """Yield the texts in order, in batches of limited count and, if possible, length."""
     batch: list[str] = []
     chars = 0
     for text in texts:

@@ -17,14 +17,14 @@ SYSTEM_USER: Final = "pgserver"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The operating system user of PostgreSQL when memsvc runs as root, which PostgreSQL refuses."""
+    """The operating system user of PostgreSQL where memsvc runs as root, which that refuses."""
 
     uid: int
     gid: int
 
 
 def account_for(folder: Path) -> Account | None:
-    """Return the server's user: None for this process's; for root the folder's owner or a new one."""
+    """Return the server's user; None for this process's, for root the owner or a new one."""
     if os.geteuid() != 0:
         return None
     if folder.exists() and (owner := folder.stat()).st_uid != 0:

@@ -34,7 +34,7 @@ LOG_LINES_SHOWN: Final = 10
 
 
 class Cluster:
-    """The cluster in `folder` and its server, which runs as `account`, or as this process's user."""
+    """The cluster in `folder` and its server, which runs as `account` or this process's user."""
 
     def __init__(self, folder: Path, account: Account | None) -> None:
         self._folder = folder
@@ -126,7 +126,7 @@ class Cluster:
             time.sleep(POLL_S)
 
     def provision(self, passwords: Mapping[str, str], statement_timeout_ms: int) -> None:
-        """Create roles, database and extension, completing what an interrupted start left undone."""
+        """Create roles, database and extension, and complete what an interrupted start left."""
         secret = {"PGPASSWORD": passwords[setup.SUPERUSER_ROLE]}
         secret |= {f"{role.upper()}_PASSWORD": passwords[role] for role in (setup.OWNER_ROLE, setup.APP_ROLE)}
         secret |= {setup.STATEMENT_TIMEOUT: f"{statement_timeout_ms}ms"}

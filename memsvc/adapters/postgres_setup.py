@@ -85,18 +85,18 @@ max_connections = 60
 shared_buffers = '128MB'
 wal_level = replica
 synchronous_commit = on
-# pages are written to the log whole after each checkpoint: fewer checkpoints and smaller pages make commits cheap
+# whole pages are logged after each checkpoint: fewer checkpoints and smaller pages, cheaper commits
 wal_compression = on
 checkpoint_timeout = '15min'
 max_wal_size = '1GB'
 jit = off
-# every statement is shaped to have one good plan: to make it anew for each call costs as much as to run it
+# every statement has one good plan: planning it for each call would cost as much as running it
 plan_cache_mode = force_generic_plan
 autovacuum_naptime = '15s'
 autovacuum_vacuum_insert_scale_factor = 0.05
 timezone = 'UTC'
 
-# The log tells what the server does, never what is stored in it: no statements, no parameters, no details of errors.
+# The log says what the server does, not what it stores: no statements, parameters or error details.
 logging_collector = on
 log_directory = 'log'
 log_filename = 'postgresql-%a.log'

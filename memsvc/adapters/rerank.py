@@ -38,7 +38,7 @@ class RerankOptions(BaseModel):
 
 @asynccontextmanager
 async def reranker(options: RerankOptions) -> AsyncIterator[Reranker | None]:
-    """Open the reranker of the options, or None without an endpoint; it is closed with the block."""
+    """Open the reranker, or None without an endpoint; it is closed with the block."""
     if not options.endpoint:
         yield None
         return

@@ -67,7 +67,7 @@ def folders(root: Path) -> list[Folder]:
 
 
 def session_name(name: str) -> str:
-    """Return the session that a folder is named after; `%` starts an encoded byte, as in our paths."""
+    """Return the session that a folder is named after; `%` starts an encoded byte."""
     session = decode_segment(name) if "%" in name else name
     if session is None:
         raise MemsvcError(Code.INVALID_PATH, "a session's folder has a name that no session can have")

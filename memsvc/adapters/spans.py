@@ -129,7 +129,7 @@ class Traces:
         parent: str = "",
         linked: str = "",
     ) -> AbstractContextManager[Span]:
-        """Open a span around a block; KeyError for a kind or an attribute outside the closed sets."""
+        """Open a span around a block; KeyError for an unknown kind or attribute."""
         return self._opened(kind, name, _read(parent), _read(linked), attributes)
 
     @contextmanager
@@ -221,7 +221,7 @@ class _Export(SpanProcessor):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Send in the background, and at the end what is left, within the time limit of one batch."""
+        """Send in the background, and the rest at the end, within the time limit of a batch."""
         headers = dict(header.partition("=")[::2] for header in self._options.headers)
         async with httpx.AsyncClient(
             headers={**headers, "Content-Type": "application/x-protobuf", "Accept-Encoding": "identity"},

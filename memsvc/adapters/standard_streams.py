@@ -1,4 +1,4 @@
-"""Lines on standard input and output for one protocol; other prints of this process go to stderr."""
+"""Lines on standard input and output for one protocol; other prints go to stderr."""
 
 import asyncio
 import os

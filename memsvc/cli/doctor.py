@@ -107,7 +107,7 @@ async def _database(settings: Settings, url: str, migrated: Awaitable[object]) -
 
 
 async def _timeouts(database: Database) -> Finding:
-    """Check that PostgreSQL ends what hangs: where migration may not set the role up, nobody does."""
+    """Check that PostgreSQL ends what hangs; migration may lack the right to set that up."""
     names = ("statement_timeout", "idle_in_transaction_session_timeout")
     rows = await database.registry("SELECT name, setting FROM pg_settings WHERE name = ANY($1)", names)
     off = sorted(row["name"] for row in rows if row["setting"] == "0")
@@ -122,7 +122,7 @@ def _pooler(database: Database) -> Finding:
         Pooler.KEEPS: "one is before the database, and keeps prepared statements",
         Pooler.LOSES: "one is before the database, and does not keep prepared statements",
     }
-    how = "" if database.prepares else "; none are prepared, and each statement takes a round trip more"
+    how = "" if database.prepares else "; none are prepared, and each statement takes one more round trip"
     return Finding("pooler", True, told[database.pooler] + how)
 
 

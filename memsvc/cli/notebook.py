@@ -34,7 +34,7 @@ async def read(
 
 @using_memory(commands)
 async def write(call: Calls, document: Document, source: Source) -> Said:
-    """Replace a document with a local file; new [[links]] make documents, dropped ones remove them."""
+    """Replace a document with a local file; new [[links]] make documents, dropped ones delete."""
     try:
         content = local_bytes(source).decode()
     except UnicodeDecodeError as error:

@@ -209,7 +209,7 @@ def _line(points: Sequence[tuple[float, float]], first: str = "M") -> str:
 
 
 def _step(reach: float, *, whole: bool = False) -> float:
-    """Return the distance of marks: 1, 2, 2.5 or 5 times a power of ten, so that TICKS are enough."""
+    """Return the distance of marks: 1, 2, 2.5 or 5 times a power of ten, so that TICKS fit."""
     power = 10 ** int(log10(reach / TICKS) // 1)
     steps = [factor * power for factor in (1, 2, 2.5, 5, 10)]
     fitting = [step for step in steps if step * TICKS >= reach and (not whole or step == int(step))]

@@ -23,7 +23,7 @@ Step = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a comparison; the text of `skipped` is the number of equal lines left out there."""
+    """One line of a comparison; the text of `skipped` is a number of equal lines."""
 
     kind: Kind
     text: str

@@ -48,7 +48,7 @@ async def listed(page: Page) -> Response:
 
 
 async def day_of_calls(page: Page, project: str) -> dict[str, Any] | None:
-    """Return the counts and the chart of the last 24 hours; None where the key may not read them."""
+    """Return the counts and the chart of the last 24 hours; None without the permission."""
     if not page.has("calls_summary"):
         return None
     counted = await page.call("calls_summary", project=project, hours=HOURS)

@@ -35,7 +35,7 @@ async def listed(page: Page) -> Response:
 
 
 async def history(page: Page) -> Response:
-    """Show the values that a fact had, the latest first: what replaced it, and the source of each."""
+    """Show the values that a fact had, the latest first, with replacements and sources."""
     fact, session, user = page.given_text("id"), page.given_text("session"), page.given_text("user")
     if not fact:
         return page.go("facts")

@@ -11,7 +11,7 @@ from memsvc.console.page import Page
 
 
 async def listed(page: Page) -> Response:
-    """List the sessions of the project, the latest first, found by part of their names or by user."""
+    """List the sessions of the project, latest first, found by part of a name or by user."""
     q, user = page.given_text("q"), page.given_text("user")
     found = await page.call("memory_list_sessions", q=q, user_id=user, limit=50, cursor=page.given_text("cursor"))
     template = "parts/session_rows.html" if page.partial else "sessions.html"

@@ -27,7 +27,7 @@ _ESCAPED: Final = re.compile('[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]|
 
 
 def block_style(root: str, children: Mapping[str, Sequence[str]]) -> str:
-    """Return the tree from a root down, children in order; a leaf is a plain line. Any depth works."""
+    """Return the tree from a root down, children in order; a leaf is a plain line."""
     lines = []
     waiting = [(root, 0)]
     while waiting:

@@ -157,7 +157,7 @@ def board_in(answer: str) -> str:
 
 
 def _unwrapped(text: str) -> str | None:
-    """Return the content of a code fence or the only member, a text, of a JSON object; else None."""
+    """Return the content of a code fence or the only member of a JSON object; else None."""
     if (fenced := _FENCED.match(text)) is not None:
         return fenced["inside"]
     if not (text.startswith("{") and text.endswith("}")):

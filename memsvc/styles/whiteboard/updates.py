@@ -73,7 +73,7 @@ class Updates:
             conversation.leave(batches, heard=heard)
 
     async def delete(self, scope: Scope, of: BoardId) -> bool:
-        """Delete a board for good, and forget its conversation; return whether there was a board."""
+        """Delete a board for good, and forget its conversation; return whether it existed."""
         deleted = await self._boards.delete(scope, of)
         self._forget(scope, of)
         return deleted

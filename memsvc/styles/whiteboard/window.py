@@ -195,7 +195,7 @@ class Conversations:
                 del self._by_key[key]
 
     def limit_kept(self) -> None:
-        """Forget excess entries that nobody waits for, from the least recently used conversations."""
+        """Forget excess entries that nobody waits for, least recently used conversations first."""
         kept = [(one, chars) for one in self._by_key.values() if (chars := one.kept_chars)]
         over = sum(chars for _, chars in kept) - KEPT_CHARS_MAX
         for one, chars in kept:
