@@ -1,4 +1,4 @@
-"""The shapes of JSON in columns, as far as readers need them: of what has another shape, each reader would fail."""
+"""Shapes of JSON columns, as far as readers need them: another shape would make a reader fail."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -78,7 +78,7 @@ _SHAPES: Final[Mapping[tuple[str, str], TypeAdapter[Any]]] = {
 
 
 def fits(table: str, column: str, value: Any) -> bool:
-    """Whether a value can be read from a column of JSON; an object does from every one."""
+    """Return whether a value can be read from a JSON column; an object can from every other one."""
     try:
         _SHAPES.get((table, column), _OBJECT).validate_python(value)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""An archive as a tenant's memory again: read through once, then written in one transaction, all of it or nothing."""
+"""Restore of an archive: validated in one pass, then written in one transaction, all or nothing."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,15 +22,15 @@ from memsvc.store.locks import Lock
 from memsvc.store.usage import Quota
 
 PROJECTS_ALONE_MAX: Final = 100
-"""Projects that are locked each by itself: locks are the whole database's, and there are only so many. Whoever restores
-more is alone with the tenant."""
+"""Projects that are locked one by one, as the database has only so many locks. A restore of more
+locks the whole tenant."""
 JOBS_MAX: Final = 200_000
-"""Jobs that an archive may bring: the queue is everybody's."""
+"""Jobs in one archive: the queue is shared by all tenants."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What callers' files and, `stored`, the tenant as a whole may hold after a restore.
+    """Quotas of callers' files and, in `stored`, of the whole tenant after a restore.
 
     `tenant_bytes_max` 0 is no limit.
     """
@@ -42,7 +42,7 @@ class Allowed:
 
 @dataclass(slots=True)
 class Found:
-    """What an archive was found to hold of a project."""
+    """Content of an archive for one project."""
 
     rows: Counter[str] = field(default_factory=Counter)
     caller_bytes: int = 0
@@ -51,8 +51,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What became of a project of an archive: where it went, and whether it came just now (`written`) or before. Of a
-    check, `occupied` says that a restore would be refused, as something else is there."""
+    """Outcome for a project of an archive: its target, and whether it was written now or before.
+
+    Of a check, `occupied` means that a restore would be refused because the target holds something
+    else.
+    """
 
     project: str
     into: str
@@ -62,20 +65,23 @@ class Restored:
 
 
 class _RolledBackError(Exception):
-    """Takes back what a check wrote."""
+    """Rolls back the writes of a check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of an archive."""
+    """Outcome of a restore."""
 
     manifest: Manifest
     projects: Sequence[Restored]
 
 
 class Restoring:
-    """Reads archives into projects in which nothing is. `known_jobs` are the jobs that somebody here runs, `sweeps`
-    those of them that look for what is missing in a project."""
+    """Restores of archives into empty projects.
+
+    `known_jobs` are the jobs that this deployment runs, `sweeps` those of them that look for what
+    is missing in a project.
+    """
 
     def __init__(
         self,
@@ -95,14 +101,16 @@ class Restoring:
         self._sweeps = tuple(sweeps)
 
     async def run(self, scope: Scope, archive: BinaryIO, *, check_only: bool) -> Outcome:
-        """Write what an archive holds to the projects that it names or, where the scope names one, the only project of
-        it to that. With `check_only` all of it is written where nobody sees it, and taken back: what a restore refuses,
-        a check refuses, but for a project that is occupied.
+        """Write an archive to the projects that it names.
 
-        INVALID_CONTENT, PAYLOAD_TOO_LARGE as `Reading.steps`; CONFLICT where a project holds anything that did not come
-        from this archive; QUOTA_EXCEEDED; PERMISSION_DENIED for a project that the scope may not touch; RESOURCE_BUSY.
-        After any of them nothing is there that was not there before. An archive that was restored before succeeds
-        again and changes nothing.
+        Where the scope names a project, the archive must be of one project, which is written to
+        that one. With `check_only` all of it is written where nobody sees it, and rolled back: a
+        check refuses what a restore refuses, except for an occupied project.
+
+        INVALID_CONTENT, PAYLOAD_TOO_LARGE as `Reading.steps`; CONFLICT where a project holds
+        anything that did not come from this archive; QUOTA_EXCEEDED; PERMISSION_DENIED for a
+        project that the scope may not touch; RESOURCE_BUSY. Nothing has changed after any of them.
+        An archive that was restored before succeeds again and changes nothing.
         """
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             tables = await archived.described(tx)
@@ -123,7 +131,8 @@ class Restoring:
                 if occupied and not check_only:
                     raise _conflict(into[min(occupied)])
                 if check_only:
-                    nowhere = f"~{uuid4().hex}~"  # no project is called so, and no other check meets this one
+                    # no project has this name, and no other check uses it
+                    nowhere = f"~{uuid4().hex}~"
                     parts = {name: tx.within(f"{nowhere}{number}") for number, name in enumerate(parts)}
                 load = _Load({one.project: parts[one.project] for one in done if one.written}, tables | streamed)
                 if load.parts:
@@ -152,9 +161,9 @@ class Restoring:
     ) -> None:
         """Write the projects of a load, and index them.
 
-        QUOTA_EXCEEDED at the start where their files are too much already, at the end where they are
-        with what is derived; what stands where they would go counts no more. No row is held that
-        others write: `spend` does that, and so comes last.
+        QUOTA_EXCEEDED at the start where their files alone are too large, at the end where they are
+        together with what is derived. What they replace is not counted. No row is locked that
+        others write until `spend`, which therefore comes last.
         """
         new_bytes = sum(found[name].caller_bytes for name in load.parts if name not in replaced)
         await quotas.refuse_beyond(tx, new_bytes, tenant_bytes_max=self._allowed.tenant_bytes_max)
@@ -188,7 +197,7 @@ class Restoring:
 
 
 class _Load:
-    """Writes the steps of an archive to the projects that are to come of it."""
+    """Writer of an archive's steps to its target projects."""
 
     def __init__(self, parts: Mapping[str, Tx], tables: Mapping[str, Table]) -> None:
         self.parts = parts
@@ -207,7 +216,7 @@ class _Load:
 
 
 async def _state(tx: Tx, manifest: Manifest, project: str, rows: Mapping[str, int]) -> Restored:
-    """What is to become of a project: nothing is to be written where it came from this archive before."""
+    """Return the outcome for a project: not written if this archive was restored before."""
     holds = await archived.holds_anything(tx)
     before = holds and await archived.restored_before(tx, manifest.archive)
     return Restored(project, tx.scope.project, rows, not before, holds and not before)
@@ -222,7 +231,7 @@ def _conflict(project: str) -> MemsvcError:
 
 
 async def _alone(tx: Tx, parts: Sequence[Tx]) -> None:
-    """Be the only writer of some projects until the transaction ends; RESOURCE_BUSY where that is not to be had."""
+    """Lock projects for writing until the transaction ends; RESOURCE_BUSY if they are purged."""
     many = len(parts) > PROJECTS_ALONE_MAX
     if many:
         await tx.lock(Lock("tenant", ""))
@@ -234,7 +243,7 @@ async def _alone(tx: Tx, parts: Sequence[Tx]) -> None:
 
 
 def _surveyed(steps: Iterator[Step]) -> tuple[Manifest, dict[str, Found]]:
-    """What an archive holds, by its projects, after all of it was read."""
+    """Return an archive's manifest and its content by project, once all of it was read."""
     manifest = next(steps)
     assert isinstance(manifest, Manifest)
     found: dict[str, Found] = defaultdict(Found)
@@ -268,7 +277,7 @@ def _pairs(rows: Rows) -> list[tuple[str, str]]:
 
 
 def _targets(manifest: Manifest, scope: Scope) -> dict[str, str]:
-    """Where each project of an archive goes."""
+    """Return the target of each project of an archive."""
     if scope.project != ALL_PROJECTS:
         if len(manifest.projects) != 1:
             raise invalid(

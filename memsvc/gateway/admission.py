@@ -1,4 +1,4 @@
-"""How many calls run at once: slots that tenants share, a short wait for one, and a quick refusal beyond that."""
+"""Concurrency limits of calls: slots shared by tenants, a short wait, and a quick refusal."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,23 +18,29 @@ from memsvc.gateway.slots import RETRY_AFTER_S, Lane, Slots
 
 SLOTS_A_CONNECTION: Final = 2
 REFUSALS_AT_ONCE: Final = Rate(per_s=100, burst_s=1)
-"""How many refusals a process answers without delay."""
+"""Rate of refusals that a process answers without delay."""
 REFUSED_WITHIN_S: Final = 0.7
 LANES: Final[tuple[str, ...]] = get_args(Lane)
 ENDING_BY_THEMSELVES: Final[frozenset[Lane]] = frozenset({"composed", "administration", "upload"})
-"""Calls that have a time of their own, or none."""
+"""Lanes whose calls have a time limit of their own, or none."""
 REFUSALS: Final = (
     *(f"{whose}_{what}" for whose in ("key", "tenant") for what in ("calls", "requests", "at_once")),
     *(f"{lane}_{why}" for lane in LANES for why in ("waiting", "pace", "wait")),
     "late",
 )
-"""Why a call or a request is refused: its key or its tenant has had enough, too many wait for a slot, it would wait or
-has waited too long for one, or it ran too long."""
+"""Reasons for refusing a call or a request.
+
+Its key or its tenant is at a limit, too many wait for a slot, it would wait or has waited too long
+for one, or it ran too long.
+"""
 
 
 class SlotOptions(BaseModel):
-    """How many calls run at once in one process. What is over waits, a call of each tenant in turn, and is then refused
-    with RESOURCE_BUSY; one tenant has three quarters of each number at the most."""
+    """Calls that run at once in one process.
+
+    Further calls wait, one of each tenant in turn, and are then refused with RESOURCE_BUSY; one
+    tenant gets at most three quarters of each number.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,7 +66,7 @@ class SlotOptions(BaseModel):
 
 
 class Admission:
-    """What stands between a call that was understood and its tool: rates, calls under way, slots and time."""
+    """Limits between a parsed call and its tool: rates, concurrent calls, slots and time."""
 
     def __init__(self, options: SlotOptions, rates: Rates, meter: Meter, *, connections_max: int) -> None:
         self._options = options
@@ -81,17 +87,19 @@ class Admission:
         }
 
     def count(self, caller: Caller, kind: Kind) -> None:
-        """As `Rates.count`."""
+        """Count a call or request as `Rates.count` does."""
         self._rates.count(caller, kind)
 
     def under_way(self, caller: Caller) -> AbstractContextManager[None]:
-        """As `Rates.under_way`."""
+        """Count a call in progress as `Rates.under_way` does."""
         return self._rates.under_way(caller)
 
     async def delay_refusal(self, begun: float) -> None:
-        """Wait before a refusal is answered, where many are. Clients that come again at once would otherwise be
-        refused so often that hardly any processor time were left for the calls that run. `begun`: when the call came,
-        by `perf_counter`."""
+        """Wait before a refusal is answered, where many are.
+
+        Clients that retry at once would otherwise be refused so often that hardly any CPU time were
+        left for running calls. `begun`: when the call came, by `perf_counter`.
+        """
         now = perf_counter()
         wait_s = REFUSALS_AT_ONCE.wait_s(self._refusals_until, now)
         self._refusals_until = min(REFUSALS_AT_ONCE.used(self._refusals_until, now), now + 2 * REFUSALS_AT_ONCE.depth_s)
@@ -99,8 +107,11 @@ class Admission:
             await asyncio.sleep(max(0.0, min(wait_s, begun + REFUSED_WITHIN_S - now)))
 
     async def refusal(self, caller: Caller, tool: Tool) -> RefusedError | None:
-        """The error with which this caller's call of a tool would be refused at once, where so many are that further
-        ones are not looked into: what reads a call costs several times what refuses it."""
+        """Return the error that would refuse this call at once, while refusals are frequent.
+
+        Then further calls are not parsed: parsing a call costs several times as much as refusing
+        it.
+        """
         begun = perf_counter()
         if REFUSALS_AT_ONCE.wait_s(self._refusals_until, begun) <= 0:
             return None
@@ -111,8 +122,11 @@ class Admission:
 
     @asynccontextmanager
     async def running(self, caller: Caller, tool: Tool, *, uploads: bool = False) -> AsyncIterator[None]:
-        """Hold what a call of the tool needs while it runs; RESOURCE_BUSY when that is not to be had, or when it runs
-        too long, in which case it is cancelled. `uploads`: it reads the body of its request."""
+        """Hold a slot while a call of the tool runs.
+
+        RESOURCE_BUSY when there is none, or when the call runs too long, in which case it is
+        cancelled. `uploads`: it reads the body of its request.
+        """
         lane = lane_of(tool, uploads=uploads)
         slots = self._slots[lane]
         await slots.take(caller.tenant)
@@ -133,20 +147,20 @@ class Admission:
             slots.give_back(caller.tenant)
 
     def running_calls(self) -> int:
-        """How many calls run."""
+        """Return the number of running calls."""
         return sum(slots.taken() for lane, slots in self._slots.items() if lane != "body")
 
     def waiting_calls(self) -> int:
-        """How many calls wait for a slot."""
+        """Return the number of calls that wait for a slot."""
         return sum(slots.waiting() for slots in self._slots.values())
 
     def body(self, caller: Caller) -> AbstractAsyncContextManager[None]:
-        """Hold one of the places of requests whose bodies are on their way."""
+        """Hold one of the slots for request bodies in transfer."""
         return self._slots["body"].one(caller.tenant)
 
 
 def lane_of(tool: Tool, *, uploads: bool) -> Lane:
-    """Which slots a call of the tool takes."""
+    """Return the lane whose slots a call of the tool takes."""
     if uploads:
         return "upload"
     if isinstance(tool.run, Composed):

@@ -1,7 +1,7 @@
-"""Content codings: JSON answers go out compressed to clients that take gzip, and no body comes in compressed.
+"""Content codings: JSON responses are compressed for gzip clients; no compressed body is accepted.
 
-Nothing here is exposed to BREACH: a page cannot make a browser send a key, and the console, which has a cookie, is
-served outside of this.
+Nothing here is exposed to BREACH: a page cannot make a browser send a key, and the console, which
+has a cookie, is served outside of this.
 """
 
 import asyncio
@@ -16,28 +16,29 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.gateway.rest import error_response
 
 GZIP_BYTES_MIN: Final = 16_384
-"""Compressing a smaller answer takes longer than sending it."""
+"""A smaller response goes in one packet anyway."""
 THREAD_BYTES_MIN: Final = 64 * 1024
-"""A larger answer is compressed beside the event loop."""
+"""A larger response is compressed outside of the event loop."""
 LEVEL: Final = 1
-"""JSON becomes hardly smaller at the others, which take up to five times as long."""
+"""Other levels make JSON hardly smaller and take up to five times as long."""
 NOT_TAKEN_STATUS: Final = 415
 Header = tuple[bytes, bytes]
 VARY: Final[Header] = (b"vary", b"Accept-Encoding")
 GZIPPED: Final[Header] = (b"content-encoding", b"gzip")
 _TAKES_GZIP: Final = re.compile(rb"(?<![\w-])gzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 _WHOLE: Final = frozenset({b"etag", b"content-encoding", b"content-range"})
-"""Headers of answers that are to go as they are: encoded already, a part, or named by a strong tag, byte for byte."""
+"""Headers of responses that must not be changed: encoded already, partial, or with a strong entity
+tag."""
 
 
 def takes_gzip(scope: Scope) -> bool:
-    """Whether a client takes an answer that is compressed."""
+    """Return whether a client accepts a compressed response."""
     accepted = dict(scope["headers"]).get(b"accept-encoding", b"")
     return scope["method"] != "HEAD" and _TAKES_GZIP.search(accepted.lower()) is not None
 
 
 class Encodings:
-    """ASGI: compresses JSON answers that come in one piece, and refuses encoded request bodies with 415."""
+    """ASGI: compresses JSON responses of one message, and answers 415 to encoded request bodies."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -92,6 +93,6 @@ async def _encoded(start: Message, message: Message, *, gzipped: bool) -> tuple[
 
 
 def sized(headers: Sequence[Header], body: bytes, *more: Header) -> list[Header]:
-    """The headers of an answer whose body is another now, and more."""
+    """Return the headers of a response with a changed body, and more."""
     kept = [one for one in headers if one[0] != b"content-length"]
     return [*kept, (b"content-length", str(len(body)).encode()), *more]

@@ -1,4 +1,4 @@
-"""What a request must be before anything looks inside it: named, from an allowed host and origin, small and shallow."""
+"""Checks of a request before it is parsed: id, allowed host and origin, size and JSON depth."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
 class LimitsOptions(BaseModel):
-    """What a request may be. Hosts and origins are exact, or end in `:*` for any port."""
+    """Limits of requests. Hosts and origins are exact, or end in `:*` for any port."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -76,7 +76,7 @@ def _header(scope: Scope, name: bytes) -> bytes | None:
 
 
 class RequestId:
-    """ASGI: names every request, by the caller's X-Request-ID if it is a sane one, and echoes the name."""
+    """ASGI: gives every request an id, the caller's X-Request-ID if it is valid, and echoes it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -99,8 +99,10 @@ class RequestId:
 
 
 class CheckPath:
-    """ASGI: refuses a path that is not UTF-8 once it is decoded. Read with a sign in the place of what is none, two
-    different paths would be one."""
+    """ASGI: refuses a path that is not UTF-8 once it is decoded.
+
+    With replacement characters, two different paths would be one.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -131,10 +133,11 @@ def _matches(value: str, allowed: Sequence[str]) -> bool:
 
 
 class CheckHost:
-    """ASGI: refuses a foreign Host (DNS rebinding) and a foreign Origin (a web page), on every path but health's.
+    """ASGI: refuses a foreign Host (DNS rebinding) and Origin (a web page), except at health paths.
 
-    Bound to loopback, it answers to this machine's names, on any port, and to its own pages. Bound elsewhere, Host is
-    checked once `allowed_hosts` is set, and no page may call unless `allowed_origins` lets it.
+    Bound to loopback, it answers to this machine's names, on any port, and to its own pages. Bound
+    elsewhere, Host is checked once `allowed_hosts` is set, and no page may call unless
+    `allowed_origins` lets it.
     """
 
     def __init__(self, app: ASGIApp, options: LimitsOptions, host: str) -> None:
@@ -161,8 +164,11 @@ class CheckHost:
         await self.app(scope, receive, send)
 
     def _may_call(self, path: str, origin: str, host: str) -> bool:
-        """Pages of an allowed origin may call; those of the console may call the console that they came from. On
-        loopback pages of this very server may; those of another port are those of another program."""
+        """Return whether pages of this origin may call.
+
+        Those of an allowed origin may; those of the console may call their own console. On loopback
+        pages of this very server may; those of another port belong to another program.
+        """
         of_console = path.startswith(f"{CONSOLE_PATH}/") and origin in (f"https://{host}", f"http://{host}")
         port = _PORT.search(host)
         own = {f"http://{name}{port[0] if port else ''}" for name in self._own_names}
@@ -170,7 +176,7 @@ class CheckHost:
 
 
 class Beside:
-    """ASGI: hands what is at a path and below it to another app, and all else on."""
+    """ASGI: routes a path and everything below it to another app."""
 
     def __init__(self, app: ASGIApp, path: str, beside: ASGIApp) -> None:
         self.app = app
@@ -184,7 +190,10 @@ class Beside:
 
 
 class CountRequest:
-    """ASGI: counts every request of a caller before its body is read; RATE_LIMITED when there are more than may be."""
+    """ASGI: counts every request of a caller before its body is read.
+
+    RATE_LIMITED beyond the rate.
+    """
 
     def __init__(self, app: ASGIApp, admission: Admission | None) -> None:
         self.app = app
@@ -201,10 +210,13 @@ class CountRequest:
 
 
 class LimitBody:
-    """ASGI: hands on whole request bodies, none of them over the limit, and no JSON too deep for a parser. A body that
-    does not come at once holds one of a few places until it is there, and has only so long.
+    """ASGI: passes complete request bodies on, within limits of size and JSON depth.
 
-    Requests that `streams` picks pass untouched: their route reads the body piece by piece, to a limit of its own.
+    A body that does not come at once takes one of a few slots until it is complete, and has limited
+    time.
+
+    Requests that `streams` picks pass untouched: their route reads the body in chunks, with a limit
+    of its own.
     """
 
     def __init__(
@@ -229,7 +241,7 @@ class LimitBody:
         except TimeoutError:
             await TooSlowError(self._options.body_s).response(scope)(scope, receive, send)
             return
-        if tail is not None:  # the client has gone: there is nobody to answer, and half a body means nothing
+        if tail is not None:  # the client has disconnected, and half a body means nothing
             return
         messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -239,9 +251,9 @@ class LimitBody:
         await self.app(scope, replay, send)
 
     async def _read(self, scope: Scope, receive: Receive) -> tuple[bytes, Message | None]:
-        """The whole body, and the message that ended it early, if one did."""
+        """Return the whole body, and the message that ended it early, if one did."""
         size_max = self._options.request_bytes_max
-        if CALLER not in scope:  # nothing that is there without a key reads a body
+        if CALLER not in scope:  # no public route reads a body
             size_max = min(size_max, KEYLESS_BYTES_MAX)
         declared = _header(scope, b"content-length")
         too_large = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"the request body is larger than {size_max} bytes")
@@ -263,7 +275,7 @@ class LimitBody:
                     return chunks[0] if len(chunks) == 1 else b"".join(chunks), None
 
     def _place(self, scope: Scope) -> AbstractAsyncContextManager[None]:
-        """A place for a body that may be long on its way; a request that announces none needs no place."""
+        """Return a slot for a body in transfer; a request that announces no body needs none."""
         bodiless = _header(scope, b"content-length") in (None, b"0") and _header(scope, b"transfer-encoding") is None
         if self._admission is None or CALLER not in scope or bodiless:
             return nullcontext()
@@ -271,11 +283,11 @@ class LimitBody:
 
 
 class TooSlowError(MemsvcError):
-    """A body that does not come: nobody waits for the rest of it."""
+    """A body did not arrive in time; the rest is not awaited."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(Code.INVALID_CONTENT, f"the body did not come within {seconds:g} s")
 
     def response(self, scope: Scope) -> Response:
-        """What ends the connection as well."""
+        """Return the response, which also closes the connection."""
         return error_response(self, scope, status=TOO_SLOW_STATUS, headers={"Connection": "close"})

@@ -1,4 +1,4 @@
-"""How often a key and a tenant may call: counted in each process at once, told among replicas behind the answers."""
+"""Rate limits of keys and tenants: counted in each process, and shared among replicas."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -21,18 +21,21 @@ from memsvc.store.database import Database
 log = structlog.get_logger("memsvc.rates")
 
 TOLD_SHARE: Final = 0.1
-"""What a process uses of a bucket between two exchanges is told when it is more than this share of its rate."""
+"""Share of its rate that a process must have used of a bucket before this is exchanged."""
 AT_ONCE_RETRY_S: Final = 1.0
 TENANT_DIGITS_MIN: Final = 8
 
 Kind = Literal["calls", "requests"]
 _Bucket = tuple[Kind, str | None]
-"""What is counted, and of which key or, for all of a tenant's keys together, None."""
+"""Kind of what is counted, and the key; None for all of a tenant's keys together."""
 
 
 class RateOptions(BaseModel):
-    """How often a key and a tenant may call. A busy host of agents, 32 of them that call four tools in a turn of three
-    seconds, makes about 50 calls a second; one client that never waits may make 300."""
+    """Rates of a key and a tenant.
+
+    A busy host of agents, 32 of them that call four tools in a turn of three seconds, makes about
+    50 calls a second; one client that never waits may make 300.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,7 +68,7 @@ class RateOptions(BaseModel):
         return value
 
     def factor(self, tenant: bytes) -> float:
-        """How many times of everything this tenant may have; of several that fit, the one with most digits says so."""
+        """Return the factor of this tenant's limits; the entry with most digits that fits wins."""
         told = [one.partition("=") for one in self.tenants]
         fitting = [(len(digits), float(factor)) for digits, _, factor in told if tenant.hex().startswith(digits)]
         return max(fitting)[1] if fitting else 1.0
@@ -79,12 +82,12 @@ def _is_positive(number: str) -> bool:
 
 
 class RefusedError(MemsvcError):
-    """More than there may be, or than there is room for. Nothing is wrong with the call, nor with what it is about."""
+    """A limit is reached; the call itself is not at fault."""
 
 
 @dataclass(slots=True)
 class _Use:
-    """One bucket: when it is empty, by this process's clock, and what was used since the last exchange."""
+    """One bucket: when it is empty, by this process's clock, and use since the last exchange."""
 
     empty_at: float = 0.0
     untold: int = 0
@@ -92,7 +95,7 @@ class _Use:
 
 @dataclass(slots=True)
 class _Tenant:
-    """What a tenant uses in this process right now."""
+    """Current use of a tenant in this process."""
 
     rates: dict[_Bucket, Rate | None]
     keys_at_once: int
@@ -104,7 +107,7 @@ class _Tenant:
 
 
 class Rates:
-    """Counts calls and requests. With the database away each process goes on by what it knows."""
+    """Counts calls and requests. Without the database each process goes on with what it knows."""
 
     def __init__(self, database: Database, options: RateOptions, meter: Meter) -> None:
         self._database = database
@@ -114,7 +117,7 @@ class Rates:
         self._enough = asyncio.Event()
 
     def count(self, caller: Caller, kind: Kind) -> None:
-        """Count one more; RATE_LIMITED, and nothing counted, when the key or its tenant has had what it may."""
+        """Count one more; RATE_LIMITED, uncounted, when the key or its tenant is at its rate."""
         if not self._options.enabled:
             return
         now = monotonic()
@@ -139,7 +142,7 @@ class Rates:
 
     @contextmanager
     def under_way(self, caller: Caller) -> Iterator[None]:
-        """Count a call while it is under way; RATE_LIMITED when the key or its tenant has as many as it may."""
+        """Count a call in progress; RATE_LIMITED when the key or its tenant has too many."""
         if not self._options.enabled:
             yield
             return
@@ -158,7 +161,7 @@ class Rates:
                 del tenant.under_way[label]
 
     def crowded(self, caller: Caller) -> RefusedError | None:
-        """RATE_LIMITED where the key or its tenant has as many calls under way as it may."""
+        """Return RATE_LIMITED where the key or its tenant has too many calls, else None."""
         if not self._options.enabled:
             return None
         tenant = self._tenant(caller.tenant)
@@ -201,8 +204,10 @@ class Rates:
         return RefusedError(Code.RATE_LIMITED, f"{message}, which is as many as may be", retry_after_s=AT_ONCE_RETRY_S)
 
     async def tell(self) -> bool:
-        """Tell the other replicas what was let through here and take in what was there; whether the database was there
-        for it. What could not be told is not told later: by then it has run out."""
+        """Exchange use with other replicas; return whether the database could be reached.
+
+        What could not be sent is not sent later: by then it has expired.
+        """
         now = monotonic()
         for name, tenant in list(self._tenants.items()):
             told = {bucket: use.untold for bucket, use in tenant.uses.items() if self._matters(tenant, bucket, use)}
@@ -219,7 +224,7 @@ class Rates:
                     tenant.told_at = None
             except MemsvcError as error:
                 self._meter.add("memsvc_rates_told_total", status="error")
-                if isinstance(error, ShutOutError):  # as long as it is being purged; the others are not
+                if isinstance(error, ShutOutError):  # while this tenant is being purged
                     continue
                 log.warning("rates are not shared among replicas just now", code=error.code.value)
                 return False
@@ -258,12 +263,12 @@ class Rates:
 
 def _rate(tenant: _Tenant, bucket: _Bucket) -> Rate:
     rate = tenant.rates[bucket[0], None if bucket[1] is None else ""]
-    assert rate is not None  # else there is no such bucket
+    assert rate is not None  # otherwise there is no such bucket
     return rate
 
 
 def _key(caller: Caller) -> str:
-    """What tells the keys of a tenant apart."""
+    """Return what identifies a key within its tenant."""
     return caller.key_label if caller.key_id is None else str(caller.key_id)
 
 

@@ -1,4 +1,4 @@
-"""The slots of one kind of call, which tenants share: a short wait for one, and a quick refusal beyond that."""
+"""Slots of one kind of call, shared by tenants: a short wait, and a quick refusal beyond that."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -14,20 +14,20 @@ from memsvc.core.underway import underway
 from memsvc.gateway.rates import RefusedError
 
 TENANT_SHARE: Final = 3 / 4
-"""What one tenant may have of the slots of a kind, and of the places in which calls wait for them: there is always room
-for another."""
+"""Share of the slots of a kind, and of its waiting places, that one tenant may have: there is
+always capacity for another."""
 RETRY_AFTER_S: Final = 1.0
 OVERLOADED_STATUS: Final = 503
 PACE_SHARE: Final = 0.1
-"""What the latest slot that came back counts for in the pace at which they do."""
+"""Weight of the latest returned slot in the pace of returned slots."""
 PACE_KNOWN_S: Final = 2.0
-"""How long that pace says anything of calls to come: what a crowd made slow is quick again once it has gone."""
+"""Seconds for which that pace predicts anything: after a rush, calls are fast again."""
 
 Lane = Literal["short", "model", "composed", "administration", "upload", "body"]
 
 
 class OverloadedError(RefusedError):
-    """More calls than there is room for."""
+    """Too many calls for the capacity."""
 
     def __init__(self, retry_after_s: float) -> None:
         super().__init__(
@@ -40,7 +40,7 @@ class OverloadedError(RefusedError):
 
 
 class Slots:
-    """The slots of one kind of call. A free one goes to the tenants that wait in turn, whoever of them asked first."""
+    """Slots of one kind of call. A free one goes to the waiting tenants in turn."""
 
     def __init__(self, lane: Lane, most: int, meter: Meter, *, waiting_max: int = 0, wait_ms: int = 1) -> None:
         self._lane = lane
@@ -58,16 +58,16 @@ class Slots:
         self._paced_at = 0.0
 
     def taken(self) -> int:
-        """How many are taken."""
+        """Return the number of slots in use."""
         return self._most - self._free
 
     def waiting(self) -> int:
-        """How many calls wait for one."""
+        """Return the number of calls that wait for a slot."""
         return sum(map(len, self._waiting.values()))
 
     @asynccontextmanager
     async def one(self, tenant: bytes) -> AsyncIterator[None]:
-        """Hold a slot; RESOURCE_BUSY when none is to be had in time, at once when too many wait already."""
+        """Hold a slot; RESOURCE_BUSY without one in time, at once when too many wait already."""
         await self.take(tenant)
         try:
             yield
@@ -75,18 +75,19 @@ class Slots:
             self.give_back(tenant)
 
     async def take(self, tenant: bytes) -> None:
-        """Take a slot, to be given back in any case; RESOURCE_BUSY as above."""
+        """Take a slot, which must be given back in any case; RESOURCE_BUSY as above."""
         refused = self.refusal(tenant)
         if refused is not None:
             raise refused
         if self._may_take(tenant):
-            self._given_back_at = None  # nobody waited since: the time that passed is no pace
+            # nobody waited since then, so the time says nothing about the pace
+            self._given_back_at = None
             self._take(tenant)
         else:
             await self._wait(tenant)
 
     def refusal(self, tenant: bytes) -> RefusedError | None:
-        """The error with which a call is refused at once, if it is."""
+        """Return the error if a call would be refused at once."""
         if self._may_take(tenant):
             return None
         queue = self._waiting.get(tenant, ())
@@ -103,7 +104,7 @@ class Slots:
         self._held[tenant] = self._held.get(tenant, 0) + 1
 
     def give_back(self, tenant: bytes) -> None:
-        """Give a slot back, to whose turn it is."""
+        """Give a slot back, to the next tenant in turn."""
         self._note_pace()
         self._free += 1
         self._held[tenant] -= 1
@@ -112,7 +113,7 @@ class Slots:
         self._hand_out()
 
     def _note_pace(self) -> None:
-        """Note how long it took until another slot came back, while calls waited for one."""
+        """Record how long it took until another slot came back, while calls waited for one."""
         now = perf_counter()
         if self._given_back_at is not None:
             self._between_s += PACE_SHARE * (now - self._given_back_at - self._between_s)
@@ -120,15 +121,17 @@ class Slots:
         self._given_back_at = now if self._waiting else None
 
     def _expected_s(self, queue: Sequence[object]) -> float:
-        """How long a call of a tenant that has this queue would wait: those whose turn is before, at the pace at which
-        slots come back (Little's law)."""
+        """Return the expected wait of a call of a tenant with this queue, in seconds.
+
+        The number of calls before it, times the pace at which slots come back (Little's law).
+        """
         if perf_counter() - self._paced_at > PACE_KNOWN_S:
             self._between_s = 0.0
         ahead = sum(min(len(other), len(queue) + 1) for other in self._waiting.values())
         return ahead * self._between_s
 
     def _hand_out(self) -> None:
-        """Give free slots to whose turn it is among those that may have one more."""
+        """Give free slots to the next tenants in turn that may have one more."""
         while self._free > 0:
             tenant = next((one for one in self._waiting if self._held.get(one, 0) < self._tenant_most), None)
             if tenant is None:
@@ -136,13 +139,13 @@ class Slots:
             queue = self._waiting.pop(tenant)
             turn = queue.popleft()
             if queue:
-                self._waiting[tenant] = queue  # behind the others
+                self._waiting[tenant] = queue  # after the others
             if not turn.done():
                 self._take(tenant)
                 turn.set_result(None)
 
     async def _wait(self, tenant: bytes) -> None:
-        """Wait for a slot, which is taken then."""
+        """Wait for a slot, which is then taken."""
         queue = self._waiting.setdefault(tenant, deque())
         turn = asyncio.get_running_loop().create_future()
         queue.append(turn)
@@ -152,7 +155,7 @@ class Slots:
                 async with asyncio.timeout(self._wait_s):
                     await turn
         except BaseException as error:
-            if turn.done() and not turn.cancelled():  # it came while this was being cancelled
+            if turn.done() and not turn.cancelled():  # the slot came while this was being cancelled
                 self.give_back(tenant)
             else:
                 self._leave(tenant, turn)

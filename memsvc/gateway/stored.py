@@ -1,4 +1,4 @@
-"""How much a tenant may store: looked up beside the calls now and then, so that a call waits for no count."""
+"""Storage quota of a tenant: counted in the background, so that no call waits for a count."""
 
 import asyncio
 from collections import OrderedDict
@@ -23,12 +23,12 @@ log = structlog.get_logger("memsvc.stored")
 FRESH_S: Final = 10.0
 FRESH_S_MAX: Final = 600.0
 FRESH_FACTOR: Final = 200
-"""A count is used for FRESH_S, or for so many times as long as it took, FRESH_S_MAX at the most."""
+"""A count is used for FRESH_S, or this many times as long as it took, at most FRESH_S_MAX."""
 TENANTS_MAX: Final = 10_000
 
 
 class StoredOptions(BaseModel):
-    """How much a tenant may store."""
+    """Storage limits of a tenant."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,7 +43,7 @@ class StoredOptions(BaseModel):
 
     @property
     def quota(self) -> Quota:
-        """The same, as it is looked at."""
+        """Return the same, as it is looked at."""
         return Quota(self.tenant_bytes_max, self.grace_days)
 
 
@@ -55,9 +55,10 @@ class _Count:
 
 
 class StoredQuota:
-    """Refuses tools that store something to a tenant who holds the quota or more.
+    """Refuses tools that store something for a tenant with `bytes_max` or more.
 
-    What is written between two counts may go beyond it.
+    Writes between two counts may exceed it. Tenants older than the quota have `grace_days` to get
+    below it.
     """
 
     def __init__(self, database: Database, clock: Clock, quota: Quota) -> None:
@@ -68,7 +69,7 @@ class StoredQuota:
         self._counting: dict[bytes, asyncio.Task[None]] = {}
 
     def check(self, tenant: bytes, tool: Tool) -> None:
-        """QUOTA_EXCEEDED where the tool would store more than the tenant may. Waits for nothing."""
+        """Raise QUOTA_EXCEEDED where the tool would store more than the tenant may. Never waits."""
         if not self._quota.bytes_max or tool.read_only or tool.administrative or tool.over_quota:
             return
         count = self._counts.get(tenant)
@@ -80,7 +81,7 @@ class StoredQuota:
             raise self._quota.exceeded(count.held_bytes)
 
     async def count(self, tenant: bytes) -> None:
-        """Look up what the tenant holds now."""
+        """Count what the tenant stores now."""
         started = perf_counter()
         async with self._database.begin_tenant(Scope(tenant, ALL_PROJECTS), read_only=True) as tx:
             held = await usage.held_bytes(tx)
