@@ -43,7 +43,7 @@ class StoredOptions(BaseModel):
 
     @property
     def quota(self) -> Quota:
-        """Return the same, as it is looked at."""
+        """Return these options as a quota."""
         return Quota(self.tenant_bytes_max, self.grace_days)
 
 
@@ -55,10 +55,9 @@ class _Count:
 
 
 class StoredQuota:
-    """Refuses tools that store something for a tenant with `bytes_max` or more.
+    """Refuses tools that store something for a tenant at its quota or above.
 
-    Writes between two counts may exceed it. Tenants older than the quota have `grace_days` to get
-    below it.
+    Writes between two counts may exceed it.
     """
 
     def __init__(self, database: Database, clock: Clock, quota: Quota) -> None:
