@@ -106,10 +106,10 @@ Place = tuple[Any, ...]
 
 
 async def erase(tx: Tx, rows: Rows, *, after: Place | None, most: int) -> tuple[int, Place | None]:
-    """Delete the next rows in the order of their key, up to `most`.
+    """Delete the next rows in the order of their key, up to `most`; return how many.
 
-    Return how many, and where to go on. Without an index for them it reads no more rows than that.
-    Two statements, each over one range of the key.
+    The second value is where to go on, None when there are no more. Without an index for them it
+    reads no more rows than that. Two statements, each over one range of the key.
     """
     where = _where(tx, rows)
     if not where.key:

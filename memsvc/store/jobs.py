@@ -166,9 +166,9 @@ async def failures(database: Database, ref: Ref) -> Counter[Code]:
 
 @dataclass(frozen=True, slots=True)
 class Sweeps:
-    """Regular jobs of a tenant that are due, as (project, name).
+    """Regular jobs of a tenant that are due, as (project, name), and when the next one is.
 
-    The seconds until the next one. `next_s` is None where none is to come of those that ran before.
+    `next_s` is in seconds, None where none is to come of those that ran before.
     """
 
     due: Sequence[tuple[str, str]]

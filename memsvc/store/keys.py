@@ -64,10 +64,7 @@ _TELL = f"pg_notify('{CHANNEL}', encode(sha256('\\x{_TOLD_AS.hex()}'::bytea || k
 
 
 def telling(change: str) -> str:
-    """Return a statement that changes keys, notifies every process of each.
-
-    Returns all columns.
-    """
+    """Return a statement that changes keys, notifies every process, and returns all columns."""
     return f"WITH changed AS ({change} RETURNING key_hash, {COLUMNS}) SELECT {COLUMNS}, {_TELL} FROM changed"
 
 

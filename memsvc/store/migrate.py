@@ -112,10 +112,7 @@ async def downgrade(
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """Work beside the revisions: on the queue by the bare driver.
-
-    At the end in a transaction.
-    """
+    """Work on the queue by the bare driver, and at the end in a transaction."""
 
     queue: Callable[[Any], Awaitable[None]]
     last: Callable[[Connection], object]

@@ -39,10 +39,7 @@ async def delete(
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Result of a move: number of files, longest new path in bytes.
-
-    Whether a style keeps any.
-    """
+    """Number of moved files, the longest new path in bytes, and whether a style keeps any."""
 
     files: int
     path_bytes: int

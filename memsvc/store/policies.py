@@ -48,10 +48,7 @@ class AppRole:
 
 
 def secure(connection: Connection) -> None:
-    """Set row level security, replacing what is there.
-
-    Storage parameters of every existing table.
-    """
+    """Set row level security and storage parameters of every existing table, whatever they were."""
     for table in connection.exec_driver_sql(OPEN_TABLES).scalars().all():
         _wall(connection, table)
     rows = connection.execute(
@@ -100,7 +97,7 @@ def _compress(connection: Connection) -> None:
 def grant(connection: Connection, role: AppRole) -> None:
     """Let the application role read and write rows, and nothing else.
 
-    Make it if absent and allowed. A role that is absent and cannot be made is left absent, without
+    It is made when it is absent and may be made. A role that cannot be made is left absent, without
     privileges: the server then refuses to start because it cannot connect.
     """
     name = connection.dialect.identifier_preparer.quote(role.name)

@@ -18,7 +18,7 @@ Prepared = Literal["auto", "always", "never"]
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Connections, their pooler, and whether statements are prepared.
+    """Connections and their pooler; `prepares` says whether statements are prepared over them.
 
     If not, each takes one round trip more.
     """

@@ -24,9 +24,9 @@ MERGE_BYTES = 16 * BLOCK_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """Retention: of every file its state at `cutoff` and all later ones.
+    """Retention of files: every state at `cutoff` and later, and some older ones.
 
-    Some newest past states. Those are `newest` of callers' files, and of a style's files as many as
+    Of callers' files, those are the `newest` past states, and of a style's as many as
     `newest_owned` has for it as their owner, or none. Files that were deleted before `gone_before`
     go, and until then keep their last state.
     """

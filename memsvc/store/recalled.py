@@ -45,10 +45,9 @@ class Recalled:
 
 
 async def read(tx: Tx, wanted: Wanted, *, now: datetime, as_of: datetime | None, chars_max: int) -> Recalled:
-    """Return the current facts and insights.
+    """Return the current facts and insights, and the items with texts up to `chars_max`.
 
-    The items, with texts cut to `chars_max` characters. With `as_of`, every fact of the indexes
-    that held at that time, the latest BELIEVED_MOST.
+    With `as_of`, every fact of the indexes that held at that time, the latest BELIEVED_MOST.
     """
     which = facts.BELIEVED if as_of is not None else facts.CURRENT if wanted.every_fact else facts.CURRENT_AT
     row = await tx.fetchrow(

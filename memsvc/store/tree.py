@@ -71,10 +71,7 @@ async def walk(tx: Tx, directory: str, *, depth: int, after: str, most: int) -> 
 
 
 async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
-    """Return which of these paths are directories.
-
-    When anything inside each was last written.
-    """
+    """Return when anything was last written inside each of these paths that is a directory."""
     ranges = [below(path) for path in paths]
     rows = await tx.fetch(
         """

@@ -1,7 +1,4 @@
-"""Isolation of each tenant's rows.
-
-Row security on every tenant table, enabled, forced, by one known policy.
-"""
+"""Isolation of each tenant's rows by row security: enabled, forced, and by one known policy."""
 
 from typing import Any, Final
 
