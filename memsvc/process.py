@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,9 @@ from memsvc.gateway.logs import configure_logging
 from memsvc.settings import Settings
 
 QUIET_LIBRARIES = ("alembic", "mcp", "pgqueuer", "uvicorn")
+SWITCH_S = 0.001
+"""How long a thread that computes may keep the event loop waiting for the interpreter, each time that it wakes. A call
+wakes it some twenty times."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 Say = Callable[[str], None]
@@ -25,6 +29,7 @@ def begin(settings: Settings) -> None:
     # until the process takes them over, so that what was started is stopped
     for each in STOP_SIGNALS:
         signal.signal(each, signal.default_int_handler)
+    sys.setswitchinterval(SWITCH_S)
     gc.disable()  # until ready: what is loaded now stays, and scanning it again takes long
 
 

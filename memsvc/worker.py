@@ -224,7 +224,7 @@ class Worker:
             told = {"request_id": ref.request} if ref.request else {}
             with (
                 self._tracer.span("job", job.name, told, linked=ref.traceparent),
-                begun(ref.request, self._tracer, slice_s=self._options.slice_s),
+                begun(ref.request, self._tracer, ref.scope.tenant, slice_s=self._options.slice_s),
             ):
                 await self._run(job, ref)
         return claimed

@@ -15,7 +15,7 @@ from time import perf_counter
 
 from benchmarks import plot, table
 from benchmarks.command import Size, add_outputs, add_sizes, with_sizes
-from benchmarks.faults import disk, hostile, insisting, kills, models, network, overload, rolling, stopping
+from benchmarks.faults import disk, hostile, kills, models, network, overload, rolling, stopping
 from benchmarks.faults.trial import Trial
 from benchmarks.report import Report, Table, judged
 
@@ -29,7 +29,8 @@ PARTS: dict[str, Part] = {
     "database-network": lambda folder, given: network.before_database(folder, seconds=given.network_s),
     "client-network": lambda folder, given: network.before_server(folder, seconds=given.network_s),
     "overload": lambda folder, given: overload.overloaded(folder, clients=given.clients, seconds=given.overload_s),
-    "insisting": lambda folder, given: insisting.insisted(folder, clients=given.clients, seconds=given.insisting_s),
+    "insisting": lambda folder, given: overload.insisted(folder, clients=given.clients, seconds=given.insisting_s),
+    "neighbour": lambda folder, given: overload.neighboured(folder, seconds=given.neighbour_s),
     "hostile": lambda folder, given: hostile.bombarded(folder, requests=given.requests),
     "model": lambda folder, given: models.model_faults(folder, seconds=given.model_s, slow=not given.quick),
     "stop": lambda folder, given: stopping.terminated(folder, times=given.stops),
@@ -45,6 +46,7 @@ SIZES = {
     "clients": Size(200, 200, "clients at once"),
     "overload_s": Size(60, 10, "seconds of overload"),
     "insisting_s": Size(40, 16, "seconds of clients that never wait"),
+    "neighbour_s": Size(30, 9, "seconds in which long turns are begun"),
     "requests": Size(10_000, 1_000, "malformed requests"),
     "model_s": Size(4, 1, "seconds of each fault of a model"),
     "stops": Size(20, 2, "times that a server is told to stop"),

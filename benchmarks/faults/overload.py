@@ -1,13 +1,15 @@
-"""More clients than the server can serve at once: what they are told, what it costs, and how soon it is over."""
+"""More clients than the server can serve at once, clients that never wait, and one tenant whose turns are long:
+what they and others are told, what it costs, and how soon it is over."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from pathlib import Path
 from time import monotonic
 
 from benchmarks import table
-from benchmarks.faults.calling import TENANTS, WIRES, Caller
-from benchmarks.faults.serving import Ground, rss_mb
+from benchmarks.faults.calling import OK, TEMPORARY, TENANTS, WIRES, Answer, Caller, Connection
+from benchmarks.faults.serving import CHECK_S, Ground, rss_mb
 from benchmarks.faults.trial import Trial
 from benchmarks.faults.writing import USER, spoken
 
@@ -17,6 +19,25 @@ RSS_MB_MAX = 600
 RECOVER_S_MAX = 2.0
 SLACK_MS = 10.0
 """What a quiet call may take longer afterwards, beside half as long again: the session that it asks has grown."""
+KEYS = 4
+ROUNDS = 2
+SERVED_SHARE_MIN = 0.5
+REFUSAL_MS_MAX = 1000
+QUESTION = "What tea do I like?"
+LONG_KEY = "tenant-with-long-turns"
+HINDRANCE_MAX = 5.0
+NEIGHBOUR_ROUNDS = 3
+PAUSE_S = 0.05
+LONG_TEXTS = (
+    ('"ich heiße ich wohne in ich mag" ' * 1000)[:15900],
+    ("the quick brown fox jumps over the lazy dog. " * 400)[:15900],
+    "a" * 15_900,
+)
+"""What each of the callers with long turns repeats: statements, prose and words without end."""
+LONG_ITEMS = 240
+
+Client = Callable[[int, float], Awaitable[None]]
+"""What client of a number does until that second."""
 
 
 async def overloaded(folder: Path, *, clients: int, seconds: float) -> Trial:
@@ -55,19 +76,73 @@ async def overloaded(folder: Path, *, clients: int, seconds: float) -> Trial:
     return trial
 
 
+async def insisted(folder: Path, *, clients: int, seconds: float) -> Trial:
+    """So many connections that call again at once whatever they are told, with one key and with four in turns, for so
+    many seconds in all."""
+    trial = Trial(f"{clients} clients that never wait, with one key and with {KEYS}")
+    ground = Ground(folder)
+    found: dict[int, list[Answer]] = {KEYS: [], 1: []}
+    each_s = seconds / len(found)
+    try:
+        await ground.serve()
+        await _insisting(ground.port, KEYS, KEYS, 1.0)  # the first calls of tenants
+        for _ in range(ROUNDS):
+            for keys in found:
+                found[keys] += await _insisting(ground.port, keys, clients, each_s / ROUNDS)
+        for keys, answers in found.items():
+            _judge(trial, "one key" if keys == 1 else f"{keys} keys", answers, each_s)
+        served = {keys: sum(one.code == OK for one in answers) for keys, answers in found.items()}
+        trial.least(f"calls served of one key, beside {KEYS}", served[1] / served[KEYS], SERVED_SHARE_MIN)
+    finally:
+        await ground.end()
+    return trial
+
+
+async def neighboured(folder: Path, *, seconds: float) -> Trial:
+    """One tenant's callers begin turns of 4 MB for so many seconds in all, and another tenant asks until they are
+    stored: by turns with quiet, and the best round of each counts, since others use the machine as well."""
+    trial = Trial(f"a tenant beside {len(LONG_TEXTS)} callers of another, with turns of 4 MB")
+    ground = Ground(folder)
+    each_s = seconds / NEIGHBOUR_ROUNDS
+    stored: list[Answer] = []
+    quiet_ms, beside_ms = [], []
+    try:
+        await ground.serve()
+        quiet = await Connection.open(ground.port, "tenant-that-is-quiet")
+        said = {"input_items": [{"role": "user", "content": "I like green tea."}], "output_items": []}
+        await quiet.call("memory_after_turn", session_id="quiet", user_id="u", turn_id="t", **said)
+        for number in range(NEIGHBOUR_ROUNDS):
+            quiet_ms.append(table.percentile(await _asking(quiet, asyncio.create_task(asyncio.sleep(each_s))), 0.95))
+            storing = asyncio.create_task(_crowd(_storing(ground.port, number, stored), len(LONG_TEXTS), each_s))
+            beside_ms.append(table.percentile(await _asking(quiet, storing), 0.95))
+            await _without_jobs(ground.port)
+    finally:
+        await ground.end()
+    for what, figures in (("quiet", quiet_ms), ("beside them", beside_ms)):
+        trial.note(f"p95 {what}, in ms, of each round", ", ".join(f"{one:.0f}" for one in figures))
+    trial.most("p95 beside them, by p95 quiet", min(beside_ms) / min(quiet_ms), HINDRANCE_MAX)
+    trial.note("turns of 4 MB stored", sum(one.code == OK for one in stored))
+    trial.equal("turns that failed", sum(one.code not in {OK, *TEMPORARY} for one in stored), 0)
+    return trial
+
+
+async def _crowd(client: Client, clients: int, seconds: float) -> None:
+    until = monotonic() + seconds
+    await asyncio.gather(*(client(number, until) for number in range(clients)))
+
+
 async def _loaded(ground: Ground, pid: int, clients: int, seconds: float) -> list[float]:
     """Run the clients; samples of the server's memory meanwhile."""
-    until = monotonic() + seconds
-    tasks = [asyncio.create_task(_insist(ground, number, until)) for number in range(clients)]
+    crowd = asyncio.create_task(_crowd(lambda number, until: _busy(ground, number, until), clients, seconds))
     samples = [rss_mb(pid)]
-    while monotonic() < until:
+    while not crowd.done():
         await asyncio.sleep(0.25)
         samples.append(rss_mb(pid))
-    await asyncio.gather(*tasks)
-    return [*samples, rss_mb(pid)]
+    await crowd
+    return samples
 
 
-async def _insist(ground: Ground, number: int, until: float) -> None:
+async def _busy(ground: Ground, number: int, until: float) -> None:
     tenant = TENANTS[number % len(TENANTS)]
     session = f"busy-{number % 40}"
     async with Caller(ground.url, tenant, WIRES[number % len(WIRES)], ground.seen, timeout_s=120) as caller:
@@ -79,12 +154,81 @@ async def _insist(ground: Ground, number: int, until: float) -> None:
                     answer = await caller.call("memory_after_turn", **spoken(tenant, f"c{number}-t{turn}", session))
                 case 1:
                     answer = await caller.call(
-                        "memory_before_turn", session_id=session, user_id=USER, current_input="What tea do I like?"
+                        "memory_before_turn", session_id=session, user_id=USER, current_input=QUESTION
                     )
                 case _:
                     answer = await caller.call("file_list", project="default", path="/memory", depth=2)
             if answer.again:
                 await asyncio.sleep(answer.body.get("retry_after_s", 0.1))
+
+
+async def _insisting(port: int, keys: int, clients: int, seconds: float) -> list[Answer]:
+    """The answers to turns of as many clients."""
+    found: list[Answer] = []
+
+    async def insist(number: int, until: float) -> None:
+        client = await Connection.open(port, f"tenant-that-insists-{number % keys}")
+        who = {"session_id": f"s{number}", "user_id": f"u{number}"}
+        for turn in count():
+            if monotonic() >= until:
+                break
+            found.append(await client.call("memory_before_turn", current_input=QUESTION, **who))
+            said = {"input_items": [{"role": "user", "content": f"I like tea number {turn}."}], "output_items": []}
+            found.append(await client.call("memory_after_turn", turn_id=f"{until}-{turn}", **said, **who))
+        client.writer.close()
+
+    await _crowd(insist, clients, seconds)
+    return found
+
+
+def _judge(trial: Trial, whose: str, answers: Sequence[Answer], seconds: float) -> None:
+    took_ms = [[one.took_s * 1000 for one in answers if (one.code == OK) is served] for served in (True, False)]
+    served, refused = (sorted(each) or [0.0] for each in took_ms)
+    trial.note(
+        f"{whose}: calls served and refused a second", f"{len(served) / seconds:.0f}, {len(refused) / seconds:.0f}"
+    )
+    trial.note(f"{whose}: p99 of calls served, in ms", table.percentile(served, 0.99))
+    trial.most(f"{whose}: p99 of refusals, in ms", table.percentile(refused, 0.99), REFUSAL_MS_MAX)
+    trial.note(f"{whose}: longest refusal, in ms", refused[-1])
+    trial.equal(f"{whose}: calls that failed otherwise", sum(one.code not in {OK, *TEMPORARY} for one in answers), 0)
+
+
+def _storing(port: int, part: int, stored: list[Answer]) -> Client:
+    """A client that stores turns of many long items."""
+
+    async def store(number: int, until: float) -> None:
+        said = [{"role": "user", "content": f"{item} {LONG_TEXTS[number]}"} for item in range(LONG_ITEMS)]
+        client = await Connection.open(port, LONG_KEY)
+        for turn in count():
+            if monotonic() >= until:
+                break
+            who = {"session_id": f"{part}-{number}", "turn_id": f"{part}-{number}-{turn}", "user_id": "u"}
+            stored.append(await client.call("memory_after_turn", input_items=said, output_items=[], **who))
+        client.writer.close()
+
+    return store
+
+
+async def _asking(client: Connection, meanwhile: "asyncio.Task[None]") -> list[float]:
+    """Milliseconds of calls with a pause between them, each of which has to be served, until something is done."""
+    spent = []
+    while not meanwhile.done():
+        answer = await client.call("memory_before_turn", session_id="quiet", user_id="u", current_input=QUESTION)
+        if answer.code != OK:
+            raise RuntimeError(f"memory_before_turn: {answer.code} {answer.body}")
+        spent.append(answer.took_s * 1000)
+        await asyncio.sleep(PAUSE_S)
+    await meanwhile
+    return spent
+
+
+async def _without_jobs(port: int) -> None:
+    """Wait until no job of the tenant with long turns waits or runs."""
+    client = await Connection.open(port, LONG_KEY)
+    async with asyncio.timeout(CHECK_S):
+        while (await client.call("tenant_jobs", project="*")).body["jobs"]:  # noqa: ASYNC110 - another process does it
+            await asyncio.sleep(0.2)
+    client.writer.close()
 
 
 async def _quietly(caller: Caller, calls: int) -> list[float]:
@@ -93,7 +237,7 @@ async def _quietly(caller: Caller, calls: int) -> list[float]:
     for _ in range(calls):
         started = monotonic()
         await caller.until_answered(
-            "memory_before_turn", session_id="quiet", user_id="somebody", current_input="What tea do I like?"
+            "memory_before_turn", session_id="quiet", user_id="somebody", current_input=QUESTION
         )
         spent.append((monotonic() - started) * 1000)
     return spent

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, ParamSpec, TypeVar
@@ -10,6 +11,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
+from memsvc.core.fairness import FairSemaphore
 from memsvc.core.ports import Meter
 from memsvc.core.underway import underway
 
@@ -22,8 +24,26 @@ SLICE_CHARS: Final = 16_000
 """Texts after which whoever computes something of many of them lets others have the thread."""
 COUNTING_THREADS: Final = 2
 LAG_EVERY_S: Final = 0.2
-_COMPUTING: Final = RunVar[CapacityLimiter]("memsvc.computing")
-_COUNTING: Final = RunVar[CapacityLimiter]("memsvc.counting")
+
+
+@dataclass(frozen=True, slots=True)
+class _Threads:
+    """Threads that tenants share in turn, one for each of them at a time."""
+
+    permits: FairSemaphore
+    limiter: CapacityLimiter
+
+    async def run(self, compute: Callable[[], T]) -> T:
+        tenant = underway().tenant
+        await self.permits.acquire(tenant)
+        try:
+            return await to_thread.run_sync(compute, limiter=self.limiter)
+        finally:
+            self.permits.release(tenant)
+
+
+_COMPUTING: Final = RunVar[_Threads]("memsvc.computing")
+_COUNTING: Final = RunVar[_Threads]("memsvc.counting")
 
 
 async def computed(chars: int, compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -31,11 +51,11 @@ async def computed(chars: int, compute: Callable[P, T], *args: P.args, **kwargs:
     are long.
 
     One such thread runs at a time in a process: two that need the interpreter would keep the loop waiting twice as
-    long.
+    long. Tenants have it in turn, however much one of them has to compute.
     """
     if chars <= LOOP_CHARS_MAX:
         return compute(*args, **kwargs)
-    return await to_thread.run_sync(partial(compute, *args, **kwargs), limiter=_limiter(_COMPUTING, 1))
+    return await _threads(_COMPUTING, 1).run(partial(compute, *args, **kwargs))
 
 
 async def computed_each(texts: Sequence[str], compute: Callable[[str], T]) -> list[T]:
@@ -49,10 +69,10 @@ async def computed_each(texts: Sequence[str], compute: Callable[[str], T]) -> li
 
 async def counted(chars: int, count: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """As `computed`, of what lets go of the interpreter meanwhile: it has threads of its own, and keeps the loop
-    waiting for nothing but a processor."""
+    waiting for nothing but a processor. A tenant has one of them at a time."""
     if chars <= LOOP_CHARS_MAX:
         return count(*args, **kwargs)
-    return await to_thread.run_sync(partial(count, *args, **kwargs), limiter=_limiter(_COUNTING, COUNTING_THREADS))
+    return await _threads(_COUNTING, COUNTING_THREADS).run(partial(count, *args, **kwargs))
 
 
 def parted(items: Iterable[T], size: Callable[[T], int], size_max: int) -> Iterator[list[T]]:
@@ -69,12 +89,12 @@ def parted(items: Iterable[T], size: Callable[[T], int], size_max: int) -> Itera
         yield part
 
 
-def _limiter(which: RunVar[CapacityLimiter], threads: int) -> CapacityLimiter:
+def _threads(which: RunVar[_Threads], threads: int) -> _Threads:
     try:
         return which.get()
     except LookupError:
-        which.set(limiter := CapacityLimiter(threads))
-        return limiter
+        which.set(made := _Threads(FairSemaphore(threads, each_max=1), CapacityLimiter(threads)))
+        return made
 
 
 @asynccontextmanager

@@ -91,10 +91,12 @@ UNTRACED: Final = Untraced()
 @dataclass(slots=True)
 class Underway:
     """A call or a job under way, and for how long it has waited for what, in milliseconds. What is waited for at the
-    same time, as by the steps of a pipeline, counts each for itself."""
+    same time, as by the steps of a pipeline, counts each for itself. Its tenant decides whose turn it is to compute,
+    and nothing about data."""
 
     request_id: str = ""
     tracer: Tracer = UNTRACED
+    tenant: bytes = b""
     slice_ends_at: float = inf
     waited_ms: dict[Wait, float] = field(default_factory=dict)
     round_trips: int = 0
@@ -165,11 +167,11 @@ def step_done() -> None:
 
 
 @contextmanager
-def begun(request_id: str, tracer: Tracer, *, slice_s: float = inf) -> Iterator[Underway]:
+def begun(request_id: str, tracer: Tracer, tenant: bytes = b"", *, slice_s: float = inf) -> Iterator[Underway]:
     """A call or a job, under way for as long as the block. What it waited for counts for the one that it is a step of
     as well. A job may be interrupted between two steps when `slice_s` are over."""
     outer = _UNDERWAY.get(None)
-    mine = Underway(request_id, tracer, perf_counter() + slice_s)
+    mine = Underway(request_id, tracer, tenant, perf_counter() + slice_s)
     token = _UNDERWAY.set(mine)
     try:
         yield mine

@@ -143,7 +143,7 @@ class Dispatch:
         with (
             structlog.contextvars.bound_contextvars(request_id=call.request_id),
             self._tracer.span("call", known, told, parent=call.traceparent) as span,
-            begun(call.request_id, self._tracer) as call.underway,
+            begun(call.request_id, self._tracer, call.caller.tenant) as call.underway,
         ):
             try:
                 return await self._settled(call, name, run)

@@ -1,14 +1,14 @@
 """Slots of one kind of call, shared by tenants: a short wait, and a quick refusal beyond that."""
 
 import asyncio
-from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from math import ceil
 from time import perf_counter
 from typing import Final, Literal
 
 from memsvc.core.errors import Code
+from memsvc.core.fairness import FairSemaphore
 from memsvc.core.ports import Meter
 from memsvc.core.underway import underway
 from memsvc.gateway.rates import RefusedError
@@ -45,25 +45,21 @@ class Slots:
     def __init__(self, lane: Lane, most: int, meter: Meter, *, waiting_max: int = 0, wait_ms: int = 1) -> None:
         self._lane = lane
         self._meter = meter
-        self._free = most
-        self._tenant_most = ceil(most * TENANT_SHARE)
+        self._permits = FairSemaphore(most, ceil(most * TENANT_SHARE))
         self._waiting_most = waiting_max
         self._tenant_waiting_most = ceil(waiting_max * TENANT_SHARE)
         self._wait_s = wait_ms / 1000
-        self._held: dict[bytes, int] = {}
-        self._waiting: OrderedDict[bytes, deque[asyncio.Future[None]]] = OrderedDict()
-        self._most = most
         self._between_s = 0.0
         self._given_back_at: float | None = None
         self._paced_at = 0.0
 
     def taken(self) -> int:
         """Return the number of slots in use."""
-        return self._most - self._free
+        return self._permits.taken
 
     def waiting(self) -> int:
         """Return the number of calls that wait for a slot."""
-        return sum(map(len, self._waiting.values()))
+        return self._permits.waiting
 
     @asynccontextmanager
     async def one(self, tenant: bytes) -> AsyncIterator[None]:
@@ -79,38 +75,26 @@ class Slots:
         refused = self.refusal(tenant)
         if refused is not None:
             raise refused
-        if self._may_take(tenant):
+        if self._permits.available(tenant):
             # nobody waited since then, so the time says nothing about the pace
             self._given_back_at = None
-            self._take(tenant)
+            await self._permits.acquire(tenant)
         else:
             await self._wait(tenant)
 
     def refusal(self, tenant: bytes) -> RefusedError | None:
         """Return the error if a call would be refused at once."""
-        if self._may_take(tenant):
+        if self._permits.available(tenant):
             return None
-        queue = self._waiting.get(tenant, ())
-        if self.waiting() >= self._waiting_most or len(queue) >= self._tenant_waiting_most:
+        if self.waiting() >= self._waiting_most or self._permits.queued(tenant) >= self._tenant_waiting_most:
             return self._busy("waiting")
-        expected_s = self._expected_s(queue)
+        expected_s = self._expected_s(tenant)
         return self._busy("pace", expected_s) if expected_s > self._wait_s else None
-
-    def _may_take(self, tenant: bytes) -> bool:
-        return self._free > 0 and self._held.get(tenant, 0) < self._tenant_most
-
-    def _take(self, tenant: bytes) -> None:
-        self._free -= 1
-        self._held[tenant] = self._held.get(tenant, 0) + 1
 
     def give_back(self, tenant: bytes) -> None:
         """Give a slot back, to the next tenant in turn."""
         self._note_pace()
-        self._free += 1
-        self._held[tenant] -= 1
-        if not self._held[tenant]:
-            del self._held[tenant]
-        self._hand_out()
+        self._permits.release(tenant)
 
     def _note_pace(self) -> None:
         """Record how long it took until another slot came back, while calls waited for one."""
@@ -118,59 +102,28 @@ class Slots:
         if self._given_back_at is not None:
             self._between_s += PACE_SHARE * (now - self._given_back_at - self._between_s)
             self._paced_at = now
-        self._given_back_at = now if self._waiting else None
+        self._given_back_at = now if self.waiting() else None
 
-    def _expected_s(self, queue: Sequence[object]) -> float:
-        """Return the expected wait of a call of a tenant with this queue, in seconds.
+    def _expected_s(self, tenant: bytes) -> float:
+        """Return the expected wait of one more call of a tenant, in seconds.
 
         The number of calls before it, times the pace at which slots come back (Little's law).
         """
         if perf_counter() - self._paced_at > PACE_KNOWN_S:
             self._between_s = 0.0
-        ahead = sum(min(len(other), len(queue) + 1) for other in self._waiting.values())
-        return ahead * self._between_s
-
-    def _hand_out(self) -> None:
-        """Give free slots to the next tenants in turn that may have one more."""
-        while self._free > 0:
-            tenant = next((one for one in self._waiting if self._held.get(one, 0) < self._tenant_most), None)
-            if tenant is None:
-                return
-            queue = self._waiting.pop(tenant)
-            turn = queue.popleft()
-            if queue:
-                self._waiting[tenant] = queue  # after the others
-            if not turn.done():
-                self._take(tenant)
-                turn.set_result(None)
+        return self._permits.ahead(tenant) * self._between_s
 
     async def _wait(self, tenant: bytes) -> None:
         """Wait for a slot, which is then taken."""
-        queue = self._waiting.setdefault(tenant, deque())
-        turn = asyncio.get_running_loop().create_future()
-        queue.append(turn)
         started = perf_counter()
         try:
             with underway().waiting("admission"):
                 async with asyncio.timeout(self._wait_s):
-                    await turn
-        except BaseException as error:
-            if turn.done() and not turn.cancelled():  # the slot came while this was being cancelled
-                self.give_back(tenant)
-            else:
-                self._leave(tenant, turn)
-            if isinstance(error, TimeoutError):
-                raise self._busy("wait") from None
-            raise
+                    await self._permits.acquire(tenant)
+        except TimeoutError:
+            raise self._busy("wait") from None
         finally:
             self._meter.add("memsvc_slot_wait_ms", (perf_counter() - started) * 1000, lane=self._lane)
-
-    def _leave(self, tenant: bytes, turn: "asyncio.Future[None]") -> None:
-        queue = self._waiting.get(tenant)
-        if queue is not None and turn in queue:
-            queue.remove(turn)
-            if not queue:
-                del self._waiting[tenant]
 
     def _busy(self, why: Literal["waiting", "pace", "wait"], expected_s: float = 0.0) -> OverloadedError:
         self._meter.add("memsvc_refused_total", reason=f"{self._lane}_{why}")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from memsvc.core.background import LOOP_CHARS_MAX, computed, meanwhile
+from memsvc.core.background import LOOP_CHARS_MAX, computed, counted, meanwhile
 from memsvc.core.underway import UNTRACED, begun, underway
 from tests.waiting import until
 
@@ -112,3 +112,56 @@ async def test_long_texts_are_computed_beside_the_loop_one_after_another() -> No
     assert await computed(LOOP_CHARS_MAX, threading.get_ident) == threading.get_ident()
     go_on.set()
     assert [await first, await second] == [0, 0]
+
+
+async def test_tenants_have_the_thread_in_turn_however_much_one_of_them_computes() -> None:
+    go_on, order = threading.Event(), []
+
+    def compute(whose: bytes) -> None:
+        order.append(whose)
+        assert go_on.wait(10)
+
+    def computing(whose: bytes) -> asyncio.Task[None]:
+        with begun("r", UNTRACED, whose):
+            return asyncio.create_task(computed(LOOP_CHARS_MAX + 1, compute, whose))
+
+    tasks = [computing(b"long") for _ in range(5)]
+    await until(lambda: bool(order))
+    tasks.append(computing(b"short"))
+    await asyncio.sleep(0)  # in which it asks for the thread
+    go_on.set()
+    await asyncio.gather(*tasks)
+    assert order.index(b"short") <= 2
+
+
+async def test_one_tenant_never_has_all_threads_that_count() -> None:
+    go_on, entered = threading.Event(), []
+
+    def count(whose: bytes) -> None:
+        entered.append(whose)
+        assert whose == b"short" or go_on.wait(10)
+
+    def counting(whose: bytes) -> asyncio.Task[None]:
+        with begun("r", UNTRACED, whose):
+            return asyncio.create_task(counted(LOOP_CHARS_MAX + 1, count, whose))
+
+    tasks = [counting(b"long") for _ in range(3)]
+    await counting(b"short")
+    assert entered.count(b"long") == 1
+    go_on.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_who_is_cancelled_while_it_waits_for_the_thread_leaves_it_to_others() -> None:
+    go_on, order = threading.Event(), []
+
+    def compute(name: str) -> None:
+        order.append(name)
+        assert go_on.wait(10)
+
+    first, second, third = (asyncio.create_task(computed(LOOP_CHARS_MAX + 1, compute, name)) for name in "abc")
+    await until(lambda: bool(order))
+    second.cancel()
+    go_on.set()
+    await asyncio.gather(first, third)
+    assert order == ["a", "c"]

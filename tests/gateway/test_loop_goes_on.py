@@ -2,16 +2,18 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from time import perf_counter, process_time
+from time import perf_counter, process_time, thread_time
 from typing import Any, Final
 
 import asyncpg
 import orjson
 import pytest
 
+from memsvc.process import SWITCH_S
 from memsvc.worker import WorkerOptions
 from tests.contract.catalogue import message
 from tests.gateway.served import Service, served
@@ -33,15 +35,16 @@ Case = Callable[[str], dict[str, Any]]
 
 
 class Held:
-    """How long the loop was held at most: from one turn of a task to its next, in time and in what the process computed
-    meanwhile, whichever is less. What other processes take of the machine does not count."""
+    """How long the loop was held at most, from one turn of a task to its next: by what it computed itself, and by other
+    threads of the process, which computed while it slept longer than it had to. What other processes take of the
+    machine does not count."""
 
     def __init__(self) -> None:
-        self.worst_s = 0.0
+        self.own_s = self.kept_s = 0.0
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        self.worst_s = 0.0
+        self.own_s = self.kept_s = 0.0
         task = asyncio.create_task(self._watch())
         await asyncio.sleep(0)  # in which it begins
         try:
@@ -52,9 +55,12 @@ class Held:
 
     async def _watch(self) -> None:
         while True:
-            at, spent = perf_counter(), process_time()
+            at, all_threads, loop = perf_counter(), process_time(), thread_time()
             await asyncio.sleep(TICK_S)
-            self.worst_s = max(self.worst_s, min(perf_counter() - at - TICK_S, process_time() - spent))
+            late_s = perf_counter() - at - TICK_S
+            own_s = thread_time() - loop
+            self.own_s = max(self.own_s, own_s)
+            self.kept_s = max(self.kept_s, min(late_s, process_time() - all_threads) - own_s)
 
 
 def turn(*texts: str, **more: Any) -> Case:
@@ -158,6 +164,15 @@ def called(body: bytes) -> bytes:
     return head + body + b"}}"
 
 
+@pytest.fixture(autouse=True)
+def switching() -> Iterator[None]:
+    """Hand over the interpreter as quickly as a process that serves."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    yield
+    sys.setswitchinterval(before)
+
+
 @asynccontextmanager
 async def serving(urls: DatabaseUrls, admin: asyncpg.Connection) -> AsyncIterator[Service]:
     async with served(urls, admin, worker=WorkerOptions(poll_s=0.05)) as service:
@@ -175,7 +190,7 @@ async def test_whatever_a_request_holds_the_loop_goes_on(
     database_urls: DatabaseUrls, admin: asyncpg.Connection
 ) -> None:
     held, names = Held(), (f"n{number}" for number in itertools.count())
-    over: dict[str, float] = {}
+    over: dict[str, list[tuple[float, float]]] = {}
     async with serving(database_urls, admin) as service, service.http() as http:
 
         async def send(what: str, path: str, *bodies: Callable[[], bytes]) -> None:
@@ -184,14 +199,17 @@ async def test_whatever_a_request_holds_the_loop_goes_on(
                 contents = [body() for body in bodies]
                 async with held.watched():
                     answers = await asyncio.gather(
-                        *(http.post(path, content=content, headers=WIRE) for content in contents)
+                        *(
+                            http.post(path.format(name=next(names)), content=content, headers=WIRE)
+                            for content in contents
+                        )
                     )
                     await until_idle(admin)
                 assert all(answer.status_code < 500 for answer in answers), what
-                seen.append(held.worst_s)
-                if held.worst_s <= HELD_S_MAX:
+                seen.append((held.own_s, held.kept_s))
+                if all(min(figures) <= HELD_S_MAX for figures in zip(*seen, strict=True)):
                     return
-            over[what] = min(seen)
+            over[what] = seen
 
         def body_of(what: str) -> Callable[[], bytes]:
             return lambda: orjson.dumps(CASES[what][1](next(names)))
@@ -201,6 +219,9 @@ async def test_whatever_a_request_holds_the_loop_goes_on(
             await send(what, f"/api/tools/{tool}", body_of(what))
         three = "statements in many items"
         await send("three calls at once", f"/api/tools/{CASES[three][0]}", *[body_of(three)] * 3)
+        await http.post("/api/tools/memory_after_turn", json=turn(*[PLAIN] * 240, project="kept")("kept"))
+        archive = (await http.get("/api/archive?project=kept")).raise_for_status().content
+        await send("an archive of many long texts", "/api/archive?project={name}", lambda: archive)
         for what, body in BODIES.items():
             await send(what, "/api/tools/find_tool", partial(bytes, body))
             await send(f"{what} over MCP", "/mcp", partial(called, body[: SIZE - 100]))

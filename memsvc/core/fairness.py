@@ -1,0 +1,83 @@
+"""Permits that tenants share: one that is free goes to those who wait in turn, whichever of them asked first."""
+
+import asyncio
+from collections import OrderedDict, deque
+
+
+class FairSemaphore:
+    """So many permits, of which one tenant has no more than `each_max`."""
+
+    def __init__(self, permits: int, each_max: int) -> None:
+        self._permits = permits
+        self._free = permits
+        self._each_max = each_max
+        self._taken: dict[bytes, int] = {}
+        self._waiting: OrderedDict[bytes, deque[asyncio.Future[None]]] = OrderedDict()
+
+    @property
+    def taken(self) -> int:
+        """How many permits are taken."""
+        return self._permits - self._free
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a permit."""
+        return sum(map(len, self._waiting.values()))
+
+    def queued(self, tenant: bytes) -> int:
+        """Return how many of a tenant wait for a permit."""
+        return len(self._waiting.get(tenant, ()))
+
+    def ahead(self, tenant: bytes) -> int:
+        """Return how many would get a permit before one more of a tenant."""
+        turn = self.queued(tenant) + 1
+        return sum(min(len(queue), turn) for queue in self._waiting.values())
+
+    def available(self, tenant: bytes) -> bool:
+        """Return whether a tenant would get a permit at once."""
+        return self._free > 0 and self._taken.get(tenant, 0) < self._each_max
+
+    async def acquire(self, tenant: bytes) -> None:
+        """Take a permit, to be released in any case, and wait for it if need be."""
+        if self.available(tenant):
+            self._take(tenant)
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():  # it came while this was being cancelled
+                self.release(tenant)
+            else:
+                self._leave(tenant, turn)
+            raise
+
+    def release(self, tenant: bytes) -> None:
+        """Give a permit back, to whose turn it is."""
+        self._free += 1
+        self._taken[tenant] -= 1
+        if not self._taken[tenant]:
+            del self._taken[tenant]
+        while self._free > 0:
+            following = next((one for one in self._waiting if self.available(one)), None)
+            if following is None:
+                return
+            queue = self._waiting.pop(following)
+            turn = queue.popleft()
+            if queue:
+                self._waiting[following] = queue  # behind the others
+            if not turn.done():
+                self._take(following)
+                turn.set_result(None)
+
+    def _take(self, tenant: bytes) -> None:
+        self._free -= 1
+        self._taken[tenant] = self._taken.get(tenant, 0) + 1
+
+    def _leave(self, tenant: bytes, turn: "asyncio.Future[None]") -> None:
+        queue = self._waiting.get(tenant)
+        if queue is not None and turn in queue:
+            queue.remove(turn)
+            if not queue:
+                del self._waiting[tenant]
