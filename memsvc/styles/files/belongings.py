@@ -1,4 +1,4 @@
-"""What is at a path where callers keep files: each file there, live or deleted, with all that it was."""
+"""Ownership of callers' files: a path owns the files at it, live or deleted, with all versions."""
 
 from collections.abc import AsyncIterator
 from typing import Final
@@ -15,19 +15,21 @@ _JOBS: Final = (INDEX_JOB, SUMMARISE_JOB)
 
 
 class FileBelongings:
-    """Callers' files belong to a path alone, not to a user or a session."""
+    """Callers' files, which belong to a path alone, not to a user or a session."""
 
     def of_session(self, scope: Scope, session: str) -> AsyncIterator[Belongings]:
-        """Nothing."""
+        """Yield nothing."""
         return nothing()
 
     def of_user(self, scope: Scope, user: str) -> AsyncIterator[Belongings]:
-        """Nothing."""
+        """Yield nothing."""
         return nothing()
 
     async def of_path(self, scope: Scope, path: str) -> AsyncIterator[Belongings]:
-        """The file at a path, or the files in a directory. PERMISSION_DENIED for the root, which is a project, and
-        where the memory itself keeps its files."""
+        """Yield the file at a path, or the files in a directory.
+
+        PERMISSION_DENIED for the root, which is a project, and for paths where the memory keeps its
+        own files."""
         del scope
         if path == ROOT:
             raise MemsvcError(Code.PERMISSION_DENIED, "the root is a project: purge that")

@@ -1,4 +1,4 @@
-"""Content as bytes and as what goes over the wire: UTF-8 text, or base64."""
+"""File content as bytes and as it goes over the wire: UTF-8 text or base64."""
 
 import base64
 import binascii
@@ -10,7 +10,7 @@ Encoding = Literal["utf-8", "base64"]
 
 
 def is_utf8(content: bytes) -> bool:
-    """True when the bytes are whole UTF-8 text."""
+    """Return whether the bytes are valid UTF-8 text."""
     try:
         content.decode("utf-8")
     except UnicodeDecodeError:
@@ -19,8 +19,10 @@ def is_utf8(content: bytes) -> bool:
 
 
 def decode(content: str, encoding: str) -> bytes:
-    """The bytes that a caller sent as text or as base64; INVALID_QUERY for another encoding, INVALID_CONTENT for text
-    that is not Unicode or base64 that is none."""
+    """Return the bytes that a caller sent as text or as base64.
+
+    INVALID_QUERY for another encoding, INVALID_CONTENT for invalid Unicode text or invalid
+    base64."""
     match encoding.strip().lower():
         case "utf-8":
             try:
@@ -37,7 +39,7 @@ def decode(content: str, encoding: str) -> bytes:
 
 
 def text_range(raw: bytes, start: int, stop: int) -> str:
-    """The characters of a byte range, whose ends must stand between characters."""
+    """Return the text of a byte range; INVALID_OFFSET if an end falls inside a character."""
     if any(0 <= at < len(raw) and raw[at] & 0xC0 == 0x80 for at in (start, stop)):
         raise MemsvcError(Code.INVALID_OFFSET, "the range would split a character; move it by a byte or more")
     return raw[start:stop].decode("utf-8")

@@ -1,4 +1,4 @@
-"""What all file tools share: paths, versions, and what the call log may keep."""
+"""Argument types that all file tools share, and the fields that the call log may keep."""
 
 from typing import Annotated, Final
 
@@ -29,6 +29,6 @@ LOGGED: Final = frozenset(
 
 
 class FileArguments(Arguments):
-    """What every file tool takes."""
+    """Arguments that every file tool takes."""
 
     project: str = Field(description="the project that the file is in")

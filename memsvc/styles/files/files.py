@@ -1,4 +1,4 @@
-"""A tenant's files: read, written and listed as on a disk, with the styles' own files standing in the same tree."""
+"""Reads and listings of a tenant's files, with the styles' rendered files in the same tree."""
 
 import base64
 import hashlib
@@ -20,7 +20,7 @@ from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.files.preconditions import check_version, digest
 
 SUMMARISED_MAX: Final = 100
-"""Entries of a page with summaries, which are a paragraph each."""
+"""Largest page with summaries, which are a paragraph each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,9 @@ class Content:
 
 
 class Files:
-    """The file store as callers see it. `views` are the rendered files of the styles; they win over stored ones."""
+    """The file store as callers read it.
+
+    `views` are the rendered files of the styles; they win over stored ones."""
 
     def __init__(self, database: Database, clock: Clock, options: FilesOptions, views: Sequence[Views]) -> None:
         self._database = database
@@ -43,8 +45,9 @@ class Files:
         self._views = views
 
     async def stat(self, scope: Scope, path: str, *, hashed: bool = False) -> Entry | None:
-        """What stands at a path; None when nothing does. The root is always a directory. `hashed` asks for the hash of
-        the content, even if all of it must be read."""
+        """Return the entry at a path, None when nothing is there; the root is always a directory.
+
+        `hashed` asks for the hash of the content, even if all of it must be read."""
         rendered = await self._rendered(scope, path)
         if rendered is not None:
             return rendered_entry(rendered)
@@ -61,8 +64,10 @@ class Files:
     async def read(
         self, scope: Scope, path: str, *, offset: int, length: int, expected_version: str | None = None
     ) -> Content:
-        """`length` bytes from `offset`, -1 for all the rest. NOT_FOUND, IS_DIRECTORY, or INVALID_OFFSET, also where a
-        range would split a character; VERSION_CONFLICT when the file is no longer at `expected_version`."""
+        """Return `length` bytes from `offset` on; -1 stands for all the rest.
+
+        NOT_FOUND, IS_DIRECTORY, or INVALID_OFFSET, also where a range would split a character;
+        VERSION_CONFLICT when the file is no longer at `expected_version`."""
         if offset < 0 or length < -1:
             raise MemsvcError(Code.INVALID_OFFSET, "offset must be >= 0 and length >= -1")
         rendered = await self._rendered(scope, path)
@@ -90,10 +95,12 @@ class Files:
         summaries: bool = False,
         dated: bool = True,
     ) -> tuple[list[Entry], bool]:
-        """Entries in byte order of their paths, to `depth` levels (0: the path itself), and whether there are more
-        behind the last one; with `summaries`, SUMMARISED_MAX of them at the most, each file with its summary.
-        Without `dated`, directories have no time, and nothing is read for one. NOT_FOUND when nothing stands there, but
-        the root is just empty."""
+        """Return entries in byte order of their paths, and whether more follow.
+
+        `depth` counts levels (0: the path itself). With `summaries`, a page has at most
+        SUMMARISED_MAX entries, each file with its summary. Without `dated`, directories have no
+        time, and nothing is read to find it. NOT_FOUND when nothing is at the path; the root is
+        just empty."""
         if depth < 0:
             raise MemsvcError(Code.INVALID_OFFSET, "depth must be >= 0")
         most = self._options.list_limit_default if limit is None else min(limit, self._options.list_limit_max)
@@ -131,7 +138,7 @@ class Files:
 
 async def _content(tx: Tx, file: store.File, offset: int, length: int) -> Content:
     stop = file.size_bytes if length == -1 else min(offset + length, file.size_bytes)
-    # one byte more than asked tells whether the range ends between two characters
+    # one byte more than requested shows whether the range ends between two characters
     raw = await store.read(tx, file, offset, min(stop + 1, file.size_bytes) if file.is_text else stop)
     sha256 = file.sha256
     if sha256 is None and offset == 0 and stop == file.size_bytes:

@@ -1,4 +1,4 @@
-"""What files were: their past versions listed, read and brought back."""
+"""Past versions of files: listed, read and restored."""
 
 import base64
 from dataclasses import dataclass
@@ -30,8 +30,9 @@ class Past:
 
 
 class History:
-    """The history of a path: of the file that stands there, and of those that were deleted there and are not purged. A
-    file that is moved takes its history along."""
+    """History of a path: of the file there now and of files deleted there but not purged.
+
+    A file that is moved takes its history along."""
 
     def __init__(self, database: Database, writing: Writing) -> None:
         self._database = database
@@ -40,8 +41,10 @@ class History:
     async def list_versions(
         self, scope: Scope, path: str, *, limit: int = LIMIT_DEFAULT, before: str | None = None
     ) -> tuple[list[State], bool]:
-        """Past versions, newest first, from the one behind `before` on, and whether there are more; what the live file
-        is now is none. INVALID_PATH for the root, NOT_FOUND where no file is or was, or none was ever at `before`."""
+        """Return past versions, newest first, and whether more follow.
+
+        `before` is the version to start after. The live content is not one of them. INVALID_PATH
+        for the root, NOT_FOUND where no file is or was, or where `before` is no version."""
         _check_path(path)
         position = Position.parse(before) if before is not None else None
         async with self._database.begin(scope, read_only=True) as tx:
@@ -54,7 +57,9 @@ class History:
         return found[:limit], len(found) > limit
 
     async def read_version(self, scope: Scope, path: str, version: str) -> Past:
-        """The content of a version; INVALID_PATH for the root, NOT_FOUND unless it is one of a file of this path."""
+        """Return the content of a version.
+
+        INVALID_PATH for the root, NOT_FOUND unless it is a version of a file of this path."""
         state, content = await self._read(scope, path, version)
         text = is_utf8(content)
         return Past(
@@ -68,8 +73,9 @@ class History:
     async def restore_version(
         self, scope: Scope, path: str, version: str, *, when: Precondition = ANY_STATE
     ) -> Written:
-        """Write the content of a version to its path, as a write of the mode TRUNCATE does, and with the errors of one;
-        what is there now becomes a version. INVALID_PATH and NOT_FOUND as for `read_version`."""
+        """Write the content of a version to its path, with the errors of a TRUNCATE write.
+
+        The current content becomes a version. INVALID_PATH and NOT_FOUND as for `read_version`."""
         _check_path(path)
         refuse_kept(path)
         when.check_sense()

@@ -1,4 +1,4 @@
-"""The tools for what files were: file_list_versions, file_read_version, file_restore_version."""
+"""The tools for past versions: file_list_versions, file_read_version, file_restore_version."""
 
 from datetime import datetime
 from typing import Final
@@ -57,7 +57,7 @@ class RestoreVersionResult(Result):
 
 
 class HistoryTools:
-    """The functions behind these tools."""
+    """Functions of the version tools."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -89,7 +89,7 @@ class HistoryTools:
 
 
 def history_tools(history: History) -> list[Tool]:
-    """These tools."""
+    """Return the tools for past versions."""
     functions = HistoryTools(history)
     return [
         Tool(

@@ -1,4 +1,4 @@
-"""Keeps the index of callers' files: the beginning of what was written at once, the rest of a long text by a job."""
+"""Index of callers' files; the start of a write is indexed at once, the rest of a long text by a job."""
 
 import uuid
 from contextlib import suppress
@@ -20,9 +20,9 @@ from memsvc.styles.files.summarising import SETTLE_S, SUMMARISE_JOB, SUMMARISED_
 
 BOOK: Final = "files"
 AT_ONCE_BYTES: Final = 128 * 1024
-"""What a write indexes in its own transaction: a fifth of a second's work."""
+"""Bytes that a write indexes in its own transaction: about 0.2 s of work."""
 PIECES_AT_ONCE: Final = 512
-"""More than AT_ONCE_BYTES hold, overlaps and all."""
+"""More chunks than AT_ONCE_BYTES can make, overlaps included."""
 INDEX_JOB: Final = "files.index"
 FORGET_JOB: Final = "files.forget"
 RETITLE_JOB: Final = "files.retitle"
@@ -31,13 +31,13 @@ FILES_AT_ONCE: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a write does to a file: `whole` is its new content, or None where `added` is put to its end."""
+    """One write to a file: `whole` is its new content, or None where `added` is appended."""
 
     whole: bytes | None
     added: bytes
 
     def indexed_bytes(self, before: File | None, *, is_text: bool) -> int:
-        """How much of the file its entries stand for once `Indexing.follow` has followed this change."""
+        """Return how much of the file is indexed once `Indexing.follow` has handled this change."""
         if not is_text:
             return 0
         if self.whole is not None:
@@ -49,8 +49,10 @@ class Change:
 
 
 class Indexing:
-    """Follows every change of a file. A file that is binary, deleted or in another stream is found by none of its old
-    pieces from the very transaction on: a search asks the file itself. Taking them out can therefore wait."""
+    """The search index of files, updated with every change of a file.
+
+    Searches check the file itself: a file that is binary, deleted or has a new stream is not found
+    by its old chunks from that transaction on. Removing them can therefore wait."""
 
     def __init__(self, database: Database, clock: Clock, *, embeds: bool, summarises: bool = False) -> None:
         self._database = database
@@ -87,22 +89,22 @@ class Indexing:
             await jobs.enqueue(tx, SUMMARISE_JOB, after.incarnation.hex, now=self._clock.now(), delay_s=SETTLE_S)
 
     async def gone(self, tx: Tx, file: File) -> None:
-        """Take the pieces of a file that was deleted just now out, or leave them to a job where they are many."""
+        """Remove the chunks of a file that was just deleted; many are left to a job."""
         if file.size_bytes >= SUMMARISED_BYTES_MIN:
             await summaries.remove(tx, file.incarnation)
         if 0 < file.indexed_bytes <= AT_ONCE_BYTES:
             old = await documents.pieces(tx, BOOK, file.incarnation.hex, most=PIECES_AT_ONCE)
             await documents.remove(tx, BOOK, old)
-            await self._embed(tx)  # which takes the vectors of what is gone away as well
+            await self._embed(tx)  # this removes the vectors of deleted chunks as well
         elif file.indexed_bytes:
             await jobs.enqueue(tx, INDEX_JOB, file.incarnation.hex, now=self._clock.now())
 
     async def many_gone(self, tx: Tx) -> None:
-        """Leave the pieces of all deleted files to a job."""
+        """Leave the chunks of all deleted files to a job."""
         await jobs.enqueue(tx, FORGET_JOB, "", now=self._clock.now())
 
     async def moved(self, tx: Tx, what: File | str) -> None:
-        """Let a file, or all files below a path, be found by their new names; many or long ones soon, not at once."""
+        """Index a file, or all files below a path, under new names; many or long ones by a job."""
         if isinstance(what, File) and what.indexed_bytes <= AT_ONCE_BYTES:
             await self._retitle(tx, what)
         else:
@@ -110,7 +112,7 @@ class Indexing:
             await jobs.enqueue(tx, RETITLE_JOB, path, now=self._clock.now())
 
     async def index(self, scope: Scope, incarnation: str) -> None:
-        """Job: take out what no longer stands for the file, then index what is not indexed yet, a part at a time."""
+        """Job: remove stale chunks of a file, then index the rest, a part at a time."""
         while await self._index_part(scope, uuid.UUID(incarnation)):
             step_done()
 
@@ -136,7 +138,7 @@ class Indexing:
             return True
 
     async def forget(self, scope: Scope, _: str) -> None:
-        """Job: take out the pieces of files that were deleted."""
+        """Job: remove the chunks of deleted files."""
         while True:
             async with self._database.begin(scope, read_only=True) as tx:
                 deleted = await files.deleted_but_indexed(tx, most=FILES_AT_ONCE)
@@ -146,14 +148,15 @@ class Indexing:
                 return
 
     async def retitle(self, scope: Scope, path: str) -> None:
-        """Job: let the files at and below a path be found by the names that they have now."""
+        """Job: index the files at and below a path under the names that they have now."""
         after = ""
         while True:
             async with self._database.begin(scope, read_only=True) as tx:
                 found = await tree.files_at(tx, path, after=after, most=FILES_AT_ONCE)
             for name in found:
-                # one at a time: whoever holds the book must not wait for the file of a writer who waits for the book
-                with suppress(GoneMeanwhileError):  # whoever moved it sees to its name
+                # one at a time: a holder of the index lock must not wait for the file of a writer
+                # waiting for it
+                with suppress(GoneMeanwhileError):  # the call that moved it updates its name
                     async with self._database.begin(scope) as tx:
                         file = await files.find(tx, name, for_update=True)
                         if file is not None:
@@ -167,17 +170,17 @@ class Indexing:
             await self._embed(tx)
 
     async def _grow(self, tx: Tx, file: File, indexed_bytes: int, added: bytes) -> None:
-        """Index `added`, which stands behind the first `indexed_bytes` of the file: the last piece is cut anew."""
+        """Index `added`, which follows the first `indexed_bytes`; the last chunk is redone."""
         last = await documents.last_piece(tx, BOOK, file.incarnation.hex, file.stream)
         start = last.start if last else 0
         tail = last.text.encode() if last else b""
-        if len(tail) != indexed_bytes - start:  # whitespace at the end belongs to no piece
+        if len(tail) != indexed_bytes - start:  # whitespace at the end belongs to no chunk
             tail = await files.read(tx, file, start, indexed_bytes)
         old = [last] if last else []
         await self._change(tx, file, old, (tail + added).decode(), start, last.context if last else "")
 
     async def _change(self, tx: Tx, file: File, old: list[Piece], text: str, start: int, context: str) -> None:
-        # no text of the database holds a NUL; chunks of the same text without it can be compared to what is there
+        # stored text holds no NUL; chunks without it can be compared with stored ones
         new = chunks(text.replace("\x00", " "), start=start, context=context)
         now = self._clock.now()
         changed = await documents.change(
@@ -192,5 +195,5 @@ class Indexing:
 
 
 def whole_characters(content: bytes, most: int) -> int:
-    """How many of the first `most` bytes of UTF-8 text, which may be cut within a character, are whole characters."""
+    """Return how many of the first `most` bytes of UTF-8 text form whole characters."""
     return len(content[:most].decode("utf-8", "ignore").encode())

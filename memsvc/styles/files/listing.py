@@ -1,4 +1,4 @@
-"""Pages of a listing: stored and rendered files in one order, with the directories that exist because of them."""
+"""Pages of a listing: stored and rendered files in one order, with their directories."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +17,12 @@ from memsvc.styles.files.summary_text import by_rules
 
 NEVER = datetime(1, 1, 1, tzinfo=UTC)
 HEAD_BYTES: Final = 2048
-"""What a summary in a listing is made from, where there is none by a model."""
+"""Bytes from the start of a file that its summary is made from when no model made one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a listing or a stat says of one path."""
+    """A file or directory in a listing or a stat."""
 
     path: str
     type: EntryType
@@ -44,8 +44,9 @@ def rendered_entry(rendered: Rendered) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which entries of a directory a page is to have: to so many levels, behind a path, so many at the most. `dated`
-    asks when anything in each directory was last written, for which all that is in it is read."""
+    """The page of a directory to return: levels, the path to start after, and the limit.
+
+    `dated` asks when anything in each directory was last written, for which all of it is read."""
 
     depth: int
     after: str
@@ -54,10 +55,11 @@ class Wanted:
 
 
 async def page(tx: Tx, directory: str, wanted: Wanted, rendered: Sequence[Rendered]) -> list[Entry]:
-    """The first entries behind `after`: stored files, rendered files, and the directories that both imply."""
+    """Return the first entries after `after`: stored and rendered files, and their directories."""
     depth, after, most = wanted.depth, wanted.after, wanted.most
     level = directory.count("/") + depth
-    # each directory up to `after` may still have files behind it, which show nothing that was not shown
+    # each directory up to `after` may have later files, which add no entry that was not listed
+    # before
     most_rows = most + len(_possible_directories(after)) + 1
     rows = await tree.walk(tx, directory, depth=depth, after=after, most=most_rows)
     found = {
@@ -73,26 +75,26 @@ async def page(tx: Tx, directory: str, wanted: Wanted, rendered: Sequence[Render
                 written[path] = max(written.get(path, NEVER), one.updated_at) if wanted.dated else NEVER
     entries = [entry for path, entry in found.items() if path.count("/") <= level and path > after]
     entries += [Entry(path, "DIRECTORY", 0, NEVER, updated_at) for path, updated_at in written.items()]
-    # behind the last file of a full page nothing is known yet
+    # nothing is known yet after the last file of a full page
     last = rows[-1]["path"] if len(rows) == most_rows else None
     entries = [entry for entry in entries if last is None or entry.path <= last]
     return sorted(entries, key=lambda entry: entry.path)[:most]
 
 
 async def _written(tx: Tx, paths: Sequence[str], *, dated: bool) -> dict[str, datetime]:
-    """Those of these paths that are directories of stored files, and when anything in them was last written."""
+    """Return which of these paths are directories of stored files, with their last write."""
     if dated:
         return await tree.directories(tx, paths)
     return dict.fromkeys(await tree.are_directories(tx, paths), NEVER)
 
 
 async def told(tx: Tx, entries: Sequence[Entry], rendered: Mapping[str, Rendered]) -> list[Entry]:
-    """The same entries, the files among them with their summaries: by a model where it summarised the file as it is."""
+    """Return the same entries, files with their summaries: a model's where it is current."""
     stored = [entry.path for entry in entries if entry.type == "FILE" and entry.path not in rendered]
     found = await summaries.told_at(tx, stored, head_bytes=HEAD_BYTES) if stored else {}
     for path, one in rendered.items():
         found[path] = Told(len(one.content), True, None, one.content[:HEAD_BYTES])
-    # made of as much text as a page may have, this takes too long to let everybody else wait
+    # for a full page this takes too long to block the event loop
     made = await to_thread.run_sync(lambda: {path: _summary(of) for path, of in found.items()})
     return [replace(entry, summary=made.get(entry.path)) for entry in entries]
 
@@ -102,7 +104,9 @@ def _summary(of: Told) -> str:
 
 
 def _possible_directories(path: str) -> list[str]:
-    """The directories above a path, and those that sort just before it: `/a` stands before `/a.txt` and `/a/b`."""
+    """Return the directories above a path and those that sort just before it.
+
+    `/a` sorts before `/a.txt` and `/a/b`."""
     candidates = ancestors(path)
     for above in [*ancestors(path), path]:
         start = above.rfind("/") + 2

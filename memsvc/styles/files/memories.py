@@ -1,8 +1,7 @@
-"""The directory /memories as the memory tool of Claude models sees it: six commands that answer in fixed sentences.
+"""The directory /memories for the memory tool of Claude models: six commands with fixed answers.
 
-What they answer follows the local file system tool of the `anthropic` package (MIT), so that a model meets the words it
-was trained on.
-"""
+The answers follow the local file system tool of the `anthropic` package (MIT), so that a model sees
+the words it was trained on."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from memsvc.styles.files.writing import Mode, Writing
 
 ROOT: Final = "/memories"
 ATTEMPTS_MAX: Final = 40
-"""How often an edit is made anew because somebody else changed the file meanwhile."""
+"""How often an edit is retried because another caller changed the file meanwhile."""
 WAIT_S_MAX: Final = 0.2
 
 _DEPTH_MAX: Final = PATH_BYTES_MAX // 2
@@ -32,28 +31,28 @@ _PAGE_ENTRIES: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What an edit makes of a file, and what is said about it."""
+    """Result of an edit: the new content of a file and the answer."""
 
     content: str
     answer: str
 
 
 class Memories:
-    """The commands of the memory tool over the file store. Paths are given and told as the caller writes them, in any
-    script; in the store each of their segments is encoded.
+    """The commands of the memory tool over the file store.
 
-    Every error carries its sentence as the message. Edits are made of what was read and of nothing newer, so that of
-    concurrent ones none is lost.
-    """
+    Paths are read and returned as the caller writes them, in any script; in the store each of their
+    segments is encoded. Every error has its fixed sentence as the message. Edits apply only to the
+    version that was read, so concurrent edits are not lost."""
 
     def __init__(self, files: Files, writing: Writing) -> None:
         self._files = files
         self._writing = writing
 
     async def view(self, scope: Scope, path: str, view_range: Sequence[int] | None = None) -> str:
-        """The lines of a file with their numbers, those of `view_range` (first and last, -1 for the end) where it has
-        two members; or what is in a directory, to LEVELS_SHOWN levels. NOT_FOUND; INVALID_CONTENT for a file that is
-        not text or has more than LINES_MAX lines."""
+        """Return a file's numbered lines, or a directory's content to LEVELS_SHOWN levels.
+
+        `view_range` with two members selects lines (first and last, -1 for the end). NOT_FOUND;
+        INVALID_CONTENT for a file that is not text or has more than LINES_MAX lines."""
         stored = _stored(path)
         here = await self._stat(scope, stored)
         if here is None:
@@ -72,7 +71,7 @@ class Memories:
         return f"Here's the content of {path} with line numbers:\n" + numbered(lines, first + 1)
 
     async def create(self, scope: Scope, path: str, file_text: str) -> str:
-        """Make a file. ALREADY_EXISTS, NOT_DIRECTORY, and what a write may fail with."""
+        """Create a file. ALREADY_EXISTS, NOT_DIRECTORY, and the errors of a write."""
         stored = _stored(path)
         exists = f"File {path} already exists"
         if await self._stat(scope, stored) is not None:
@@ -83,8 +82,10 @@ class Memories:
         return f"File created successfully at: {path}"
 
     async def str_replace(self, scope: Scope, path: str, old_str: str, new_str: str = "") -> str:
-        """Replace a text that occurs exactly once; the answer shows the lines around it. NOT_FOUND, IS_DIRECTORY,
-        INVALID_ARGUMENT where the text does not occur or not just once, RESOURCE_BUSY."""
+        """Replace a text that occurs exactly once; the answer shows the lines around it.
+
+        NOT_FOUND, IS_DIRECTORY, INVALID_ARGUMENT where the text does not occur or not just once,
+        RESOURCE_BUSY."""
 
         def edit(content: str) -> Edit:
             occurrences = content.count(old_str)
@@ -114,11 +115,12 @@ class Memories:
         return await self._edit(scope, path, edit)
 
     async def insert(self, scope: Scope, path: str, insert_line: int, insert_text: str) -> str:
-        """Put text behind a line, 0 for the beginning. NOT_FOUND, IS_DIRECTORY, INVALID_ARGUMENT where there is no such
-        line, RESOURCE_BUSY."""
+        """Insert text after a line, 0 for the start.
+
+        NOT_FOUND, IS_DIRECTORY, INVALID_ARGUMENT where there is no such line, RESOURCE_BUSY."""
 
         def edit(content: str) -> Edit:
-            # only a line feed parts lines, so that a carriage return stays where it is
+            # only a line feed separates lines, so that a carriage return stays where it is
             lines = content.removesuffix("\n").split("\n") if content else []
             if not 0 <= insert_line <= len(lines):
                 raise MemsvcError(
@@ -132,7 +134,9 @@ class Memories:
         return await self._edit(scope, path, edit)
 
     async def delete(self, scope: Scope, path: str) -> str:
-        """Delete a file, or a directory with all that is in it. NOT_FOUND, PERMISSION_DENIED for /memories itself."""
+        """Delete a file or a directory with its content.
+
+        NOT_FOUND, PERMISSION_DENIED for /memories itself."""
         stored = _stored(path)
         if stored == ROOT:
             raise MemsvcError(Code.PERMISSION_DENIED, "Cannot delete the /memories directory itself")
@@ -141,8 +145,10 @@ class Memories:
         return f"Successfully deleted {path}"
 
     async def rename(self, scope: Scope, old_path: str, new_path: str) -> str:
-        """Move a file or a directory. NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED for /memories itself, INVALID_PATH
-        for a directory into itself."""
+        """Move a file or a directory.
+
+        NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED for /memories itself, INVALID_PATH for a
+        directory into itself."""
         source, destination = _stored(old_path), _stored(new_path)
         if source == ROOT:
             raise MemsvcError(Code.PERMISSION_DENIED, "Cannot rename the /memories directory itself")
@@ -156,7 +162,7 @@ class Memories:
 
     async def _stat(self, scope: Scope, stored: str) -> Entry | None:
         here = await self._files.stat(scope, stored)
-        # directories exist because files are inside; this one always does
+        # other directories exist because of their files; this one always exists
         return await self._files.stat(scope, "") if here is None and stored == ROOT else here
 
     async def _read(self, scope: Scope, path: str, stored: str) -> tuple[str, str | None]:
@@ -177,8 +183,9 @@ class Memories:
             missing = _gone(path)
             edited = edit(content)
             whole = edited.content.encode()
-            # A TRUNCATE to what somebody else has made of the file meanwhile would count as done, though their edit was
-            # another one than this. Only one that takes something away comes to the same.
+            # A TRUNCATE that finds its own content written by another caller meanwhile would count
+            # as done, though that was another edit. Only for an edit that shortens the file is this
+            # the same.
             mode: Mode = "TRUNCATE" if len(whole) < len(content.encode()) else "OVERWRITE"
             try:
                 await self._writing.write(scope, stored, whole, mode=mode, when=Precondition(expected_version=version))
@@ -199,7 +206,7 @@ class Memories:
                     scope, stored, depth=_DEPTH_MAX, limit=_PAGE_ENTRIES, after=after, dated=False
                 )
             except MemsvcError as error:
-                # nothing left behind the last page, or nothing in /memories yet
+                # nothing left after the last page, or nothing in /memories yet
                 if error.code is not Code.NOT_FOUND:
                     raise
                 break
@@ -216,7 +223,9 @@ class Memories:
 
 
 def _stored(path: str) -> str:
-    """The path in the file store. INVALID_PATH for one that is not in /memories, leads out of it or is too long."""
+    """Return the path in the file store.
+
+    INVALID_PATH for a path that is not in /memories, leads out of it or is too long."""
     if len(path.encode()) > PATH_BYTES_MAX:
         raise MemsvcError(Code.INVALID_PATH, f"path is longer than {PATH_BYTES_MAX} bytes")
     inside = path.removeprefix(ROOT)
@@ -240,7 +249,7 @@ def _gone(path: str) -> str:
 
 @contextmanager
 def _saying(sentences: Mapping[Code, str]) -> Iterator[None]:
-    """Errors of some codes come out in the words of the tool."""
+    """Raise errors of the given codes with the fixed sentences of the tool."""
     try:
         yield
     except MemsvcError as error:

@@ -1,4 +1,4 @@
-"""The tool `memory`: what Claude models call to keep files of their own, in the shape that they know."""
+"""The tool `memory`, which Claude models call to keep their own files, in the form they know."""
 
 from typing import Literal, assert_never
 
@@ -16,7 +16,7 @@ Command = Literal["view", "create", "str_replace", "insert", "delete", "rename"]
 
 
 class MemoryArguments(Arguments):
-    """A command and what it takes; what only other commands take is ignored."""
+    """A command and its arguments; arguments of other commands are ignored."""
 
     command: Command = Field(description="what to do: view, create, str_replace, insert, delete or rename")
     path: str | None = Field(None, description="a file or directory in /memories; for all commands but rename")
@@ -36,7 +36,7 @@ class MemoryArguments(Arguments):
     new_path: str | None = Field(None, description="rename: its new path")
 
     def needed(self, name: str) -> str:
-        """A text that the command cannot do without; INVALID_ARGUMENT when it is not given."""
+        """Return an argument that the command requires; INVALID_ARGUMENT when it is missing."""
         value = getattr(self, name)
         if not isinstance(value, str):
             raise invalid(f"{name}: the command {self.command} needs it")
@@ -48,7 +48,7 @@ class MemoryResult(Result):
 
 
 class MemoryTool:
-    """The function behind the tool."""
+    """Function of the tool."""
 
     def __init__(self, memories: Memories) -> None:
         self._memories = memories
@@ -81,7 +81,7 @@ class MemoryTool:
 
 
 def memory_tools(memories: Memories) -> list[Tool]:
-    """The tool, whose text content is its answer and nothing else."""
+    """Return the tool, whose text content is its answer alone."""
     return [
         Tool(
             name="memory",

@@ -1,4 +1,4 @@
-"""How the memory tool shows things: numbered lines, sizes, and a directory of two levels."""
+"""Output of the memory tool: numbered lines, sizes, and a directory of two levels."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,21 +10,21 @@ from memsvc.core.paths import decode_segment
 LINES_MAX: Final = 999_999
 LEVELS_SHOWN: Final = 2
 CHARACTERS_TOLD_MAX: Final = 1000
-"""Of a text that was not found, in the error that says so."""
+"""Characters of a text that was not found, as quoted in the error."""
 LINES_TOLD_MAX: Final = 200
-"""Of the places where a text was found that should be unique, in the error that says so."""
+"""Places of a text that should be unique, as listed in the error."""
 
 _NUMBER_WIDTH: Final = len(str(LINES_MAX))
 _UNITS: Final = ("B", "K", "M", "G")
 
 
 def told(text: str) -> str:
-    """A text that a caller gave, short enough to be told back."""
+    """Return a caller's text, short enough to be quoted back."""
     return text if len(text) <= CHARACTERS_TOLD_MAX else text[:CHARACTERS_TOLD_MAX] + "…"
 
 
 def lines_of(content: str, text: str) -> list[int]:
-    """The numbers of the first lines in which a text begins, once for each time, overlaps counted."""
+    """Return the numbers of the lines in which a text starts, once per match, overlaps too."""
 
     def numbers() -> Iterator[int]:
         line, counted, at = 1, 0, content.find(text)
@@ -38,12 +38,12 @@ def lines_of(content: str, text: str) -> list[int]:
 
 
 def numbered(lines: Sequence[str], first: int) -> str:
-    """The lines with their numbers, of which the first one is given, right-aligned and parted from them by a tab."""
+    """Return the lines with numbers from `first` on, right-aligned, followed by a tab."""
     return "\n".join(f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(lines, first))
 
 
 def size(size_bytes: int) -> str:
-    """A size in units of 1024, with one decimal unless it is whole: 0B, 512B, 1.5K, 2M."""
+    """Return a size in units of 1024, with one decimal unless it is whole: 0B, 512B, 1.5K, 2M."""
     unit = min(max(size_bytes.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
     amount = size_bytes / 1024**unit
     return f"{int(amount)}{_UNITS[unit]}" if amount == int(amount) else f"{amount:.1f}{_UNITS[unit]}"
@@ -68,7 +68,7 @@ class Directory:
             node.inside[""] = Directory()
 
     def shown(self, levels: int) -> list[tuple[str, int]]:
-        """What is in this directory, by name, each directory before what is in it; hidden things are left out."""
+        """Return the names and sizes in this directory, parents first, without hidden names."""
         found: list[tuple[str, int]] = []
         for name, node in sorted(self.inside.items()):
             if name.startswith(".") or not name:

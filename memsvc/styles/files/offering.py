@@ -1,4 +1,4 @@
-"""Files and directories under URIs: which there are to read, and what the beginning of a path or project goes on as."""
+"""MCP resources of files and directories, and completions of paths and projects."""
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files as resources
@@ -29,7 +29,7 @@ class _OfFile(Protocol):
 
 
 def file_resource(database: Database) -> Resource:
-    """A file under its path; in lists stand those that callers wrote."""
+    """Return the resource of a file at its path; lists hold the files that callers wrote."""
 
     async def page(scope: Scope, after: str, most: int) -> Sequence[Readable]:
         async with database.begin(scope, read_only=True) as tx:
@@ -46,7 +46,7 @@ def file_resource(database: Database) -> Resource:
         ]
 
     async def stamps(scope: Scope, asked: Sequence[_OfFile]) -> Sequence[str | None]:
-        """The files' versions; None while there is none."""
+        """Return the files' versions; None for a file that does not exist."""
         paths = [one.path for one in asked]
         if any(map(is_kept, paths)):
             raise invalid("changes of what memory keeps itself are not told", recovery="wait for its session or board")
@@ -68,7 +68,7 @@ def file_resource(database: Database) -> Resource:
 
 
 def guide() -> Guide:
-    """How files serve as the memory of an agent."""
+    """Return the prompt that explains files as the memory of an agent."""
     return Guide(
         name="memsvc:memory-directory",
         title="Files as a memory",
@@ -80,14 +80,14 @@ def guide() -> Guide:
 
 
 def completions(database: Database) -> dict[str, Completion]:
-    """Of projects and of paths."""
+    """Return the completions of projects and paths."""
 
     async def find_projects(scope: Scope, beginning: str, _: Mapping[str, str], most: int) -> Sequence[str]:
         async with database.begin_tenant(scope, read_only=True) as tx:
             return await projects.beginning(tx, beginning, only=scope.confined_to, most=most)
 
     async def find_paths(scope: Scope, beginning: str, _: Mapping[str, str], most: int) -> Sequence[str]:
-        """Paths as they were begun: within a URI they have no slash before them."""
+        """Return paths in the form that the caller typed: within a URI without a leading slash."""
         before = "" if beginning.startswith("/") else "/"
         async with database.begin(scope, read_only=True) as tx:
             found = await tree.beginning(tx, f"{before}{beginning}", most=most)

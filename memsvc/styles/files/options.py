@@ -1,10 +1,10 @@
-"""What a project's files may be."""
+"""Limits of a project's files."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class SearchOptions(BaseModel):
-    """How files are searched."""
+    """Options of file search."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -19,7 +19,9 @@ class SearchOptions(BaseModel):
 
 
 class SummaryOptions(BaseModel):
-    """How files are summarised where a model is configured; without one, summaries are made from a file's beginning."""
+    """Options of file summaries.
+
+    Without a model, summaries are made from the start of a file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

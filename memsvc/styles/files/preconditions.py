@@ -1,4 +1,4 @@
-"""What a caller may demand of a file before it is read or changed."""
+"""Preconditions that a caller may set on a file before it is read or changed."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ CHANGED = "file version changed; re-read the file and recompute the edit before 
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """What must hold of the file at a path: that it is at a version, that it has this content, or that it is absent."""
+    """Required state of the file at a path: at a version, with this content, or absent."""
 
     expected_version: str | None = None
     content_sha256: str | None = None
@@ -21,18 +21,18 @@ class Precondition:
 
     @property
     def any(self) -> bool:
-        """Whether anything is demanded."""
+        """Return whether any condition is set."""
         return self.must_not_exist or self.expected_version is not None or self.content_sha256 is not None
 
     def check_sense(self) -> None:
-        """INVALID_ARGUMENT for demands that exclude each other."""
+        """Raise INVALID_ARGUMENT for conditions that exclude each other."""
         if self.must_not_exist and (self.expected_version is not None or self.content_sha256 is not None):
             raise MemsvcError(
                 Code.INVALID_ARGUMENT, "a file that must not exist yet can have no expected version or content"
             )
 
     async def check(self, tx: Tx, file: File | None) -> None:
-        """ALREADY_EXISTS or VERSION_CONFLICT where the file is not as demanded."""
+        """Raise ALREADY_EXISTS or VERSION_CONFLICT where the file does not meet the conditions."""
         if file is not None and self.must_not_exist:
             raise MemsvcError(Code.ALREADY_EXISTS, "the file exists already")
         check_version(file, self.expected_version)
@@ -46,13 +46,13 @@ ANY_STATE = Precondition()
 
 
 async def digest(tx: Tx, file: File) -> bytes:
-    """The SHA-256 of a file's content, read where it was not in hand at the last write."""
+    """Return the SHA-256 of a file's content, computed where the last write did not store it."""
     if file.sha256 is not None:
         return file.sha256
     return hashlib.sha256(await files.read(tx, file, 0, file.size_bytes)).digest()
 
 
 def check_version(file: File | None, expected_version: str | None) -> None:
-    """VERSION_CONFLICT unless the file is at the expected version, if one is expected."""
+    """Raise VERSION_CONFLICT unless the file is at the expected version, if one is set."""
     if expected_version is not None and (file is None or file.version != expected_version):
         raise MemsvcError(Code.VERSION_CONFLICT, CHANGED)

@@ -1,4 +1,4 @@
-"""The tool that tells which projects there are: file_projects."""
+"""The tool that lists projects: file_projects."""
 
 from pydantic import Field, field_validator
 
@@ -33,13 +33,13 @@ class ProjectsResult(Result):
 
 
 class Projects:
-    """The projects of a tenant that hold anything now: callers' files, or what the memory keeps in files of its own."""
+    """The projects of a tenant that hold callers' files or files of the memory."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def listing(self, scope: Scope, asked: ProjectsArguments) -> ProjectsResult:
-        """A page of the projects that the scope is confined to, or of all."""
+        """Return a page of the projects that the scope is confined to, or of all."""
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             names = await projects.names(
                 tx, like=asked.q, after=asked.after, only=scope.confined_to, most=asked.limit + 1
@@ -50,7 +50,7 @@ class Projects:
 
 
 def project_tools(listed: Projects) -> list[Tool]:
-    """These tools."""
+    """Return the tool that lists projects."""
     return [
         Tool(
             name="file_projects",

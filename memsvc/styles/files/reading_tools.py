@@ -1,4 +1,4 @@
-"""The tools that look at files: file_stat, file_read, file_list."""
+"""The tools that read files: file_stat, file_read, file_list."""
 
 from datetime import datetime
 
@@ -83,7 +83,7 @@ class ListResult(Result):
 
 
 class ReadingTools:
-    """The functions behind these tools."""
+    """Functions of the reading tools."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -144,7 +144,7 @@ def _listed(entry: Entry) -> ListEntry:
 
 
 def reading_tools(files: Files, resource: Resource) -> list[Tool]:
-    """These tools; `resource` is how a file is read under a URI."""
+    """Return the reading tools; `resource` serves a file under a URI."""
     functions = ReadingTools(files)
     return [
         Tool(

@@ -1,4 +1,4 @@
-"""Writes of rendered files: the few that a style takes back, each as a whole."""
+"""Writes of rendered files: the few that a style accepts, each as a whole."""
 
 import hashlib
 
@@ -11,8 +11,10 @@ from memsvc.styles.files.preconditions import CHANGED, Precondition
 async def write_rendered(
     view: Views, scope: Scope, path: str, content: bytes, *, whole: bool, when: Precondition
 ) -> None:
-    """Give the style behind a view the new content of one of its files. INVALID_ARGUMENT unless the write is `whole`,
-    ALREADY_EXISTS or VERSION_CONFLICT (`when`; such a file has no versions), or what the style says of the content."""
+    """Pass the new content of a rendered file to the style behind a view.
+
+    INVALID_ARGUMENT unless the write is `whole`, ALREADY_EXISTS or VERSION_CONFLICT (`when`; such a
+    file has no versions), or the style's own errors."""
     if not whole:
         raise MemsvcError(
             Code.INVALID_ARGUMENT, "this file can only be written as a whole", recovery="use mode TRUNCATE"

@@ -1,4 +1,4 @@
-"""Search in callers' files: by words and, where an embedder is configured, by meaning; reordered if asked."""
+"""Search in callers' files: by words and by embeddings where configured, reranked on request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,15 +23,17 @@ log = structlog.get_logger("memsvc.search")
 QUERY_BYTES_MAX: Final = 16_384
 PROJECTS_MAX: Final = 10_000
 HEAD_BYTES: Final = 8192
-"""What a file's summary is made from, where there is none by a model."""
+"""Bytes from the start of a file that its summary is made from when no model made one."""
 
 Content = tuple[str, int, int]
-"""What a file holds: its project, its stream, and how many bytes that has."""
+"""Identity of a file's content: its project, its stream and its size in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage that answers, with the file's summary. `project` is None unless several were searched."""
+    """A matching passage with its file's summary.
+
+    `project` is None unless several were searched."""
 
     project: str | None
     passage: Passage
@@ -40,7 +42,7 @@ class Hit:
 
 
 class Search:
-    """Finds passages. What was written is found by the next call; what was deleted, by none."""
+    """Search over files; it finds what the previous call wrote and nothing that was deleted."""
 
     def __init__(
         self,
@@ -58,8 +60,10 @@ class Search:
         self._reranker = reranker
 
     async def find(self, scope: Scope, query: str, *, path: str, limit: int | None) -> list[Hit]:
-        """The best passages for a question, best first, in the files at and inside a path, of one project or, where the
-        scope's project is `*`, of all that the caller may touch. INVALID_QUERY for a blank or overlong query."""
+        """Return the best passages for a question, best first, in the files at and below a path.
+
+        Searches one project or, where the scope's project is `*`, all that the caller may touch.
+        INVALID_QUERY for a blank or overlong query."""
         query = query.strip()
         if not query or len(query.encode()) > QUERY_BYTES_MAX:
             raise MemsvcError(Code.INVALID_QUERY, f"a query has 1 to {QUERY_BYTES_MAX} bytes that are not blank")
@@ -83,7 +87,7 @@ class Search:
         return _hits(scope, ordered, found, told)
 
     async def cite(self, scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[Cited]:
-        """The port `Passages`: the best passages of a project for whoever quotes them; callers' files are nobody's."""
+        """Return the best passages of a project (the port `Passages`); files belong to no user."""
         if not question.strip():
             return []
         hits = await self.find(scope, question, path="", limit=limit)
@@ -110,7 +114,7 @@ class Search:
     async def _reranked(
         self, query: str, ordered: list[tuple[Place, float]], found: Mapping[Place, Passage]
     ) -> list[tuple[Place, float]]:
-        """The same places in the order of the reranker; unchanged where it fails or is too slow."""
+        """Return the same places in the reranker's order, unchanged if it fails or is slow."""
         assert self._reranker is not None
         if not ordered:
             return ordered
@@ -132,7 +136,7 @@ async def _projects(tx: Tx, scope: Scope) -> list[str]:
 async def _summaries(
     tx: Tx, ordered: Sequence[tuple[Place, float]], found: Mapping[Place, Passage]
 ) -> dict[Content, str]:
-    """What the model said of each file as it is, else what its beginning tells."""
+    """Return a summary of each file: the model's if it is current, else one of the file's start."""
     contents = list({_content(place, found[place]) for place, _ in ordered})
     told = await summaries.told_of(tx, contents, head_bytes=HEAD_BYTES) if contents else {}
     return {

@@ -44,7 +44,7 @@ class SearchResult(Result):
 
 
 class SearchTools:
-    """The function behind this tool."""
+    """Function of the search tool."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
@@ -68,7 +68,7 @@ def _chunk(hit: Hit) -> Chunk:
 
 
 def search_tools(search: Search) -> list[Tool]:
-    """This tool."""
+    """Return the search tool."""
     return [
         Tool(
             name="file_search",

@@ -1,4 +1,4 @@
-"""Summaries of files by a model, made by a job behind the writes: whoever asks never waits for one."""
+"""Summaries of files by a model, made by a background job: no call waits for one."""
 
 import uuid
 from collections.abc import Sequence
@@ -33,17 +33,19 @@ log = structlog.get_logger("memsvc.summaries")
 
 SUMMARISE_JOB: Final = "files.summarise"
 SETTLE_S: Final = 30.0
-"""How long after a write its file is summarised: a burst of appends makes one summary."""
+"""Delay between a write and the summary of its file: a burst of appends makes one summary."""
 SUMMARISED_BYTES_MIN: Final = 1000
-"""A shorter file is told by its beginning."""
+"""Below this size a file is summarised by its start."""
 PURPOSE: Final = "summary"
 SPREAD_S: Final = 3600
-"""What waits for the next day does not begin at once then, but within so long."""
+"""Work postponed to the next day starts at a random time within this many seconds."""
 
 
 class Summarising:
-    """Keeps a summary for the content that a file has now. It is the same whether the job runs once or twice, and the
-    model is not asked again for what is there. A model that fails changes nothing."""
+    """Summaries of the content that files have now.
+
+    The result is the same whether the job runs once or twice, and the model is not called again for
+    a content that has a summary. A failing model changes nothing."""
 
     def __init__(
         self,
@@ -61,15 +63,15 @@ class Summarising:
         self._meter = meter
         self._options = options
         self._prompts = Prompts.shipped()
-        # a model that answers nonsense is paid for each time
+        # a useless answer of the model costs money each time
         self.job = Job(name=SUMMARISE_JOB, run=self.summarise, attempts_max=2)
 
     async def summarise(self, scope: Scope, subject: str) -> None:
-        """Job: summarise the file of this incarnation, unless that is done; errors of the model go through.
+        """Job: summarise the file with this id, unless that is done.
 
-        No transaction is open while the model works. What it said of a content that is there no longer is dropped:
-        whoever changed the file queued the next job.
-        """
+        Errors of the model pass through. No transaction is open while the model works. A summary of
+        content that has changed since is dropped: the write that changed it enqueued the next
+        job."""
         async with self._database.begin(scope) as tx:
             found = await self._unsummarised(tx, uuid.UUID(subject))
         if found is None:
@@ -81,7 +83,7 @@ class Summarising:
         try:
             text = await self._think(parts)
         except MemsvcError as error:
-            log.warning("a file stays without a summary by the model", code=error.code.value, reason=error.message)
+            log.warning("the model failed to summarise a file", code=error.code.value, reason=error.message)
             if error.code is Code.UNAVAILABLE:
                 await self._budget.give_back(scope, calls=calls, purpose=PURPOSE, most=self._options.a_day)
             raise
@@ -91,21 +93,23 @@ class Summarising:
                 await self._put(tx, file, Summary(self._generation(file), text))
 
     async def _unsummarised(self, tx: Tx, incarnation: uuid.UUID) -> tuple[File, list[str]] | None:
-        """The file and what of it is to be read; None when there is nothing to do about it."""
+        """Return the file and the parts to be read; None when there is nothing to do."""
         file = await files.find_incarnation(tx, incarnation)
         if file is None or not file.is_text or file.size_bytes < SUMMARISED_BYTES_MIN:
             await summaries.remove(tx, incarnation)
             return None
         stored = await summaries.find(tx, incarnation)
         if stored is not None and stored.generation == self._generation(file):
-            await self._put(tx, file, stored)  # the same content may have come again in a new stream
+            await self._put(tx, file, stored)  # the same content may be back in a new stream
             return None
         parts = [await files.read(tx, file, start, stop) for start, stop in windows(file.size_bytes)]
         return file, [part.decode("utf-8", "ignore") for part in parts]
 
     def _generation(self, file: File) -> bytes:
-        """What a summary depends on: the content by its hash or, where that is not known, its place; the model, the
-        prompts and the limits."""
+        """Return a hash of all inputs of a summary.
+
+        These are the content by its hash or, where that is not known, its stream and size; the
+        model, the prompts and the limits."""
         content = file.sha256 or f"{file.stream}:{file.size_bytes}".encode()
         return sha256(b"\0".join((content.hex().encode(), self._llm.model.encode(), self._prompts.version))).digest()
 
@@ -115,7 +119,7 @@ class Summarising:
         )
 
     async def _think(self, parts: Sequence[str]) -> str:
-        """One call, or one for each part and one for the notes on them."""
+        """Call the model once, or once for each part and once for the notes on them."""
         if len(parts) == 1:
             return await self._ask(self._prompts.whole, wrapped(parts[0]), FILE_OUTPUT_TOKENS_MAX)
         most = FILE_OUTPUT_TOKENS_MAX // (len(parts) + 1)
@@ -131,7 +135,7 @@ class Summarising:
         try:
             answer = kept(await self._llm.complete(instructions, text, output_tokens_max=output_tokens_max))
             if not answer:
-                raise MemsvcError(Code.INTERNAL_ERROR, "the model answered nothing that can be shown as a summary")
+                raise MemsvcError(Code.INTERNAL_ERROR, "the model answered nothing that is usable as a summary")
         except MemsvcError:
             self._meter.add("memsvc_model_calls_total", purpose=PURPOSE, status="error")
             raise
@@ -140,7 +144,9 @@ class Summarising:
         return answer
 
     async def _take(self, scope: Scope, subject: str, calls: int) -> bool:
-        """Count a summary against the tenant's day; where the day has had all that it may, try again on the next."""
+        """Count a summary against the tenant's daily budget.
+
+        If it is used up, postpone to the next day."""
         now = self._clock.now()
         try:
             await self._budget.take(scope, calls=calls, purpose=PURPOSE, most=self._options.a_day)
@@ -152,10 +158,10 @@ class Summarising:
         wait_s = (tomorrow - now).total_seconds() + uuid.UUID(subject).int % SPREAD_S
         async with self._database.begin(scope) as tx:
             await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=now, delay_s=wait_s)
-        log.info("a file is to be summarised tomorrow: this day has had all that it may", project=scope.project)
+        log.info("the daily summary budget is used up: a file will be summarised tomorrow", project=scope.project)
         return False
 
 
 def _calls(parts: Sequence[str]) -> int:
-    """How often the model is asked about them."""
+    """Return how many model calls the parts need."""
     return 1 if len(parts) == 1 else len(parts) + 1

@@ -1,4 +1,4 @@
-"""What a model is asked to summarise a file, which parts of it are read, and what of its answer is kept."""
+"""Text of file summaries: prompts, the parts of a file that are read, and cleanup of answers."""
 
 from dataclasses import astuple, dataclass
 from hashlib import sha256
@@ -18,9 +18,9 @@ FILE_OUTPUT_TOKENS_MAX: Final = 4096
 PROMPT_TOKENS_MAX: Final = 500
 PART_TOKENS: Final = 14_000
 PARTS_MAX: Final = 4
-"""So many parts, and the notes on them, are within what one file may cost."""
+"""This many parts, and the notes on them, stay within the budget of one file."""
 WHOLE_BYTES_MAX: Final = 4 * (CALL_INPUT_TOKENS_MAX - PROMPT_TOKENS_MAX - 1)
-"""What one call reads of a file that needs no parts."""
+"""Size that one call can read of a file that needs no parts."""
 PART_BYTES: Final = 4 * (PART_TOKENS - 1)
 
 _WRAPPER: Final = "untrusted_document"
@@ -38,7 +38,7 @@ _SENTENCE_END: Final = regex.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)|[。！�
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """What the model is told about a whole file, about a part of one, and about the notes on all parts."""
+    """Prompts about a whole file, about a part of one, and about the notes on all parts."""
 
     whole: str
     part: str
@@ -46,20 +46,22 @@ class Prompts:
 
     @classmethod
     def shipped(cls) -> Self:
-        """As they are in this version."""
+        """Load the prompts of this version."""
         folder = resources("memsvc.styles.files")
         return cls(*(folder.joinpath(f"summarise_{name}.md").read_text("utf-8") for name in ("file", "part", "notes")))
 
     @property
     def version(self) -> bytes:
-        """Changes with the prompts and the limits: a hash of all of them."""
+        """Return a hash of the prompts and the limits, which changes with them."""
         limits = (WORDS_WANTED, WHOLE_BYTES_MAX, PART_BYTES, PARTS_MAX, FILE_OUTPUT_TOKENS_MAX)
         return sha256(repr((astuple(self), limits)).encode()).digest()
 
 
 def windows(size_bytes: int) -> list[tuple[int, int]]:
-    """The byte ranges of a text that are read: all of it in one, or parts of about the same size; where those would
-    be more than PARTS_MAX, as many parts at the same distances, the beginning and the end among them."""
+    """Return the byte ranges of a text that are read: all of it, or parts of about equal size.
+
+    Where those would be more than PARTS_MAX, that many parts at equal distances, the start and the
+    end included."""
     if size_bytes <= WHOLE_BYTES_MAX:
         return [(0, size_bytes)]
     parts = min(-(-size_bytes // PART_BYTES), PARTS_MAX)
@@ -71,24 +73,25 @@ def windows(size_bytes: int) -> list[tuple[int, int]]:
 
 
 def by_rules(head: bytes, *, size_bytes: int, is_text: bool) -> str:
-    """What a file's beginning, which may be cut within a character, tells of it without a model."""
+    """Return a summary without a model, from a file's start; it may be cut within a character."""
     return summary(head.decode("utf-8", "ignore"), size_bytes=size_bytes, is_text=is_text)
 
 
 def wrapped(text: str) -> str:
-    """A text as untrusted data, which cannot end before it is over: nothing in it reads as the end of its wrapper."""
+    """Return a text wrapped as untrusted data; nothing in it can read as the end of the wrapper."""
     return f"<{_WRAPPER}>\n{_WRAPPERS.sub('‹', _NO_TEXT.sub(' ', text))}\n</{_WRAPPER}>"
 
 
 def count_words(text: str) -> int:
-    """Words as Unicode has them (UAX #29): its segments that have a letter or a number."""
+    """Count words by Unicode UAX #29: segments that have a letter or a number."""
     return sum(1 for segment in _SEGMENTS.split(text) if segment and _SAYS.search(segment))
 
 
 def kept(answer: str) -> str:
-    """What of an answer can be shown as a summary: one paragraph of at most SUMMARY_WORDS_MAX words and
-    SUMMARY_BYTES_MAX bytes that ends with a sentence where it has one, without fences, links, HTML and what cannot be
-    seen. Empty when nothing is left that says anything."""
+    """Return an answer cleaned up as a summary; empty when nothing meaningful is left.
+
+    One paragraph of at most SUMMARY_WORDS_MAX words and SUMMARY_BYTES_MAX bytes that ends with a
+    sentence where it has one, without fences, links, HTML and invisible characters."""
     plain = _UNSEEN.sub("", _NO_TEXT.sub(" ", answer))
     plain = _LINK.sub(r"\1", _FENCE.sub(" ", plain))
     text = " ".join(_TAG.sub(" ", plain).translate(_ANGLES).split())

@@ -1,4 +1,4 @@
-"""All that this style publishes, put together."""
+"""Everything that this style publishes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,7 +27,7 @@ from memsvc.styles.files.writing_tools import writing_tools
 from memsvc.styles.model_budget import ModelBudget
 
 
-def published(  # noqa: PLR0913 - one name a part, most of them by keyword
+def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     database: Database,
     clock: Clock,
     meter: Meter,
@@ -40,9 +40,10 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     versions_owned: Mapping[str, int] | None = None,
     budget: ModelBudget | None = None,
 ) -> Published:
-    """The file tools, the jobs that keep index, history and, with a model, summaries, and files as bytes. `views` are
-    the rendered files of other styles; of files that styles keep, `versions_owned` says by their owner how many past
-    versions stay, however old."""
+    """Return the file tools, the jobs of index, history and summaries, and files as bytes.
+
+    `views` are the rendered files of other styles. For files that styles own, `versions_owned`
+    gives by owner how many past versions stay, however old."""
     summarising = None
     if llm is not None and options.summaries.enabled:
         summarising = Summarising(
@@ -51,7 +52,8 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     indexing = Indexing(database, clock, embeds=embedding is not None, summarises=summarising is not None)
     files = Files(database, clock, options, views)
     writing = Writing(database, clock, options, indexing, views)
-    # what comes as bytes, or was stored once, is bounded by what a file may hold, not by what a tool call may carry
+    # content that comes as bytes, or was stored before, is limited by the size of a file, not of a
+    # call
     whole = Writing(
         database, clock, options.model_copy(update={"payload_bytes_max": options.file_bytes_max}), indexing, views
     )

@@ -1,4 +1,4 @@
-"""Files as bytes: whole uploads, and downloads in pieces of one version that stays what it was."""
+"""Files as bytes: whole uploads, and downloads in chunks of one fixed version."""
 
 import hashlib
 from collections.abc import AsyncIterator, Sequence
@@ -26,7 +26,7 @@ _FIRST_REVISION: Final = ":1"
 
 
 class Transfer:
-    """The content of files, for surfaces that carry bytes. `writing` bounds a write by what a file may hold alone."""
+    """File content for surfaces that carry bytes; only the size of a file limits a write."""
 
     def __init__(self, database: Database, options: FilesOptions, files: Files, writing: Writing) -> None:
         self._database = database
@@ -36,11 +36,11 @@ class Transfer:
 
     @property
     def bytes_max(self) -> int:
-        """What one file may hold."""
+        """Return the size limit of one file."""
         return self._options.file_bytes_max
 
     async def open(self, scope: Scope, asked: ReadArguments) -> OpenFile:
-        """The file as it is now. NOT_FOUND, IS_DIRECTORY, VERSION_CONFLICT."""
+        """Return the file as it is now. NOT_FOUND, IS_DIRECTORY, VERSION_CONFLICT."""
         entry = await self._files.stat(scope, asked.path)
         if entry is None:
             raise MemsvcError(Code.NOT_FOUND, "file not found")
@@ -66,7 +66,7 @@ class Transfer:
         return self._opened(scope, file)
 
     async def open_version(self, scope: Scope, asked: ReadVersionArguments) -> OpenFile:
-        """A past version, which counts as bytes, not as text. INVALID_PATH for the root, NOT_FOUND."""
+        """Return a past version, as bytes, not as text. INVALID_PATH for the root, NOT_FOUND."""
         if asked.path == ROOT:
             raise MemsvcError(Code.INVALID_PATH, "history requires an exact file path")
         position = Position.parse(asked.history_id)
@@ -79,11 +79,11 @@ class Transfer:
         return self._opened(scope, file)
 
     async def put(self, scope: Scope, asked: WriteArguments, content: bytes) -> StoredContent:
-        """Write a content as `Writing.write` does, with its errors."""
+        """Write content as `Writing.write` does, with its errors."""
         when = Precondition(asked.expected_version, asked.content_sha256, asked.create_only)
         mode = cast(Mode, asked.mode)  # the arguments model lets no other through
         written = await self._writing.write(scope, asked.path, content, mode=mode, offset=asked.offset, when=when)
-        # every change but the one that makes a file comes after its first revision; to add nothing is no change
+        # only the change that creates a file makes its first revision; an empty append is no change
         created = written.version.endswith(_FIRST_REVISION) and (mode != "APPEND" or content != b"")
         return StoredContent(written.bytes_written, written.version, created)
 
@@ -98,7 +98,7 @@ class Transfer:
         )
 
     async def _pieces(self, scope: Scope, file: File, start: int, stop: int) -> AsyncIterator[bytes]:
-        """Bytes of a file, each piece from a transaction of its own: whoever takes them slowly holds nothing."""
+        """Yield bytes of a file, each chunk from its own transaction: slow readers lock nothing."""
         for low, high in _cut(start, stop):
             async with self._database.begin(scope, read_only=True) as tx:
                 piece = await store.read(tx, file, low, high)

@@ -1,4 +1,4 @@
-"""Upkeep of a project's files: what is past its time goes, and what was appended in small pieces is put together."""
+"""Maintenance of a project's files: purges expired content and merges small appended blocks."""
 
 import uuid
 from collections.abc import Mapping
@@ -21,25 +21,27 @@ PIECES_A_STEP = 128
 
 
 class Upkeep:
-    """Runs in short transactions, each of which leaves the files whole: it may be killed and started again anywhere,
-    and may run beside any other call and beside itself."""
+    """Maintenance in short transactions, each of which leaves the files consistent.
+
+    It may be killed and restarted anywhere, and run concurrently with any other call and with
+    itself."""
 
     def __init__(
         self, database: Database, clock: Clock, options: FilesOptions, versions_owned: Mapping[str, int] | None = None
     ) -> None:
-        """`versions_owned` says of a style's own files, by their owner, how many past versions are always kept."""
+        """Set up; `versions_owned` gives by owner how many versions of a style's file are kept."""
         self._database = database
         self._clock = clock
         self._options = options
         self._versions_owned = versions_owned or {}
 
     async def run(self, scope: Scope, subject: str = "") -> None:
-        """Delete the files of a project that were deleted longer ago than `delete_retention_days`, and past versions
-        that are neither among the newest `versions_kept` of a caller's file nor were replaced within `versions_days`.
+        """Purge what is past its retention; content never changes.
 
-        A style's own files keep as many of the newest as the style wants, besides those of the last `versions_days`.
-        Vectors of pieces that are gone go too. Content never changes.
-        """
+        Files deleted longer ago than `delete_retention_days` go, and past versions that are neither
+        among the newest `versions_kept` of a caller's file nor were replaced within
+        `versions_days`. A style's own files keep as many of the newest as the style wants, besides
+        those of the last `versions_days`. Vectors of removed chunks go too."""
         del subject  # always the whole project
         now = self._clock.now()
         keep = purge.Keep(
@@ -61,11 +63,11 @@ class Upkeep:
                 break
             after = files[-1].incarnation
         async with self._database.begin(scope) as tx:
-            if await vectors.available(tx):  # also where no embedder is configured any more
+            if await vectors.available(tx):  # also where no embedder is configured now
                 await vectors.prune(tx, book_of(BOOK))
 
     async def _remove(self, scope: Scope, file: purge.Due) -> None:
-        """Take a deleted file away with all that it ever held."""
+        """Remove a deleted file with all its content."""
         async with self._database.begin(scope) as tx:
             if not await purge.hold(tx, file.incarnation):
                 return
@@ -81,7 +83,7 @@ class Upkeep:
             await purge.forget(tx, file.incarnation)
 
     async def _prune(self, scope: Scope, incarnation: uuid.UUID, keep: purge.Keep) -> None:
-        """Take away a file's states that are not kept, and merge the blocks that no state ends between any more."""
+        """Remove a file's expired states, and merge blocks that no remaining state ends between."""
         async with self._database.begin(scope) as tx:
             if await purge.hold(tx, incarnation):
                 await purge.hide_old(tx, incarnation, keep)
@@ -92,7 +94,7 @@ class Upkeep:
                 start = await purge.merge(tx, incarnation, after=start) if await purge.hold(tx, incarnation) else None
 
     async def _sweep(self, scope: Scope, incarnation: uuid.UUID) -> None:
-        """Delete what is hidden of a file."""
+        """Delete the hidden blocks of a file."""
         swept = False
         while not swept:
             async with self._database.begin(scope) as tx:
@@ -101,5 +103,5 @@ class Upkeep:
 
 
 def jobs(upkeep: Upkeep) -> list[Job]:
-    """The jobs of this style."""
+    """Return the jobs of this style."""
     return [Job(name=PURGE, run=upkeep.run, every_s=EVERY_S)]

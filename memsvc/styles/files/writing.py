@@ -26,13 +26,13 @@ from memsvc.styles.files.rendered import write_rendered
 
 Mode = Literal["APPEND", "OVERWRITE", "TRUNCATE"]
 ATTEMPTS_MAX: Final = 20
-"""How often a write begins anew because its file was moved or deleted while it waited for it."""
+"""How often a write is retried because its file was moved or deleted while it waited."""
 _KEPT_TOLD = ", ".join(KEPT_ROOTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write did."""
+    """Result of a write."""
 
     bytes_written: int
     version: str
@@ -65,13 +65,15 @@ class Writing:
         offset: int = 0,
         when: Precondition = ANY_STATE,
     ) -> Written:
-        """Write a file, whole or not at all, and make it findable. PAYLOAD_TOO_LARGE, QUOTA_EXCEEDED, NOT_DIRECTORY,
-        IS_DIRECTORY, INVALID_OFFSET, VERSION_CONFLICT or ALREADY_EXISTS (`when`), or PERMISSION_DENIED where the memory
-        itself keeps its files.
+        """Write a file, whole or not at all, and index it.
 
-        A TRUNCATE that demands a content by its hash, but finds what it would write, succeeds and changes nothing, so
-        that it can be sent again by whoever never saw the answer. A demanded version is stricter: it is there or not.
-        """
+        PAYLOAD_TOO_LARGE, QUOTA_EXCEEDED, NOT_DIRECTORY, IS_DIRECTORY, INVALID_OFFSET,
+        VERSION_CONFLICT or ALREADY_EXISTS (`when`), or PERMISSION_DENIED where the memory keeps its
+        own files.
+
+        A TRUNCATE that requires a content by its hash, but finds its own content already there,
+        succeeds and changes nothing, so that a caller that missed the answer can retry. A required
+        version is stricter: it must match."""
         for view in self._views:
             if view.takes(path):
                 await write_rendered(view, scope, path, content, whole=mode == "TRUNCATE", when=when)
@@ -84,9 +86,10 @@ class Writing:
         return await self._write(scope, wanted)
 
     async def delete(self, scope: Scope, path: str, *, recursive: bool, when: Precondition = ANY_STATE) -> int:
-        """Delete a file, or a directory with all that is in it; how many files went. NOT_FOUND, NOT_EMPTY for a
-        directory without `recursive`, VERSION_CONFLICT unless a file as demanded is there, PERMISSION_DENIED for the
-        root and for what the memory itself keeps."""
+        """Delete a file, or a directory with its content; return how many files were deleted.
+
+        NOT_FOUND, NOT_EMPTY for a directory without `recursive`, VERSION_CONFLICT unless the file
+        meets `when`, PERMISSION_DENIED for the root and for files of the memory itself."""
         if path == ROOT:
             raise MemsvcError(Code.PERMISSION_DENIED, "root directory cannot be deleted")
         refuse_kept(path)
@@ -122,9 +125,11 @@ class Writing:
         when: Precondition = ANY_STATE,
         destination_when: Precondition = ANY_STATE,
     ) -> int:
-        """Move a file, or a directory with all that is in it, history and all; how many files moved, 0 for a path to
-        itself. INVALID_PATH for the root and for a directory into itself, NOT_FOUND, NOT_DIRECTORY, ALREADY_EXISTS
-        unless `overwrite` puts a file in the place of a file, VERSION_CONFLICT, PERMISSION_DENIED."""
+        """Move a file or a directory with its history; return how many files moved.
+
+        The count is 0 for a path to itself. INVALID_PATH for the root and for a directory into
+        itself, NOT_FOUND, NOT_DIRECTORY, ALREADY_EXISTS unless `overwrite` puts a file in the place
+        of a file, VERSION_CONFLICT, PERMISSION_DENIED."""
         for path in (source, destination):
             if path == ROOT:
                 raise MemsvcError(Code.INVALID_PATH, "the root cannot be moved, nor moved to")
@@ -165,12 +170,13 @@ class Writing:
             except MemsvcError as error:
                 if error.code is not Code.ALREADY_EXISTS or file is not None:
                     raise
-                # made by somebody else meanwhile; whoever tried to make it holds the tree, so there it stays
+                # created by another call meanwhile; this one now holds the tree lock, so the file
+                # stays
                 version = await self._put(tx, await store.find(tx, wanted.path, for_update=True), wanted)
         return Written(len(wanted.content), version)
 
     async def _put(self, tx: Tx, file: File | None, wanted: "_Write") -> str:
-        """Check a write against the file that is there, if any, and do it; the new version."""
+        """Check a write against the existing file, if any, and apply it; return the new version."""
         if file is not None and file.owner:
             raise MemsvcError(Code.PERMISSION_DENIED, "this file is kept by the memory itself")
         if file is not None and await _holds_already(tx, file, wanted):
@@ -228,7 +234,7 @@ class _Write:
 
 
 async def _holds_already(tx: Tx, file: File, wanted: _Write) -> bool:
-    """Whether a write by content finds its own result there."""
+    """Return whether a write conditional on content finds its own result there."""
     by_content = wanted.mode == "TRUNCATE" and wanted.when.content_sha256 is not None
     if not by_content or wanted.when.expected_version is not None or file.size_bytes != len(wanted.content):
         return False
@@ -236,7 +242,7 @@ async def _holds_already(tx: Tx, file: File, wanted: _Write) -> bool:
 
 
 async def _result(tx: Tx, file: File | None, wanted: _Write) -> bytes | None:
-    """The whole new content, or None when the content is simply added to the end of the file."""
+    """Return the whole new content, or None when the content is simply appended."""
     if file is None:
         if wanted.mode == "OVERWRITE" and wanted.offset > 0:
             raise MemsvcError(Code.INVALID_OFFSET, "offset beyond eof")
@@ -291,7 +297,7 @@ async def _move(tx: Tx, source: str, destination: str) -> int:
 
 
 def refuse_kept(path: str) -> None:
-    """PERMISSION_DENIED where the memory itself keeps its files."""
+    """Raise PERMISSION_DENIED where the memory keeps its own files."""
     if is_kept(path):
         raise MemsvcError(
             Code.PERMISSION_DENIED, "the memory itself keeps its files here", recovery="write outside of " + _KEPT_TOLD

@@ -69,7 +69,7 @@ class RenameResult(Result):
 
 
 class WritingTools:
-    """The functions behind these tools."""
+    """Functions of the writing tools."""
 
     def __init__(self, writing: Writing) -> None:
         self._writing = writing
@@ -105,7 +105,7 @@ class WritingTools:
 
 
 def writing_tools(writing: Writing) -> list[Tool]:
-    """These tools."""
+    """Return the writing tools."""
     functions = WritingTools(writing)
     return [
         Tool(
