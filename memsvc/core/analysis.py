@@ -1,4 +1,4 @@
-"""Turns text into index terms, the same way for what is stored and for what is asked."""
+"""Text analysis into index terms, the same for stored text and for queries."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,8 @@ _FUNCTION_WORDS: Final = """
     por porque quien su sus tambien tiene una unas uno unos
 """
 STOP_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
-"""English function words; German, French and Spanish ones that are no content word of English (not die, war, son)."""
+"""English function words; German, French and Spanish ones that are no content word of English (not
+die, war, son)."""
 
 _IRREGULAR_FORMS: Final = """
     become became; begin began begun; bend bent; bite bit bitten; blow blew blown; break broke broken; bring
@@ -97,28 +98,30 @@ _PERSONAL: Final = re.compile(
 
 
 def terms(text: str) -> list[str]:
-    """Index terms of a text in order, repeats kept, at most TERMS_MAX; takes any string, even lone surrogates and NUL.
+    """Return the index terms of a text in order, repeats kept, at most TERMS_MAX.
 
-    Case, compatibility forms and the diacritics of Latin letters are folded; stop words are left out; words are stemmed
-    by script (Latin as English, whatever the language, so that question and text always agree; Cyrillic as Russian;
-    Greek; Arabic; Devanagari as Hindi); scripts written without spaces, and Hangul, become overlapping pairs of
-    characters.
-    """
+    Takes any string, even lone surrogates and NUL. Case, compatibility forms and the diacritics of
+    Latin letters are folded; stop words are left out; words are stemmed by script (Latin as
+    English, whatever the language, so that question and text always agree; Cyrillic as Russian;
+    Greek; Arabic; Devanagari as Hindi); scripts written without spaces, and Hangul, become
+    overlapping pairs of characters."""
     return list(islice(_terms(text), TERMS_MAX))
 
 
 def query_terms(text: str) -> list[str]:
-    """Distinct terms of a question in order, at most QUERY_TERMS_MAX: of a longer one the first and the last half.
+    """Return the distinct terms of a question in order, at most QUERY_TERMS_MAX.
 
-    People put what they ask before or after what they paste.
-    """
+    Of a longer one the first and the last half: people put their question before or after what they
+    paste."""
     distinct = list(dict.fromkeys(terms(text)))
     half = QUERY_TERMS_MAX // 2
     return distinct if len(distinct) <= QUERY_TERMS_MAX else distinct[:half] + distinct[-half:]
 
 
 def is_stop_word(word: str) -> bool:
-    """Whether no text is about this word, given in any case and with its diacritics; so is any contraction with not."""
+    """Return whether a word carries no content, in any case and with its diacritics.
+
+    Contractions with "not" count as stop words too."""
     head, apostrophe, tail = folded(word).partition("'")
     if tail == "t" and head.endswith("n"):
         return True
@@ -126,20 +129,22 @@ def is_stop_word(word: str) -> bool:
 
 
 def asks(text: str) -> bool:
-    """Whether the text ends in a question mark (of any script), so that the next entry is likely its answer."""
+    """Return whether the text ends in a question mark of any script.
+
+    The next entry is then likely its answer."""
     return text.rstrip().endswith(("?", "？", "؟", "\u037e"))
 
 
 def dates_named(text: str) -> list["NamedDate"]:
-    """Months and days that the text names: ISO dates and English, German, French or Spanish month names.
+    """Return the months and days that the text names.
 
-    A word that is also something else (may, march) counts only beside a number or after "in".
-    """
+    Recognizes ISO dates and English, German, French or Spanish month names. A word that is also
+    something else (may, march) counts only beside a number or after "in"."""
     return [named for _, _, named in dates_in(folded(text))]
 
 
 def dates_in(said: str) -> Iterator[tuple[int, int, "NamedDate"]]:
-    """As `dates_named`, of a folded text: where each stands in it, and what it names."""
+    """Yield the start, end and date of each date in a folded text, as `dates_named`."""
     for match in _DATE.finditer(said):
         if match["iso_month"]:
             named = NamedDate(int(match["iso_year"]), int(match["iso_month"]), int(match["iso_day"] or 0) or None)
@@ -155,14 +160,15 @@ def dates_in(said: str) -> Iterator[tuple[int, int, "NamedDate"]]:
 
 
 def is_personal(text: str) -> bool:
-    """Whether a question speaks of what is its asker's own or was said between asker and asked ("my", "did I", "you
-    told"): only memory can answer it."""
+    """Return whether only memory can answer a question ("my", "did I", "you told").
+
+    Such a question is about the user or about what was said between user and assistant."""
     return _PERSONAL.search(folded(text)) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class NamedDate:
-    """A month (1 to 12) as a question names it, with its year and its day where they are said."""
+    """A month (1 to 12) as a question names it, with its year and day where given."""
 
     year: int | None
     month: int
@@ -170,7 +176,9 @@ class NamedDate:
 
 
 def folded(text: str) -> str:
-    """The text as its words are compared: without case, compatibility forms and the diacritics of Latin letters."""
+    """Return the text normalised for comparison.
+
+    Case, compatibility forms and the diacritics of Latin letters are removed."""
     if text.isascii():
         return text.lower()
     # Runs of combining marks are cut first: sorting them makes normalize() quadratic.
@@ -206,7 +214,7 @@ def _terms_of_word(word: str) -> Iterator[str]:
 
 
 def _cut(word: str) -> str:
-    # A character takes four bytes at most.
+    # A character takes at most four bytes.
     if len(word) <= TERM_SIZE_BYTES_MAX // 4:
         return word
     return word.encode()[:TERM_SIZE_BYTES_MAX].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""A tenant's memory as bytes, out and in, for surfaces that carry them."""
+"""Export and restore of a tenant's memory as bytes, for surfaces that carry them."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -12,12 +12,13 @@ from memsvc.core.scope import Scope
 EXPORT_TOOL: Final = "archive_export"
 IMPORT_TOOL: Final = "archive_import"
 ARCHIVE_PATH: Final = "/api/archive"
-"""Where the bytes of an archive go out, as a call of one of these tools, and come in, as one of the other."""
+"""Path that serves the bytes of an export as a call of one tool and takes them as a call of the
+other."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenArchive:
-    """An archive on its way out: the name that a file of it should have, what it is, and its bytes."""
+    """An archive being exported: its file name, its media type and its bytes."""
 
     name: str
     media_type: str
@@ -25,33 +26,38 @@ class OpenArchive:
 
 
 class Archives(Protocol):
-    """Archives, made and restored. `asked` is in each case what the arguments model of the tool made of the
-    arguments."""
+    """Archives, made and restored.
+
+    `asked` is in each case the parsed arguments model of the tool."""
 
     @property
     def bytes_max(self) -> int:
-        """What an archive to restore may hold, as it is sent."""
+        """Return the size limit of an archive to restore, as it is sent."""
         ...
 
     @property
     def export_bytes_max(self) -> int:
-        """What an archive that is made may hold, as it is sent."""
+        """Return the size limit of an exported archive, as it is sent."""
         ...
 
     @property
     def idle_s_max(self) -> float:
-        """How long to wait for more of it, or for somebody to take more of one that is made."""
+        """Return how long to wait for more bytes to arrive, or to be read by the client."""
         ...
 
     def place(self, tenant: bytes) -> AbstractContextManager[None]:
-        """One of the places for those who make or restore an archive at the same time; RATE_LIMITED when all of them
-        are taken, or all that one tenant may have: where there are two, one is always left for others."""
+        """Reserve one of the slots for concurrent exports and restores.
+
+        RATE_LIMITED when all slots are taken, or all that one tenant may have: where there are two,
+        one is always left for other tenants."""
         ...
 
     def opened(self, scope: Scope, asked: Any) -> AbstractAsyncContextManager[OpenArchive]:
-        """The archive that archive_export would count; its pieces have to be taken within the block."""
+        """Return the archive that archive_export would count.
+
+        Its chunks must be read within the block."""
         ...
 
     async def restored(self, scope: Scope, asked: Any, archive: BinaryIO) -> BaseModel:
-        """What became of an archive, as archive_import tells it."""
+        """Restore an archive and return the result as archive_import does."""
         ...

@@ -1,4 +1,4 @@
-"""What a process does beside its event loop: tasks that end with a part of it, and computations in a thread."""
+"""Work beside the event loop: background tasks and computations in threads."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
@@ -19,9 +19,9 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 LOOP_CHARS_MAX: Final = 4000
-"""Texts of which the event loop itself computes something; of longer ones a thread does."""
+"""Texts up to this length are processed on the event loop, longer ones in a thread."""
 SLICE_CHARS: Final = 16_000
-"""Texts after which whoever computes something of many of them lets others have the thread."""
+"""Characters after which a computation over many texts yields the thread to others."""
 COUNTING_THREADS: Final = 2
 LAG_EVERY_S: Final = 0.2
 
@@ -47,20 +47,19 @@ _COUNTING: Final = RunVar[_Threads]("memsvc.counting")
 
 
 async def computed(chars: int, compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what a function computes of texts of so many characters: in a thread, for the event loop to go on, if they
-    are long.
+    """Return the result of a function of texts; long texts (`chars`) are processed in a thread.
 
-    One such thread runs at a time in a process: two that need the interpreter would keep the loop waiting twice as
-    long. Tenants have it in turn, however much one of them has to compute.
-    """
+    One such thread runs at a time in a process: two that need the interpreter would keep the loop
+    waiting twice as long. Tenants take turns, however much one of them has to compute."""
     if chars <= LOOP_CHARS_MAX:
         return compute(*args, **kwargs)
     return await _threads(_COMPUTING, 1).run(partial(compute, *args, **kwargs))
 
 
 async def computed_each(texts: Sequence[str], compute: Callable[[str], T]) -> list[T]:
-    """Return what a function computes of each of these texts, as `computed`. Of many texts it is a few at a time, so
-    that nobody waits for the thread until all of somebody else's are done."""
+    """Return the results of a function for each of these texts, as `computed`.
+
+    Many texts are processed a few at a time, so that other calls get the thread in between."""
     done: list[T] = []
     for part in parted(texts, len, SLICE_CHARS):
         done += await computed(sum(map(len, part)), lambda part: list(map(compute, part)), part)
@@ -68,15 +67,17 @@ async def computed_each(texts: Sequence[str], compute: Callable[[str], T]) -> li
 
 
 async def counted(chars: int, count: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """As `computed`, of what lets go of the interpreter meanwhile: it has threads of its own, and keeps the loop
-    waiting for nothing but a processor. A tenant has one of them at a time."""
+    """Return the result of a function that releases the interpreter, as `computed`.
+
+    It has threads of its own, one for each tenant at a time, and the loop waits only for a
+    processor."""
     if chars <= LOOP_CHARS_MAX:
         return count(*args, **kwargs)
     return await _threads(_COUNTING, COUNTING_THREADS).run(partial(count, *args, **kwargs))
 
 
 def parted(items: Iterable[T], size: Callable[[T], int], size_max: int) -> Iterator[list[T]]:
-    """Cut a sequence into parts of at most this size together; an item that is larger is a part of its own."""
+    """Yield batches of items of at most this total size; a larger item is a batch of its own."""
     part: list[T] = []
     room = size_max
     for item in items:
@@ -99,7 +100,7 @@ def _threads(which: RunVar[_Threads], threads: int) -> _Threads:
 
 @asynccontextmanager
 async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Do this as long as the block; then it is cancelled wherever it is, and has ended when the block is left."""
+    """Run a coroutine while the block runs; it is cancelled and awaited when the block is left."""
     task = asyncio.create_task(work)
     try:
         yield
@@ -111,7 +112,7 @@ async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def lag_measured(meter: Meter) -> AsyncIterator[None]:
-    """Measure as long as the block how late the event loop wakes whoever sleeps: so late is everything it does."""
+    """Measure while the block runs how late the event loop wakes a sleeping task."""
 
     async def measure() -> None:
         while True:
@@ -125,26 +126,29 @@ async def lag_measured(meter: Meter) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def meanwhile(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-    """Let `work` send what it has to send, and wait for its answer while the block computes: it is done when the block
-    is left, and its errors are raised there. What it waited counts only as far as the block did not compute. If the
-    block fails, the work is cancelled and has ended, and the block's error is the one that is raised."""
+    """Run `work` concurrently with the block.
+
+    It is awaited when the block ends, and its errors are raised there.
+
+    Its waiting counts only as far as the block did not compute. If the block fails, the work is
+    cancelled and awaited, and the block's error is the one that is raised."""
     here, waited_ms, started = underway(), dict(underway().waited_ms), perf_counter()
     task = asyncio.create_task(work)
     try:
-        await asyncio.sleep(0)  # in which it begins
+        await asyncio.sleep(0)  # lets it start
         yield task
         computed_ms = (perf_counter() - started) * 1000
         await task
     except BaseException:
         task.cancel()
-        with suppress(BaseException):  # what ended the block is told, not what became of the work
+        with suppress(BaseException):  # the error of the block is raised, not that of the work
             await task
         raise
     here.worked(computed_ms, waited_ms)
 
 
 async def told_or_after(told: asyncio.Event, wait_s: float) -> None:
-    """Return when the event is set, and after so many seconds if it is not."""
+    """Return when the event is set, or after this many seconds."""
     with suppress(TimeoutError):
         async with asyncio.timeout(wait_s):
             await told.wait()

@@ -1,4 +1,4 @@
-"""BM25, the measure of how well words match: the reference that the searches in SQL must equal."""
+"""BM25 scores of word matches: the reference that the searches in SQL must equal."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,27 +6,31 @@ from math import log1p
 from typing import Final
 
 SHORT_LENGTH: Final = 30
-"""Terms up to which an entry, or a book's average, counts as short: a chat message, not an essay."""
+"""Terms up to which an entry, or an index's average, counts as short: a chat message, not an essay."""
 LONG_LENGTH: Final = 120
 
 
 def bm25_constants(average_length: float) -> tuple[float, float]:
-    """k1 and b for a book whose entries have this many terms on average: b rises from 0.4 (short) to 1 (long)."""
+    """Return k1 and b for an average entry length in terms; b is 0.4 (short) to 1 (long)."""
     return 0.9, 0.4 + 0.6 * longness(average_length)
 
 
 def bm25_idf(count_with_term: int, count_all: int) -> float:
-    """Inverse document frequency in nats, never negative: ln(1 + (n - df + 0.5) / (df + 0.5)), as in Lucene."""
+    """Return the inverse document frequency in nats, never negative.
+
+    ln(1 + (n - df + 0.5) / (df + 0.5)), as in Lucene."""
     return log1p((count_all - count_with_term + 0.5) / (count_with_term + 0.5))
 
 
 def bm25_term_score(idf: float, frequency: float, length: float, average_length: float, k1: float, b: float) -> float:
-    """What one term adds to an entry's score (Robertson and Zaragoza 2009, with the factor k1 + 1)."""
+    """Return what one term adds to an entry's score.
+
+    After Robertson and Zaragoza 2009, with the factor k1 + 1."""
     return idf * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average_length))
 
 
 def bm25_scores(question_terms: Sequence[str], documents: Sequence[Sequence[str]], k1: float, b: float) -> list[float]:
-    """Scores of all documents (each its terms, repeats kept), in their order: the reference that the SQL must equal."""
+    """Return the scores of all documents in order, each given as its terms with repeats."""
     counts = [Counter(document) for document in documents]
     average_length = sum(map(len, documents)) / max(1, len(documents))
     scores = [0.0] * len(documents)
@@ -39,5 +43,5 @@ def bm25_scores(question_terms: Sequence[str], documents: Sequence[Sequence[str]
 
 
 def longness(length: float) -> float:
-    """0 for what is short, 1 for what is long, in terms."""
+    """Return 0 for a short and 1 for a long text, its length given in terms."""
     return min(1.0, max(0.0, (length - SHORT_LENGTH) / (LONG_LENGTH - SHORT_LENGTH)))

@@ -1,4 +1,4 @@
-"""Cuts a text into chunks that respect headings, paragraphs, code fences and sentences."""
+"""Chunks of a text along headings, paragraphs, code fences and sentences."""
 
 import re
 from bisect import bisect_left
@@ -11,7 +11,7 @@ import regex
 
 CHUNK_BYTES_TARGET: Final = 1000
 CHUNK_BYTES_MIN: Final = 500
-"""No cut is made before this, so only the last chunk, or one that ends in whitespace, is smaller."""
+"""Minimum chunk size; only the last chunk, or one that ends in whitespace, is smaller."""
 CHUNK_BYTES_MAX: Final = 1600
 OVERLAP_BYTES_MAX: Final = 200
 INDENT_BYTES_MAX: Final = 200
@@ -20,10 +20,10 @@ HEADING_CHARACTERS_MAX: Final = 120
 FENCE_CHARACTERS_MAX: Final = 80
 
 _LOOKAHEAD: Final = 24
-"""Characters that a cut within a line sees of what follows it; as many as the longest start of a marked line."""
+"""Characters after a split within a line that are checked; the longest start of a marked line."""
 _LOOKBEHIND: Final = 16
 _NEAR: Final = 64
-"""Characters around the target where a boundary is looked for first, so that a dense text costs no more."""
+"""Characters around the target that are searched first, so that a dense text costs no more."""
 _SPACES: Final = rb"[\t-\r\x1c-\x20]*+"
 _WIDE_SPACE: Final = (
     rb"(?:\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80)"  # as str.isspace()
@@ -51,11 +51,11 @@ _CHARACTER: Final = regex.compile(
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a text: `text` is exactly its bytes from `start` on, offsets counted in UTF-8 bytes.
+    """A chunk of a text: `text` is exactly its bytes from `start` on, offsets in UTF-8 bytes.
 
-    `context` holds the lines in force where the chunk starts, each cut short: the nearest Markdown heading before it
-    and, when it starts inside a code fence, the line that opened the fence; "" when there is neither.
-    """
+    `context` holds the lines that apply where the chunk starts, each shortened: the nearest
+    Markdown heading before it and, when it starts inside a code fence, the line that opened the
+    fence; "" when there is neither."""
 
     start: int
     text: str
@@ -63,16 +63,16 @@ class Chunk:
 
 
 def chunks(text: str, *, start: int = 0, context: str = "") -> list[Chunk]:
-    """Chunks of a text without lone surrogates, in order of their start; none of a text of whitespace.
+    """Return the chunks of a text without lone surrogates, in order; none of a text of whitespace.
 
-    A chunk is about CHUNK_BYTES_TARGET long and never over CHUNK_BYTES_MAX; it may begin up to OVERLAP_BYTES_MAX before
-    the end of the one before it. Every byte but whitespace lies in a chunk. `start` and `context` say where the text
-    stands in a larger one: its first byte there, and what the chunk that begins there had as its context.
+    A chunk is about CHUNK_BYTES_TARGET long and never over CHUNK_BYTES_MAX; it may begin up to
+    OVERLAP_BYTES_MAX before the end of the one before it. Every byte but whitespace lies in a
+    chunk. `start` and `context` place the text in a larger one: its first byte there, and the
+    context of the chunk that begins there.
 
-    A cut depends on nothing but the next CHUNK_BYTES_MAX bytes and the context, and what is not longer is the last
-    chunk. So after an append, all chunks but the last stay, and cutting again from the start of the last one, with its
-    context, gives what cutting the whole text would.
-    """
+    A split depends only on the next CHUNK_BYTES_MAX bytes and the context, and a rest of that size
+    is the last chunk. So after an append, all chunks but the last stay, and splitting again from
+    the start of the last one, with its context, gives what splitting the whole text would."""
     data = text.encode()
     found: list[Chunk] = []
     position = _skip_whitespace(data, 0)
@@ -96,7 +96,7 @@ def chunks(text: str, *, start: int = 0, context: str = "") -> list[Chunk]:
 
 
 class _Mark(NamedTuple):
-    """A line that says something about those after it, and the heading and the fence in force after it."""
+    """A heading or fence line, with the heading and the fence that apply after it."""
 
     start: int
     end: int
@@ -106,10 +106,10 @@ class _Mark(NamedTuple):
 
 
 class _Window:
-    """What a cut may look at: positions are characters from the start of the chunk."""
+    """Text that a split may look at; positions are characters from the start of the chunk."""
 
     def __init__(self, data: bytes, context: str) -> None:
-        # Only a character that the end of the window cuts in two is left out.
+        # Only a character that the end of the window splits is left out.
         self.text = data.decode(errors="ignore")
         self.low = len(data[:CHUNK_BYTES_MIN].decode(errors="ignore"))
         self.target = len(data[:CHUNK_BYTES_TARGET].decode(errors="ignore"))
@@ -122,27 +122,31 @@ class _Window:
         self._mark_starts = [mark.start for mark in self.marks]
 
     def bytes_before(self, position: int) -> int:
-        """UTF-8 bytes of the characters before a position."""
+        """Return the UTF-8 bytes of the characters before a position."""
         return position if self._ascii else len(self.text[:position].encode())
 
     def last_mark(self, position: int) -> _Mark:
-        """The last marked line that starts before a position; one with what was in force before when there is none."""
+        """Return the last marked line that starts before a position.
+
+        Returns the context of the chunk if there is none."""
         index = bisect_left(self._mark_starts, position)
         return self.marks[index - 1] if index else self._before
 
     def context_at(self, position: int) -> str:
-        """The context of a chunk that starts at a position."""
+        """Return the context of a chunk that starts at a position."""
         mark = self.last_mark(position)
         return "\n".join(line for line in (mark.heading, mark.fence) if line)
 
     def splits_from_mark(self, position: int) -> bool:
-        """Whether a cut here would part a heading, or the opening of a fence, from what it is about."""
+        """Return whether a split here separates a heading or fence opening from its content."""
         mark = self.last_mark(position)
         return mark.kind in ("heading", "opening") and not self.text[mark.end : position].strip()
 
 
 def _marks(text: str, heading: str, fence: str, target: int) -> Iterator[_Mark]:
-    """Marked lines in order, up to the first heading at or behind the target, where a cut will be at the latest."""
+    """Yield marked lines in order, up to the first heading at or after the target.
+
+    The split is there at the latest."""
     if "# " not in text and "#\t" not in text and "```" not in text and "~~~" not in text:
         return
     before = _FENCE_MARKER.match(fence)
@@ -170,7 +174,7 @@ def _marks(text: str, heading: str, fence: str, target: int) -> Iterator[_Mark]:
 
 
 def _cut(window: _Window) -> int:
-    """Where a chunk ends: the best kind of boundary that there is, and of that kind the nearest to the target."""
+    """Return where a chunk ends: the best kind of boundary available, nearest to the target."""
 
     def between_paragraphs(position: int) -> bool:
         return not window.last_mark(position).fence and keeps_together(position)
@@ -227,7 +231,9 @@ def _end_of_content(text: str, cut: int) -> int:
 
 
 def _overlap(window: _Window, cut: int) -> int:
-    """Where the next chunk begins so that it repeats the last lines or sentences of this one; the cut if nowhere."""
+    """Return where the next chunk starts so that it repeats the last lines of this one.
+
+    Sentences count where there are no lines; returns the split itself if there are none."""
     text = window.text
     mark = window.last_mark(cut)
     tail = text[max(0, cut - OVERLAP_BYTES_MAX) : cut].encode()[-OVERLAP_BYTES_MAX:].decode(errors="ignore")
@@ -246,7 +252,9 @@ def _overlap(window: _Window, cut: int) -> int:
 
 
 def _skip_whitespace(data: bytes, position: int) -> int:
-    """The start of the next line that is not blank (its indentation kept), or of the next word; the end if none."""
+    """Return the start of the next non-blank line (its indentation kept) or word.
+
+    Returns the end of the text if there is none."""
     match = _WHITESPACE.match(data, position)
     end = match.end() if match else position
     if end == len(data):

@@ -1,4 +1,4 @@
-"""What people say to each other without asking or telling anything: greetings, thanks, assent, farewells."""
+"""Detection of courtesies: greetings, thanks, assent, farewells."""
 
 from typing import Final
 
@@ -38,7 +38,9 @@ _UNSPACED: Final = """
     [没沒](?:问题|問題|关系|關係) 不客[气氣] 不用[谢謝] [请請] [对對]不起 太好了 很好 不[错錯] 完美 辛苦了
     감사합니다 고마워요? 안녕하세요 네
 """
-"""Folded, as they are compared; a blank stands for any run of white space, of the second list between two of them."""
+"""Normalised, as they are compared.
+
+A blank stands for any white space, in the second list for a separator."""
 
 
 def _spaced() -> str:
@@ -50,11 +52,11 @@ _COURTESY: Final = regex.compile(
     rf"(?<![\p{{L}}\p{{N}}])(?:{_spaced()})(?![\p{{L}}\p{{N}}])|{'|'.join(folded(_UNSPACED).split())}"
 )
 _CHARS_MAX: Final = 200
-"""Nobody is courteous at such length; a longer text is taken to say something."""
+"""A longer text is taken to have content."""
 
 
 def is_courtesy(text: str) -> bool:
-    """Whether a text asks and tells nothing: courtesies, and nothing left without them that a text could be about."""
+    """Return whether a text holds only courtesies and neither a question nor content."""
     if len(text) > _CHARS_MAX or asks(text):
         return False
     said = folded(text)

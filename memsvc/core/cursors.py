@@ -1,4 +1,4 @@
-"""Cursors: the place at which a page of a list ended, in a form that means nothing to callers."""
+"""Cursors: the position at which a page of a list ended, opaque to callers."""
 
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
@@ -12,12 +12,14 @@ from memsvc.core.errors import MemsvcError, invalid
 
 
 def cursor_of(*place: datetime | UUID | int | str) -> str:
-    """A place as callers get it."""
+    """Return a position encoded as a cursor."""
     return urlsafe_b64encode(orjson.dumps(place, default=str)).decode().rstrip("=")
 
 
 def read_cursor(cursor: str, *kinds: type) -> tuple[Any, ...]:
-    """The place that `cursor_of` made this of, each part of its kind; INVALID_ARGUMENT for what it never made."""
+    """Return the position that `cursor_of` encoded, each part of its type.
+
+    INVALID_ARGUMENT for anything else."""
     try:
         parts = orjson.loads(b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
         if not isinstance(parts, list):
@@ -28,7 +30,7 @@ def read_cursor(cursor: str, *kinds: type) -> tuple[Any, ...]:
 
 
 def no_such_cursor() -> MemsvcError:
-    """The error for a cursor that no page ended with."""
+    """Return the error for a cursor that no page ended with."""
     return invalid(
         "cursor must be the next_cursor of an earlier answer", recovery="begin with the first page, without a cursor"
     )
@@ -36,7 +38,7 @@ def no_such_cursor() -> MemsvcError:
 
 def _moment(part: Any) -> datetime:
     moment = datetime.fromisoformat(_text(part))
-    if moment.tzinfo is None or not MINYEAR < moment.year < MAXYEAR:  # else it may be no moment in another zone
+    if moment.tzinfo is None or not MINYEAR < moment.year < MAXYEAR:  # else it may be out of range in another zone
         raise ValueError
     return moment
 
@@ -48,7 +50,7 @@ def _number(part: Any) -> int:
 
 
 def _text(part: Any) -> str:
-    if not isinstance(part, str) or "\0" in part:  # which the database cannot hold
+    if not isinstance(part, str) or "\0" in part:  # the database cannot store it
         raise ValueError
     return part
 

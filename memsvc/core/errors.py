@@ -1,4 +1,4 @@
-"""The one error a caller sees: a code for machines, a message for people, and whether trying again can help."""
+"""The one error that callers see: a code, a message, and whether a retry can help."""
 
 from enum import StrEnum
 from typing import Any
@@ -7,7 +7,7 @@ from memsvc.core.scope import Permission
 
 
 class Code(StrEnum):
-    """Every error code of every surface; the value is what goes over the wire."""
+    """Error codes of every surface; the value goes over the wire."""
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     INVALID_PATH = "INVALID_PATH"
@@ -60,9 +60,8 @@ HTTP_STATUS: dict[Code, int] = {
 class MemsvcError(Exception):
     """A failure that the caller can read and, mostly, act on.
 
-    `message` never holds content, keys or SQL. `recovery` says what to do next. `details` are further machine-readable
-    members of the error body.
-    """
+    `message` never holds content, keys or SQL. `recovery` describes the next step. `details` are
+    further machine-readable members of the error body."""
 
     def __init__(
         self,
@@ -82,16 +81,18 @@ class MemsvcError(Exception):
 
     @property
     def retryable(self) -> bool:
-        """True when the same call may succeed later; never for a fault of the input."""
+        """Return whether the same call may succeed later; never for invalid input."""
         return self.code in RETRYABLE
 
     @property
     def http_status(self) -> int:
-        """The HTTP status that carries this error on the REST surface."""
+        """Return the HTTP status of this error on the REST surface."""
         return HTTP_STATUS[self.code]
 
     def body(self) -> dict[str, Any]:
-        """The error as it goes over every wire: `{code, message, retryable, recovery?, retry_after_s?, ...}`."""
+        """Return the error as it goes over every wire.
+
+        `{code, message, retryable, recovery?, retry_after_s?, ...}`"""
         body: dict[str, Any] = {"code": self.code.value, "message": self.message, "retryable": self.retryable}
         if self.recovery is not None:
             body["recovery"] = self.recovery
@@ -101,7 +102,7 @@ class MemsvcError(Exception):
 
 
 class LacksPermissionError(MemsvcError):
-    """The caller may not do this whatever it is done to, for want of a permission; a token with more scopes might."""
+    """The caller lacks a permission, whatever the target; a token with more scopes might do."""
 
     def __init__(self, permission: Permission) -> None:
         super().__init__(Code.PERMISSION_DENIED, f"this key lacks the {permission.value} permission")
@@ -109,20 +110,24 @@ class LacksPermissionError(MemsvcError):
 
 
 class ShutOutError(MemsvcError):
-    """Somebody is alone with what this is about, as who purges or restores it: what concerns others need not wait."""
+    """The target is locked exclusively, as for a purge or restore.
+
+    Work on other targets need not wait."""
 
 
 class UnusableAnswerError(MemsvcError):
-    """A model answered something else than it was asked for. It was told so; the same question may well fail again."""
+    """A model answered in another form than requested and was told so.
+
+    A retry may well fail again."""
 
 
 def invalid(message: str, *, recovery: str | None = None) -> MemsvcError:
-    """The error for an argument that can never be right, however often it is sent."""
+    """Return the error for an argument that can never be valid, however often it is sent."""
     return MemsvcError(Code.INVALID_ARGUMENT, message, recovery=recovery)
 
 
 class SettingsError(Exception):
-    """The settings cannot be used: one line a problem, each with the key's full path and what is allowed there."""
+    """The settings are invalid: one line per problem, with the key's path and what is allowed."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))

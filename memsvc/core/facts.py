@@ -1,4 +1,4 @@
-"""What a fact is: a value of a key, how long it holds, where it was learnt, and what a newer statement does to it."""
+"""Facts: values of a key with validity and evidence, and the merge of newer statements."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from typing import Literal
 
 
 class Tier(StrEnum):
-    """How long a fact is kept: L0 for good, L1 for the day, L2 for the week."""
+    """Lifetime of a fact: L0 for good, L1 for the day, L2 for the week."""
 
     L0 = "L0"
     L1 = "L1"
@@ -17,7 +17,7 @@ class Tier(StrEnum):
 
 
 class State(StrEnum):
-    """What became of a fact; recall shows only the active ones."""
+    """State of a fact; recall returns only active ones."""
 
     ACTIVE = "active"
     SUPERSEDED = "superseded"
@@ -32,12 +32,12 @@ _FIRST_UNSPACED = "\u2e80"
 
 
 Origin = Literal["rule", "model", "user", "import"]
-"""Who found a fact: a rule in the user's words, a model that read them, the user through a tool, or an import."""
+"""Source of a fact: a rule on the user's words, a model, the user through a tool, or an import."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Where a fact was learnt: the session, the turn and the item of it, and who found it there."""
+    """Source of a fact: the session, the turn and the item of it, the user, and who found it."""
 
     session: str
     turn: str
@@ -48,10 +48,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What no longer holds: the facts of a key (of every key of the `fact_id` when it is "") that have this value.
+    """Facts that no longer hold: those of a key that have this value.
 
-    A value of "" means any. Unless `exact`, one that no fact has means those that name it among other words.
-    """
+    A key of "" means every key of the `fact_id`, a value of "" any value. Unless `exact`, a value
+    that no fact has means facts that contain it among other words."""
 
     fact_id: str
     key: str
@@ -61,12 +61,12 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Something said that may become a fact. `slot` tells apart the values of a key that holds many, else "".
+    """A statement that may become a fact.
 
-    `cues` are further words under which the fact shall be found. `ends` is what cannot hold beside it, such as liking
-    what is disliked now. `said_at` is when its evidence was said, where that was not just now, and `words` how, where
-    that was not in English.
-    """
+    `slot` distinguishes the values of a key that has many, else "". `cues` are further keywords of
+    the fact. `ends` are facts that conflict with it, such as liking what is disliked now. `said_at`
+    is the time of its evidence, where that was not just now, and `words` the original wording,
+    where that was not in English."""
 
     record: str
     fact_id: str
@@ -83,13 +83,13 @@ class Statement:
 
     @property
     def identity(self) -> Identity:
-        """What makes two statements speak of the same thing."""
+        """Return the identity that two statements about the same thing share."""
         return self.fact_id, self.key, self.slot
 
 
 @dataclass(frozen=True, slots=True)
 class Retraction:
-    """Something said to be no longer true, or never to have been."""
+    """A claim that something is no longer true, or never was."""
 
     ends: tuple[Ending, ...]
     evidence: Evidence
@@ -101,7 +101,7 @@ Claim = Statement | Retraction
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A statement that was believed, from when, and until when if no longer; the entry of which book it is."""
+    """A stored statement with its validity, its entry and its index."""
 
     entry: int
     statement: Statement
@@ -113,14 +113,17 @@ class Fact:
     book: int = 0
 
     def holds(self, now: datetime) -> bool:
-        """True while the fact is active and not past its day."""
+        """Return whether the fact is active and has not expired."""
         return self.state is State.ACTIVE and (self.expires_at is None or self.expires_at > now)
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What new claims change: the statements to keep, the facts that they replace with the record that replaces each,
-    and the facts that were taken back. `repeated` counts what was known already, `overruled` what was not believed."""
+    """Changes that new claims make to stored facts.
+
+    `kept` are the statements to store, `replaced` the facts they replace with the record that
+    replaces each, `deleted` the facts that were retracted. `repeated` counts known statements,
+    `overruled` rejected ones."""
 
     kept: tuple[Statement, ...]
     replaced: tuple[tuple[Fact, str], ...]
@@ -130,20 +133,21 @@ class Merge:
 
     @property
     def changes(self) -> bool:
-        """Whether anything is to be written."""
+        """Return whether anything is to be written."""
         return bool(self.kept or self.replaced or self.deleted)
 
 
 def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merge:
-    """Decide what new claims, in the order in which they were made, do to what is known.
+    """Decide how new claims, in the order in which they were made, change the known facts.
 
-    `known` are the active facts that they may touch, of one book or of several in order, and for claims that are not
-    the user's own words the deleted ones. The same value again is skipped, unless for a longer time; a new value
-    supersedes; the last claim wins. The user's own words always win. What a model or an import proposes wins over what
-    rests on older words, and over another such proposal that was no surer of itself; it never brings back what was
-    deleted since.
-    A fact past its day no longer holds, so saying it again renews it, and taking it back changes nothing.
-    """
+    `known` are the active facts that they may touch, of one index or of several in order, and for
+    claims that are not the user's own words the deleted ones. The same value again is skipped,
+    unless for a longer time; a new value supersedes; the last claim wins. The user's own words
+    always win. A proposal of a model or an import wins over older evidence, and over another such
+    proposal of no higher confidence; it never brings back what was deleted since.
+
+    An expired fact no longer holds, so stating it again renews it, and retracting it changes
+    nothing."""
     facts = list({(fact.book, fact.entry): fact for fact in known}.values())
     latest, endings, repeated = _settled(claims)
     overruled = [
@@ -179,7 +183,7 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
 
 
 def _settled(claims: Sequence[Claim]) -> tuple[dict[Identity, Statement], list[tuple[Ending, Claim]], int]:
-    """What stands at the end of some claims, what they end, and how many of them said the same thing again."""
+    """Return the final statements of some claims, what they end, and the number of repeats."""
     latest: dict[Identity, Statement] = {}
     endings: list[tuple[Ending, Claim]] = []
     repeated = 0
@@ -197,7 +201,7 @@ def _settled(claims: Sequence[Claim]) -> tuple[dict[Identity, Statement], list[t
 def _ended(
     facts: Sequence[Fact], endings: Sequence[tuple[Ending, Claim]], now: datetime
 ) -> dict[tuple[int, int], Claim]:
-    """Which facts, by book and entry, the endings mean, with the last claim that says so."""
+    """Return the facts, by index and entry, that the endings match, with the last such claim."""
     ended: dict[tuple[int, int], Claim] = {}
     for ending, claim in endings:
         meant = [fact for fact in facts if _names(ending, fact.statement, loosely=False)]
@@ -219,7 +223,7 @@ def _names(ending: Ending, statement: Statement, *, loosely: bool) -> bool:
 
 
 def _holds_words(text: str, words: str) -> bool:
-    """Whether words stand in a text as whole words; in scripts without spaces, anywhere in it."""
+    """Return whether a text contains words as whole words; in scripts without spaces, anywhere."""
     unspaced = any(character >= _FIRST_UNSPACED for character in words)
     return words in text if unspaced else f" {words} " in f" {text} "
 
@@ -237,22 +241,22 @@ def _outranks(claim: Claim, fact: Fact, now: datetime) -> bool:
 
 
 def latest_by_identity(facts: Iterable[Fact]) -> dict[Identity, Fact]:
-    """The newest fact of each identity: what is believed when a session's book and a user's both hold one."""
+    """Return the newest fact of each identity, across a session's index and a user's."""
     return {fact.statement.identity: fact for fact in sorted(facts, key=lambda fact: fact.valid_from)}
 
 
 def normalised_value(value: str) -> str:
-    """The value as it is compared: case and white space do not count."""
+    """Return the value for comparison: case and white space are ignored."""
     return " ".join(value.casefold().split())
 
 
 def slot_of(value: str) -> str:
-    """The slot of one value of a key that holds many."""
+    """Return the slot of one value of a key that has many."""
     return hashlib.sha256(normalised_value(value).encode()).hexdigest()[:12]
 
 
 def expires_at(tier: Tier, now: datetime, *, l1_days: int, l2_days: int) -> datetime | None:
-    """Midnight UTC of today plus the tier's days; None for what is kept for good."""
+    """Return midnight UTC of today plus the tier's days; None for facts that are kept for good."""
     days = {Tier.L0: None, Tier.L1: l1_days, Tier.L2: l2_days}[tier]
     if days is None:
         return None
@@ -260,5 +264,5 @@ def expires_at(tier: Tier, now: datetime, *, l1_days: int, l2_days: int) -> date
 
 
 def _repeats(one: Statement, other: Statement) -> bool:
-    """Whether the other statement says no more than the one that holds: the same value, for no longer."""
+    """Return whether the other statement adds nothing: the same value, for no longer."""
     return _LASTING[other.tier] <= _LASTING[one.tier] and normalised_value(one.value) == normalised_value(other.value)

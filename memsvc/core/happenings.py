@@ -1,4 +1,4 @@
-"""How a style tells what happens in projects, as it happens."""
+"""Project events that styles publish as they occur."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,7 @@ from memsvc.core.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Something that happened in a project: its number there, which grows, what kind of thing it was, and what is told
-    of it."""
+    """An event in a project: its number there, which grows, its kind, and its published data."""
 
     number: int
     kind: str
@@ -18,16 +17,18 @@ class Happening:
 
 
 class Happenings(Protocol):
-    """What happens in projects, for those who want to hear of it as it happens; `uri` is what is announced then, and
-    whoever may call `tool`, which takes nothing but the project, may hear of it."""
+    """Source of project events for subscribers.
+
+    `uri` is announced on each event; a caller that may call `tool`, whose only argument is the
+    project, may subscribe."""
 
     uri: str
     tool: str
 
     async def latest(self, scope: Scope) -> int:
-        """The number of what happened last; 0 when nothing has."""
+        """Return the number of the latest event; 0 when there is none."""
         ...
 
     async def since(self, scope: Scope, number: int) -> Sequence[Happening]:
-        """What happened behind this number and is still known, oldest first; none when nothing has."""
+        """Return the events after this number that are still stored, oldest first."""
         ...

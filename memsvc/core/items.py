@@ -1,4 +1,4 @@
-"""Response items: the messages, calls and outputs of a conversation, kept whole and read in one place."""
+"""Response items: messages, calls and outputs of a conversation, and access to their fields."""
 
 import hashlib
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal", "summar
 
 
 def normalise_item(item: Any, where: str) -> Item:
-    """The item with string content turned into one text part and `type` filled in; every other field as it came.
+    """Return the item with string content as one text part and `type` filled in, else unchanged.
 
-    INVALID_ARGUMENT, naming `where`, when it is not an object or a field that memory reads has a wrong type.
-    """
+    INVALID_ARGUMENT, naming `where`, when it is not an object or a field that memory reads has a
+    wrong type."""
     if not isinstance(item, dict):
         raise invalid(f"{where} must be an object")
     for field in ("type", "role", "name", "call_id", "id"):
@@ -49,7 +49,7 @@ def normalise_item(item: Any, where: str) -> Item:
 
 
 def says_nothing(item: Item) -> bool:
-    """Whether an item is a message that holds neither content nor anything in its place, as a call of a tool would."""
+    """Return whether an item is a message without content or other data, such as a tool call."""
     told = (value for field, value in item.items() if field not in _ABOUT_MESSAGES)
     return item["type"] == "message" and all(value is None for value in told)
 
@@ -64,7 +64,7 @@ def _check_plain(item: Item, where: str) -> None:
 
 
 def _nests_within(value: Any, levels: int) -> bool:
-    """Whether a value is at most so many levels deep: a deeper one could be stored, but no answer could show it."""
+    """Return whether a value nests at most this deep; a deeper one could not be returned."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return levels > 0 and all(_nests_within(one, levels - 1) for one in inner if isinstance(one, dict | list))
 
@@ -82,12 +82,12 @@ def _checked_parts(content: Any, where: str) -> list[Any]:
 
 
 def user_message(text: str) -> Item:
-    """One user message with one text part."""
+    """Return one user message with one text part."""
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
 
 def text_parts(item: Item) -> list[str]:
-    """The texts of a message's parts, in order."""
+    """Return the texts of a message's parts, in order."""
     content = item.get("content")
     if not isinstance(content, list):
         return []
@@ -95,7 +95,7 @@ def text_parts(item: Item) -> list[str]:
 
 
 def text_of(item: Item) -> str:
-    """What a person would read of the item: its message text, or the output of a call; "" when there is neither."""
+    """Return the readable text of the item: its message text, or the output of a call; else ""."""
     parts = text_parts(item)
     output = item.get("output")
     if isinstance(output, str):
@@ -106,7 +106,7 @@ def text_of(item: Item) -> str:
 
 
 def counted_texts(item: Item) -> list[str]:
-    """What a model reads of an item: its texts, its name, its arguments and its output."""
+    """Return the texts of an item that a model reads: its texts, name, arguments and output."""
     output, arguments = item.get("output"), item.get("arguments")
     texts = [part["text"] for part in _parts(item) if isinstance(part.get("text"), str)]
     texts += [value for value in (item.get("name"), arguments, item.get("input"), output) if isinstance(value, str)]
@@ -115,7 +115,7 @@ def counted_texts(item: Item) -> list[str]:
 
 
 def media_count(item: Item) -> int:
-    """How many pictures, files and sounds an item holds."""
+    """Return how many pictures, files and sounds an item holds."""
     return sum(any(word in str(part.get("type")) for word in _MEDIA_WORDS) for part in _parts(item))
 
 
@@ -125,7 +125,9 @@ def _parts(item: Item) -> list[Item]:
 
 
 def role_of(item: Item) -> str:
-    """`user`, `assistant`, `system`, `developer`, `tool` or `other` for a message, `tool` for everything else."""
+    """Return the role: `user`, `assistant`, `system`, `developer`, `tool` or `other` for a message.
+
+    `tool` for everything else."""
     if item["type"] != "message":
         return "tool"
     role = item.get("role") or "user"
@@ -133,7 +135,9 @@ def role_of(item: Item) -> str:
 
 
 def speaker_of(item: Item) -> str:
-    """The name of who said it, when the client says so: `metadata.speaker`, or a message's `name`; else ""."""
+    """Return the speaker's name if the client gave one: `metadata.speaker`, or a message's `name`.
+
+    Else ""."""
     speaker = (item.get("metadata") or {}).get("speaker")
     if not speaker and item["type"] == "message":
         speaker = item.get("name")
@@ -141,15 +145,15 @@ def speaker_of(item: Item) -> str:
 
 
 def canonical(item: Item) -> bytes:
-    """The same bytes for the same item, whatever the order of its fields."""
+    """Return the same bytes for the same item, whatever the order of its fields."""
     return orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
 
 
 def digest(item: Item) -> int:
-    """A signed 64-bit fingerprint of an item, equal for items that are equal field by field."""
+    """Return a signed 64-bit fingerprint, the same for items that are equal field by field."""
     return int.from_bytes(hashlib.blake2b(canonical(item), digest_size=8).digest(), "big", signed=True)
 
 
 def fingerprint(groups: Sequence[Sequence[Item]]) -> bytes:
-    """A 32-byte fingerprint of several lists of items: equal only when every list is equal in content and order."""
+    """Return a 32-byte fingerprint of several lists of items: order and content count."""
     return hashlib.sha256(orjson.dumps([[canonical(item).hex() for item in group] for group in groups])).digest()

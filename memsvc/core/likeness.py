@@ -1,4 +1,4 @@
-"""How alike two texts are by their words, where no embedder says what they mean; and whether they disagree."""
+"""Similarity of two texts by their words, used without an embedder, and contradiction rules."""
 
 import re
 from collections import Counter
@@ -14,16 +14,16 @@ _NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
 WORDS_MAX: Final = 2000
 
 SUBJECT_SHARE_MIN: Final = 0.5
-"""Content words that two texts share, of all that either has, from which they are about the same."""
+"""Minimum share of common content words for two texts to have the same subject."""
 CONTRADICTION_SCORE: Final = 0.8
-"""How sure the rules are of a contradiction: just enough to count as one."""
+"""Confidence of a contradiction found by rules: just enough to count as one."""
 
 _AMOUNTS: Final = """
     is are was were = : at to from takes take took costs cost has have had after every under over about than of in for
     by until within ist sind um kostet dauert est à coûte es son cuesta
 """
 _AMOUNT_WORDS: Final = frozenset(_AMOUNTS.split())
-"""Words before a number that says how much, or when; after others it often only tells one thing from the next."""
+"""Words before a number that is an amount or a time; after others it often only enumerates."""
 _NEGATED: Final = """
     not no never without cannot cant wont dont doesnt didnt isnt arent wasnt werent shouldnt mustnt neither nor nicht
     kein keine keinen nie niemals ohne pas jamais sans nunca jamás sin ninguno
@@ -40,16 +40,16 @@ _OPPOSITE_PAIRS: Final = tuple((pair.split()[0], pair.split()[1]) for pair in _O
 
 
 Counts = Counter[str | tuple[str, str]]
-"""How often a text has each word and each pair of neighbouring words."""
+"""Counts of each word and each pair of neighbouring words of a text."""
 
 
 def alike(one: str, other: str) -> float:
-    """How alike two texts are by their words, as `cosine` of their counts."""
+    """Return the similarity of two texts by their words, as `cosine` of their counts."""
     return cosine(counts_of(one), counts_of(other))
 
 
 def cosine(counts: Counts, others: Counts) -> float:
-    """0 for no word in common to 1 for the same words in the same order."""
+    """Return 0 for no word in common to 1 for the same words in the same order."""
     shared = sum(times * others[key] for key, times in counts.items())
     if not shared:
         return 0.0
@@ -58,22 +58,22 @@ def cosine(counts: Counts, others: Counts) -> float:
 
 
 def overlap(one: str, other: str) -> float:
-    """The cosine of the sets of content words: 0 for none in common, 1 for the same."""
+    """Return the cosine of the sets of content words: 0 for none in common, 1 for the same."""
     words, others = set(terms(one)), set(terms(other))
     return len(words & others) / sqrt(len(words) * len(others)) if words and others else 0.0
 
 
 def adds_nothing(new: str, old: str) -> bool:
-    """Whether a text has no content word that another one lacks."""
+    """Return whether a text has no content word that the other one lacks."""
     return set(terms(new)) <= set(terms(old))
 
 
 def contradict(one: str, other: str) -> bool:
-    """Whether two texts say of the same subject what cannot both be so, as far as rules see: one negates and the other
-    does not, they differ in a word and its opposite, or in nothing but one amount.
+    """Return whether two texts contradict each other about the same subject, as far as rules see.
 
-    Modest on purpose: it asks for much in common, knows few opposites, and misses what takes knowledge of the world.
-    """
+    One negates and the other does not, they differ in a word and its opposite, or only in one
+    amount. Deliberately modest: it requires much in common, knows few opposites, and misses what
+    takes knowledge of the world."""
     if _other_amount(one, other):
         return True
     words, others = _words(one), _words(other)
@@ -88,7 +88,7 @@ def contradict(one: str, other: str) -> bool:
 
 
 def numbers_differ(one: str, other: str) -> bool:
-    """Whether two texts have not the same numbers: then they do not say the same, however alike."""
+    """Return whether two texts have different numbers and so cannot be equivalent."""
     return sorted(_NUMBER.findall(one)) != sorted(_NUMBER.findall(other))
 
 
@@ -131,7 +131,9 @@ def _words(text: str) -> list[str]:
 
 
 def counts_of(text: str) -> Counts:
-    """The words of a text and the pairs of neighbouring words. Of a script without spaces, a character is a word."""
+    """Return the words of a text and the pairs of neighbouring words.
+
+    In scripts without spaces, a character is a word."""
     words = _words(text)
     counts: Counts = Counter(words)
     counts.update(pairwise(words))

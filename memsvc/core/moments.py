@@ -1,4 +1,4 @@
-"""Moments as callers write them."""
+"""Timestamps as callers write them."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -8,7 +8,7 @@ from pydantic import AfterValidator, AwareDatetime
 from memsvc.core.errors import invalid
 
 YEARS: Final = range(1970, 9999)
-"""What any database and any time zone can hold."""
+"""Years that any database and any time zone can represent."""
 
 
 def _in_range(moment: datetime) -> datetime:
@@ -18,11 +18,13 @@ def _in_range(moment: datetime) -> datetime:
 
 
 Moment = Annotated[AwareDatetime, AfterValidator(_in_range)]
-"""A moment as an argument, which says its zone."""
+"""A timestamp argument, which includes its zone."""
 
 
 def moment_of(text: str, name: str) -> datetime | None:
-    """The moment that a text names in RFC 3339, in UTC where it names no zone; None for ""; INVALID_ARGUMENT."""
+    """Return the timestamp that a text gives in RFC 3339, in UTC where it has no zone.
+
+    None for ""; INVALID_ARGUMENT for other text."""
     if not text.strip():
         return None
     try:

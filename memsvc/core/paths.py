@@ -1,4 +1,4 @@
-"""Paths, names and identifiers: what is allowed, and the one reversible encoding of an identifier as a path segment."""
+"""Rules for paths, names and identifiers, and the encoding of identifiers as path segments."""
 
 import re
 import unicodedata
@@ -8,7 +8,7 @@ from memsvc.core.errors import Code, MemsvcError, invalid
 PATH_BYTES_MAX = 512
 KEPT_PATH_BYTES_MAX = 1024
 KEPT_ROOTS = ("/memory", "/whiteboard", "/notebook")
-"""Where the memory itself keeps its files: callers may read there, and write anywhere else."""
+"""Roots of the files that the memory keeps itself: callers may read there but not write."""
 IDENTIFIER_BYTES_MAX = 128
 ROOT = ""
 
@@ -18,29 +18,28 @@ _SEGMENT_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 
 def check_project(project: str) -> str:
-    """The project name itself, or INVALID_PATH: 1 to 128 of `A-Za-z0-9_.-`."""
+    """Return the project name, or raise INVALID_PATH: 1 to 128 of `A-Za-z0-9_.-`."""
     if not _PROJECT.match(project):
         raise MemsvcError(Code.INVALID_PATH, "project must be 1 to 128 characters of A-Z a-z 0-9 _ . -")
     return project
 
 
 def span(beginning: str) -> tuple[str, str]:
-    """The range, in byte order, that all names lie in which begin like this: from the first, up to but without the
-    second."""
+    """Return the range, in byte order, of all names with this prefix; the second is excluded."""
     return beginning, f"{beginning}\U0010ffff"
 
 
 def is_kept(path: str) -> bool:
-    """Whether the memory itself keeps what is at a path."""
+    """Return whether a path belongs to the memory's own files."""
     return any(path == root or path.startswith(root + "/") for root in KEPT_ROOTS)
 
 
 def check_path(path: str) -> str:
-    """The canonical path, or INVALID_PATH. `""` and `"/"` are the root, returned as `""`.
+    """Return the canonical path, or raise INVALID_PATH.
 
-    A path is at most 512 bytes (1,024 where the memory itself keeps its files) of `A-Za-z0-9/_.%-`, starts with `/`,
-    does not end with it, and has no empty, `.` or `..` segment.
-    """
+    `""` and `"/"` are the root, returned as `""`. A path is at most 512 bytes (1,024 for the
+    memory's own files) of `A-Za-z0-9/_.%-`, starts with `/`, does not end with it, and has no
+    empty, `.` or `..` segment."""
     if path in ("", "/"):
         return ROOT
     if not _PATH.match(path):
@@ -56,8 +55,10 @@ def check_path(path: str) -> str:
 
 
 def check_identifier(value: str, name: str) -> str:
-    """The identifier in NFC, or INVALID_ARGUMENT: any Unicode text of 1 to 128 bytes without control characters."""
-    # normalize() is quadratic in runs of combining marks, so what is far too long is refused before it
+    """Return the identifier in NFC, or raise INVALID_ARGUMENT.
+
+    Any Unicode text of 1 to 128 bytes without control characters is valid."""
+    # normalize() is quadratic in runs of combining marks, so far too long text is rejected before
     if len(value) > 4 * IDENTIFIER_BYTES_MAX:
         raise invalid(f"{name} must be 1 to {IDENTIFIER_BYTES_MAX} bytes of UTF-8")
     try:
@@ -73,10 +74,10 @@ def check_identifier(value: str, name: str) -> str:
 
 
 def encode_segment(identifier: str) -> str:
-    """One path segment for an identifier, reversible by `decode_segment`; distinct identifiers give distinct segments.
+    """Return one path segment for an identifier, reversible by `decode_segment`.
 
-    Bytes outside `A-Za-z0-9_-.` are percent-encoded, and so are the dots of an identifier that consists of dots alone.
-    """
+    Distinct identifiers give distinct segments. Bytes outside `A-Za-z0-9_-.` are percent-encoded,
+    and so are the dots of an identifier that consists of dots alone."""
     raw = identifier.encode("utf-8")
     if set(raw) == {0x2E}:
         return "%2E" * len(raw)
@@ -84,7 +85,9 @@ def encode_segment(identifier: str) -> str:
 
 
 def decode_segment(segment: str) -> str | None:
-    """The identifier that `encode_segment` made this segment from; None when it made no such segment."""
+    """Return the identifier that `encode_segment` encoded as this segment.
+
+    None if there is none."""
     raw = bytearray()
     position = 0
     while position < len(segment):
@@ -105,19 +108,21 @@ def decode_segment(segment: str) -> str | None:
 
 
 def ancestors(path: str) -> list[str]:
-    """Every proper ancestor directory of a path, nearest last, without the root: `/a/b/c` gives `/a`, `/a/b`."""
+    """Return the proper ancestor directories of a path, nearest last, without the root.
+
+    `/a/b/c` gives `/a`, `/a/b`."""
     parts = path.split("/")[1:-1]
     return ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]
 
 
 def name_of(path: str) -> str:
-    """The last segment of a path."""
+    """Return the last segment of a path."""
     return path.rsplit("/", 1)[-1]
 
 
 def below(directory: str) -> tuple[str, str]:
-    """The half-open range of paths inside a directory, in byte order: `low <= path < high`, whatever `_` or `%` it has.
+    """Return the half-open range of paths inside a directory, in byte order: `low <= path < high`.
 
-    `/` sorts just before `0`, so the range of `/a_b` is from `/a_b/` to `/a_b0` and never touches `/axb` or `/a_bc`.
-    """
+    `/` sorts just before `0`, so the range of `/a_b` is from `/a_b/` to `/a_b0` and never touches
+    `/axb` or `/a_bc`."""
     return directory + "/", directory + "0"

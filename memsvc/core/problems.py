@@ -1,4 +1,4 @@
-"""What is wrong with something that was given, in plain words and without the value."""
+"""Plain-English messages for validation errors, without the invalid value."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -34,31 +34,33 @@ _PLAIN: Final[Mapping[str, str]] = {
     ),
     "string_pattern_mismatch": "must match {pattern}",
 }
-"""By the kinds of pydantic; what stands in braces is what the field allows."""
+"""By pydantic's error types; braces hold the limits of the field."""
 
 
 _POSITION: Final = re.compile(r"line \d+ column \d+")
 
 
 def position(error: ValueError) -> str:
-    """Return ", at line 1 column 2" where a parser of JSON says so, else ""; never what stands there."""
+    """Return ", at line 1 column 2" where a JSON parser reports it, else "".
+
+    Never the text there."""
     found = _POSITION.search(str(error))
     return f", at {found[0]}" if found else ""
 
 
 NEAREST_MAX: Final = 2
 NEAR: Final = 0.75
-"""How like a name must be to be meant, of 1."""
+"""Minimum similarity of a suggested name, of 1."""
 
 
 def did_you_mean(given: str, names: Iterable[str]) -> str:
-    """Return "did you mean x or y?" of the names that are nearest to what was given; "" where none is near."""
+    """Return "did you mean x or y?" with the names nearest to the given one; "" if none is near."""
     near = get_close_matches(given, list(names), n=NEAREST_MAX, cutoff=NEAR)
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def plain(problem: ErrorDetails) -> str:
-    """What a value must be that is not: "must be a string". It goes behind the name of the field."""
+    """Return what a value must be, such as "must be a string", to follow the name of the field."""
     text = _PLAIN.get(problem["type"])
     if text is None:
         return problem["msg"].removeprefix("Value error, ")
@@ -73,7 +75,7 @@ LOGGED_CHARS_MAX: Final = 128
 
 
 def printable(text: str, chars_max: int) -> str:
-    """The text cut to a length, with whatever a log or a database might choke on replaced."""
+    """Return the text shortened, with characters replaced that a log or a database cannot take."""
     text = text[:chars_max]
     return (
         text

@@ -1,23 +1,26 @@
-"""How far a call has come, told to whoever waits for it."""
+"""Progress reports of a call."""
 
 from typing import Final, Protocol
 
 
 class Progress(Protocol):
-    """Where a tool that takes long says how far it has come, whether anybody listens or not."""
+    """Receiver of the progress of a slow tool, whether a client listens or not."""
 
     def report(self, done: float, total: float | None = None, doing: str | None = None) -> None:
-        """So much is done, of so much in all where that is known, and what is done now: a fixed phrase, never content.
+        """Report that `done` of `total`, where known, is finished.
+
+        `doing` is a fixed phrase, never content.
+
         `done` only grows. Returns at once and never fails."""
         ...
 
 
 class _Silent:
-    """Tells nobody."""
+    """A receiver that ignores reports."""
 
     def report(self, done: float, total: float | None = None, doing: str | None = None) -> None:
         del done, total, doing
 
 
 SILENT: Final[Progress] = _Silent()
-"""For calls whose callers did not ask to be told."""
+"""For calls whose callers did not request progress."""

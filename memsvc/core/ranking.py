@@ -1,4 +1,4 @@
-"""Ranks the best entries of some books: BM25, meaning, context, days, times, speakers."""
+"""Ranking of index entries: BM25, embeddings, context, days, times, speakers."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,28 +14,30 @@ from memsvc.core.fusion import over_floor
 from memsvc.core.when import FIRST, NEVER, When
 
 _Context = dict[str, tuple[float, float]]
-"""By term: the score that reaches an entry from those beside it, and the weight of the way there."""
+"""By term: the score that reaches an entry from its neighbours, and the weight of the path."""
 
 DAY_ENTRIES: Final = 3
-"""How many entries of a day make its score."""
+"""Number of entries of a day that make its score."""
 BACKGROUND_ENTRIES: Final = 200
-"""Entries imagined beside a book when the floor asks how telling a term is, so that a tiny book can answer."""
+"""Virtual entries added to an index for the idf of the floor, so that a tiny index can answer."""
 
 
 def read_question(text: str, entry_count: int, counts_by_term: Mapping[str, int], when: When = NEVER) -> "Question":
-    """A question with how telling each of its terms is in a book; terms absent from the counts occur nowhere."""
+    """Return a question with the idf of its terms in an index.
+
+    Terms without a count are new to it."""
     asked = query_terms(text)
     idf = {term: bm25_idf(counts_by_term.get(term, 0), entry_count + BACKGROUND_ENTRIES) for term in asked}
     return Question(idf, tuple(dates_named(text)), when, is_personal(text))
 
 
 def rank(candidates: Sequence["Candidate"], question: "Question", weights: "Weights") -> list["Ranked"]:
-    """All candidates with any score, best first, later first among equals; the parts of each add up to its score.
+    """Return all candidates with any score, best first, later first among equals.
 
-    Consecutive ids are consecutive messages; books are told apart by ids that are far from each other. Each best entry
-    should come with the entries beside it, with no term scores where they matched nothing: an answer often repeats no
-    word of its question.
-    """
+    The parts of each add up to its score. Consecutive ids are consecutive messages; indexes are
+    distinguished by ids that are far from each other. Each best entry should come with its
+    neighbours, with no term scores where they matched nothing: an answer often repeats no word of
+    its question."""
     near = _near(candidates, weights)
     own = {candidate.entry: sum(candidate.term_scores.values()) for candidate in candidates}
     asking = {candidate.entry for candidate in candidates if candidate.asks}
@@ -70,7 +72,7 @@ def rank(candidates: Sequence["Candidate"], question: "Question", weights: "Weig
 
 
 def names_someone(candidates: Sequence["Candidate"], question: "Question") -> bool:
-    """Whether the question names one who speaks in the candidates."""
+    """Return whether the question names a speaker of the candidates."""
     return bool(_speakers_named(candidates, question).terms & question.idf_by_term.keys())
 
 
@@ -100,7 +102,7 @@ def _near(candidates: Sequence["Candidate"], weights: "Weights") -> dict[int, _C
 
 
 def _borrowed(scores: Mapping[str, float], context: _Context, telling: Mapping[str, float]) -> tuple[float, float]:
-    """What an entry with these scores gains from its context, and the idf of the telling terms that either has."""
+    """Return an entry's gain from its context, and the idf of relevant terms that either has."""
     gained = known = 0.0
     for term in scores:
         if term in telling:
@@ -119,10 +121,10 @@ def _borrowed(scores: Mapping[str, float], context: _Context, telling: Mapping[s
 def _add_meaning(
     candidates: Sequence["Candidate"], said: Sequence[dict[str, float]], weights: "Weights"
 ) -> dict[int, float]:
-    """Add to each text what it means, as a share of the best text; by entry, how far its cosine is above the unrelated.
+    """Add the embedding similarity to each text's score, as a share of the best text.
 
-    An entry borrows half of what those beside it mean. Without any cosine nothing changes.
-    """
+    Returns by entry how far its cosine is above unrelated text. An entry gets half of its
+    neighbours' similarity. Without any cosine nothing changes."""
     cosines = {candidate.entry: candidate.cosine for candidate in candidates if candidate.cosine is not None}
     above, greatest = over_floor(cosines)
     if not above:
@@ -137,8 +139,9 @@ def _add_meaning(
 
 
 def _places(candidates: Sequence["Candidate"], texts: Sequence[float]) -> dict[int, float]:
-    """Where each entry stands among those that match at least half as well as the best: 0 the earliest, 1 the latest;
-    others are left out."""
+    """Return the chronological position of each good match: 0 the earliest, 1 the latest.
+
+    Entries that match less than half as well as the best are left out."""
     least = max(texts, default=0.0) / 2
     matching = sorted(
         (candidate.said_at, candidate.entry)
@@ -151,7 +154,7 @@ def _places(candidates: Sequence["Candidate"], texts: Sequence[float]) -> dict[i
 def _factors(
     candidate: "Candidate", question: "Question", named: "_Named", places: Mapping[int, float], weights: "Weights"
 ) -> list[tuple[str, float]]:
-    """The factors other than 1, in the order in which they apply."""
+    """Return the factors other than 1, in the order in which they apply."""
     factors = []
     said_at, length, when = candidate.said_at, candidate.length, question.when
     told = 0.0
@@ -196,7 +199,7 @@ def _day_shares(
 
 
 def _date_matches(said_at: datetime | None, dates: Sequence[NamedDate]) -> int:
-    """0, 1 (the month) or 2 (the day)."""
+    """Return 0, 1 (the month) or 2 (the day)."""
     matches = 0
     for named in dates:
         if said_at is not None and said_at.month == named.month and named.year in (None, said_at.year):
@@ -205,13 +208,13 @@ def _date_matches(said_at: datetime | None, dates: Sequence[NamedDate]) -> int:
 
 
 def _fade(length: int) -> float:
-    """How much a text of this length takes from its neighbours and gives them: a long one speaks for itself."""
+    """Return how much a text of this length shares with its neighbours; long ones stand alone."""
     return 1.0 if length <= SHORT_LENGTH else SHORT_LENGTH / length
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each trick counts; tuned on short chats, fading by length for long messages."""
+    """Weights of the ranking features, tuned on short chats; they decrease with length."""
 
     near: float = 0.6
     """Share of a term's score that reaches the entry before and after one that has it."""
@@ -219,36 +222,36 @@ class Weights:
     """Factor for each further step."""
     near_reach: int = 4
     answer: float = 0.3
-    """Share of a question's score that its answer gets on top."""
+    """Share of a question's score that is added to its answer."""
     day: float = 0.3
     """Share of the best score that all entries of the best day get."""
     date: float = 0.8
-    """Gain of an entry said in the month that the question names; as much again for the very day."""
+    """Gain of an entry from the month that the question names; as much again for the exact day."""
     speaker: float = 2.0
-    """Factor for what the one speaker said whom the question names."""
+    """Factor for entries of the one speaker that the question names."""
     brevity: float = 0.2
     """Exponent of the factor (length + 1) / brief_length for entries shorter than that."""
     brief_length: int = 12
     assistant_long: float = 0.3
-    """Share that a long message of an assistant loses against what a user said."""
+    """Share that a long assistant message loses against user messages."""
     meaning: float = 0.5
     """Share of the cosine in a text's score, where there are vectors."""
     meaning_near: float = 0.5
-    """Share of an entry's meaning that reaches those beside it."""
+    """Share of an entry's similarity that reaches its neighbours."""
     when: float = 0.3
-    """Gain of an entry said in the time that the question speaks of."""
+    """Gain of an entry from the time that the question refers to."""
     order: float = 0.1
-    """Gain of the first, or the latest, of what matches where the question asks for that."""
+    """Gain of the first, or the latest, of the matches where the question asks for that."""
 
 
 DEFAULT_WEIGHTS: Final = Weights()
 
 
 class Candidate(NamedTuple):
-    """An entry as the index found it: term_scores holds its BM25 share by question term, length counts its terms.
+    """An entry as the index found it: its BM25 share by question term and its length in terms.
 
-    `cosine` says how like the question it is, None where that is not known; `weight` is what it counts beside others.
-    """
+    `cosine` is its similarity to the question, None where unknown; `weight` its factor relative to
+    other indexes."""
 
     entry: int
     term_scores: Mapping[str, float]
@@ -264,8 +267,9 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: its terms with their idf in nats, the dates and times that it names, and whether it speaks of what
-    is its asker's own."""
+    """A query: its terms with their idf in nats, its dates and times.
+
+    `personal` says whether only memory can answer it."""
 
     idf_by_term: Mapping[str, float]
     dates: tuple[NamedDate, ...] = ()
@@ -274,14 +278,13 @@ class Question:
 
 
 class Ranked(NamedTuple):
-    """An entry with its score and where that comes from.
+    """An entry with its score and the parts of it.
 
-    Relevance is found / sqrt(asked): the idf of the question's terms that the entry or its context has (context
-    weighted as for the score), over the root of that of all its terms, speakers' names apart. It grows with the share
-    that is found and with how much is asked; a question of one rare term that is found has about 2. `meaning`
-    is how far its cosine is above that of unrelated entries, 0 where that is not known. `day` is the one on
-    which it was said, in UTC.
-    """
+    Relevance is found / sqrt(asked): the idf of the question's terms that the entry or its context
+    has (context weighted as for the score), over the root of that of all its terms, speakers' names
+    excluded. It grows with the share that is found and with the amount of the question; a question
+    of one rare term that is found has about 2. `meaning` is how far its cosine is above that of
+    unrelated entries, 0 where that is not known. `day` is the date of the message, in UTC."""
 
     entry: int
     score: float

@@ -1,16 +1,16 @@
-"""How often something may happen: a bucket that fills by what is used and empties with time, kept as one number.
+"""Rate limit: a leaky bucket kept as one number.
 
-The number is the second at which the bucket is empty again if nothing more is used. What others use elsewhere moves it
-just as one's own use does, so that buckets are shared by adding.
-"""
+The number is the second at which the bucket is empty again if nothing more is used. Use by other
+processes moves it just as local use does, so that buckets are shared by adding."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many a second for good, and what `burst_s` seconds of that make at once; at least one. `cost_s` are the
-    seconds by which one use moves the bucket, `depth_s` how far ahead of now it may be."""
+    """A rate per second with a burst of `burst_s` seconds' worth, at least one use.
+
+    `cost_s` is how far one use moves the bucket, `depth_s` how far ahead of now it may be."""
 
     per_s: float
     burst_s: float
@@ -22,9 +22,9 @@ class Rate:
         object.__setattr__(self, "depth_s", max(self.burst_s, self.cost_s))
 
     def wait_s(self, empty_at: float, now: float) -> float:
-        """Seconds until one more may be used; 0 when it may now."""
+        """Return the seconds until one more use is allowed; 0 if it is now."""
         return max(0.0, max(empty_at, now) + self.cost_s - self.depth_s - now)
 
     def used(self, empty_at: float, now: float, times: int = 1) -> float:
-        """When the bucket is empty after so many more uses."""
+        """Return when the bucket is empty after this many more uses."""
         return max(empty_at, now) + times * self.cost_s

@@ -1,4 +1,4 @@
-"""Whether the best of what was found is an answer, in which order it is shown, and whether two texts say the same."""
+"""Answer threshold, order of results, and near-duplicates."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
@@ -8,37 +8,36 @@ from typing import Final, NamedTuple
 from memsvc.core.ranking import Ranked
 
 FLOOR: Final = 2.2
-"""Least `Confidence.total` of an answer."""
+"""Minimum `Confidence.total` of an answer."""
 PROMINENCE_POWER: Final = 1 / 6
 PERSONAL_FACTOR: Final = 2.0
 MEANING_RATE: Final = 3.0
 MEANING_OF_NOISE: Final = 0.11
 RELEVANCE_LEAST: Final = 0.5
-"""What relevance counts as at the least beside a meaning that stands out: an answer may share no word."""
+"""Minimum relevance beside a clear similarity: an answer may share no word."""
 TOP: Final = 10
-"""Entries at the top that are no part of the bulk."""
+"""Entries at the top that are not part of the bulk."""
 BULK_MIN: Final = 10
 PROMINENCE_TYPICAL: Final = 10.0
-"""What is taken for prominence where too few entries were found to tell."""
+"""Prominence assumed where too few entries were found."""
 PROMINENCE_LEAST: Final = 0.5
 BEST_SHOWN: Final = 10
 """Ranked entries that come first, by their scores alone."""
 OTHER_DAYS: Final = 3
-"""Entries of further days that come next, at the most."""
+"""Maximum number of entries of further days that come next."""
 OTHER_DAYS_SHARE: Final = 0.4
-"""The least share of the best score that such an entry has."""
+"""Minimum share of the best score for such an entry."""
 
 
 class Confidence(NamedTuple):
-    """Why the best of a ranking is taken for an answer or not; every number is free of scale.
+    """Evidence that the best of a ranking is an answer; every number is free of scale.
 
-    - `relevance`: how much of what is asked one entry with its context says (see Ranked), the greatest of all.
-    - `prominence`: how many standard deviations the best score is above the mean of the bulk, which is all but the
-      best ten. A question that memory answers has one or a few entries where its words meet; the words of any other
-      are spread over many entries that say one of them each.
-    - `personal`: whether the question names one who speaks here or speaks of what is its asker's own.
-    - `meaning`: how far the best cosine is above that of unrelated entries, 0 without vectors.
-    """
+    - `relevance`: how much of the question one entry with its context covers (see Ranked), the maximum.
+    - `prominence`: how many standard deviations the best score is above the mean of the bulk, which is all
+      but the best ten. A question that memory answers has one or a few entries where its words meet; the
+      words of any other are spread over many entries with one word each.
+    - `personal`: whether the question names a speaker or is about the user's own matters.
+    - `meaning`: how far the best cosine is above that of unrelated entries, 0 without vectors."""
 
     relevance: float
     prominence: float
@@ -47,8 +46,10 @@ class Confidence(NamedTuple):
 
     @property
     def total(self) -> float:
-        """relevance x prominence ** (1/6) x 2 if personal, and more where a meaning is beyond noise: the log-odds of
-        a logistic fit, with the relevance's weight taken for one."""
+        """Return the log-odds of a logistic fit, with the relevance's weight as one.
+
+        relevance x prominence ** (1/6) x 2 if personal, and more where the similarity is beyond
+        noise."""
         known = self.relevance
         lifted = 0.0
         if self.meaning > MEANING_OF_NOISE:
@@ -61,7 +62,7 @@ class Confidence(NamedTuple):
 
 
 def confidence(ranked: Sequence[Ranked], *, personal: bool) -> Confidence:
-    """What speaks for the best of a ranking, best first."""
+    """Return the confidence in the best of a ranking, best first."""
     relevance = max((one.relevance for one in ranked), default=0.0)
     meaning = max((one.meaning for one in ranked), default=0.0)
     bulk = [one.score for one in ranked[TOP:]]
@@ -74,8 +75,9 @@ def confidence(ranked: Sequence[Ranked], *, personal: bool) -> Confidence:
 
 
 def spread(ranked: Iterable[Ranked]) -> Iterator[Ranked]:
-    """A ranking as it is to be shown: the best, then the best of some days that these are not of, then the others. What
-    has to be put together from several days is seldom among the best of one."""
+    """Yield a ranking in display order: the best, the best of some other days, then the rest.
+
+    Answers that combine several days are seldom among the best of one."""
     rest = iter(ranked)
     best = list(islice(rest, BEST_SHOWN))
     yield from best
@@ -99,14 +101,14 @@ def spread(ranked: Iterable[Ranked]) -> Iterator[Ranked]:
 
 
 class Distinct:
-    """Admits texts that are not nearly the same as one that it admitted before (Jaccard similarity of their words)."""
+    """Filter of near-duplicate texts (Jaccard similarity of their words)."""
 
     def __init__(self, similarity_max: float = 0.8) -> None:
         self._similarity_max = similarity_max
         self._admitted: list[frozenset[str]] = []
 
     def admits(self, words: Collection[str]) -> bool:
-        """Whether a text of these words is new; from then on it counts as admitted."""
+        """Return whether a text of these words is new; then it is remembered."""
         own = frozenset(words)
         for other in self._admitted:
             fewer, more = sorted((len(own), len(other)))

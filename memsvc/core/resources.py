@@ -1,4 +1,6 @@
-"""What stands under URIs and what prompts say, as data: an answer is that of a tool, and needs what the tool needs."""
+"""MCP resources and prompts as data; their content is the result of a tool.
+
+They require that tool's permission."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,8 +16,9 @@ _VARIABLE: Final = re.compile(r"\{(\+?)([a-z_]+)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readable:
-    """One thing that can be read under a URI of a resource: the values of its variables, and what is told of it in a
-    list. `place` is where the list goes on behind it."""
+    """One resource in a list: the values of its URI variables and its listed properties.
+
+    `place` is the cursor after it."""
 
     values: Mapping[str, str]
     place: str
@@ -26,8 +29,10 @@ class Readable:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What there is under the URIs of a resource in one project. Whoever may call the tool may see it, and looking is
-    logged as a call of it. `page` finds the next `most` behind a place, in one order; it costs what it finds."""
+    """List of a resource's URIs in one project.
+
+    It requires and is logged as a call of the tool. `page` finds the next `most` after a place, in
+    one order; its cost is proportional to what it finds."""
 
     tool: str
     page: Callable[[Scope, str, int], Awaitable[Sequence[Readable]]]
@@ -35,8 +40,9 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """How the beginning of an argument is completed: by the next values in one project that begin with it, in order.
-    `find` gets what was given for the other arguments too. Needs and logs what a `Listing` does."""
+    """Completion of an argument from its prefix, with values in one project, in order.
+
+    `find` gets the other arguments given so far too. Requires and logs what a `Listing` does."""
 
     tool: str
     find: Callable[[Scope, str, Mapping[str, str], int], Awaitable[Sequence[str]]]
@@ -44,17 +50,17 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """How what a tool answers is read under a URI.
+    """Tool result that can be read under a URI.
 
-    `template` (RFC 6570) names arguments of the tool: `{name}` is one segment, `{+name}` at the end is all the rest and
-    stands for a path. The project is such a variable, or given as `?project=NAME`. The text is the member `text` of the
-    result, what a function `text` makes of the result, or all of it as JSON where that is ""; bytes where the member
-    `encoding` says base64.
+    `template` (RFC 6570) names arguments of the tool: `{name}` is one segment, `{+name}` at the end
+    is all the rest and stands for a path. The project is such a variable, or given as
+    `?project=NAME`. The text is the member `text` of the result, the output of a function `text` of
+    the result, or all of it as JSON where that is ""; bytes where the member `encoding` is base64.
 
-    It can be waited for where it is `announced`: whoever changes it tells that (`store/changes.py`); or where it has
-    `stamps`, which get what the tool's function would, of several resources of one project, and answer at little cost
-    with what tells one state of each from the next: that is looked at while somebody waits.
-    """
+    A client can subscribe where it is `announced`: the writer announces changes
+    (`store/changes.py`); or where it has `stamps`, which get the arguments of several resources of
+    one project and return at little cost a value that changes with each state: that is polled while
+    there are subscribers."""
 
     template: str
     name: str
@@ -68,7 +74,7 @@ class Resource:
     listing: Listing | None = None
 
     def uri(self, **values: str) -> str:
-        """The URI of one resource, the same for the same values however a client wrote it."""
+        """Return the URI of one resource in canonical form."""
 
         def value(found: re.Match[str]) -> str:
             given = values[found[2]]
@@ -79,8 +85,10 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A message for a model that shows what a tool answers. `arguments` are those of the tool that a client may give;
-    `text` makes the message from the result."""
+    """Message for a model that presents the result of a tool.
+
+    `arguments` are those of the tool that a client may give; `text` makes the message from the
+    result."""
 
     name: str
     title: str
@@ -92,8 +100,10 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guide:
-    """A message for a model that says how tools are used, for whoever sees all of them. Each of the `arguments` (with
-    what it means) may be given, and stands in the text in place of `{name}`."""
+    """Message for a model that explains how tools are used, for callers that see all of them.
+
+    Each of the `arguments` (with its description) may be given, and replaces `{name}` in the
+    text."""
 
     name: str
     title: str
@@ -103,7 +113,7 @@ class Guide:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
     def message(self, given: Mapping[str, str]) -> str:
-        """The text with what was given; what was not stays as the name of the argument."""
+        """Return the text with the given arguments; a missing one stays as its name."""
         text = self.text
         for name in self.arguments:
             text = text.replace(f"{{{name}}}", given.get(name) or name)

@@ -1,4 +1,4 @@
-"""Who is calling and whose data a call may touch."""
+"""The caller of a request, and the tenant and project whose data it may touch."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,13 +7,13 @@ from uuid import UUID
 
 TENANT_BYTES = 32
 DEFAULT_PROJECT = "default"
-"""The project of a call that names none."""
+"""Project of a call that names none."""
 ALL_PROJECTS = "*"
-"""The project of a call that spans all projects; no project has this name."""
+"""Project of a call that spans all projects; no project has this name."""
 
 
 class Permission(StrEnum):
-    """What a key may do; a tool names the one that it needs."""
+    """Permission of a key; each tool requires one."""
 
     READ = "read"
     WRITE = "write"
@@ -25,10 +25,11 @@ ALL_PERMISSIONS = frozenset(Permission)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The tenant and project whose data is touched; the first argument of everything that touches data.
+    """The tenant and project whose data is touched.
 
-    Where the project is `*`, all of the tenant's projects are meant, or those of `confined_to`.
-    """
+    The first argument of everything that touches data.
+
+    Where the project is `*`, it means all of the tenant's projects, or those of `confined_to`."""
 
     tenant: bytes
     project: str
@@ -40,14 +41,16 @@ class Scope:
 
     @property
     def projects(self) -> frozenset[str] | None:
-        """The projects that are meant; None for all of the tenant's."""
+        """Return the projects in scope; None for all of the tenant's."""
         return self.confined_to if self.project == ALL_PROJECTS else frozenset({self.project})
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who was authenticated. `projects` and `hidden_tools` narrow what the key may see; None means all projects.
-    `key_id` is None for whoever came without a listed key. Until when one is let in makes nobody another caller."""
+    """An authenticated caller.
+
+    `projects` and `hidden_tools` restrict the key; None means all projects. `key_id` is None
+    without a listed key. `expires_at` does not count for equality."""
 
     tenant: bytes
     key_label: str
@@ -58,5 +61,5 @@ class Caller:
     expires_at: datetime | None = field(default=None, compare=False)
 
     def may_touch(self, project: str) -> bool:
-        """True when the key is not confined to other projects."""
+        """Return whether the key is not confined to other projects."""
         return self.projects is None or project in self.projects

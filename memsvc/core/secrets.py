@@ -1,5 +1,6 @@
-"""What looks like a secret in a text: passwords, keys, tokens, card numbers. None of it is for a model to read or for a
-fact to hold."""
+"""Detection of secrets in text: passwords, keys, tokens, card numbers.
+
+None of them may reach a model or a fact."""
 
 import re
 from typing import Final
@@ -12,13 +13,13 @@ _WORDS: Final = (
     r"|passwort|kennwort|geheimzahl|mot de passe|code secret|contraseña|senha|parola|wachtwoord|пароль"
 )
 _UNSPACED: Final = r"密码|密碼|口令|パスワード|暗証番号|秘密鍵|비밀번호"
-"""What a secret is called where it is told: "my password is"."""
+"""Names of secrets in statements such as "my password is"."""
 _NEAR: Final = (
     r"[a-z]+pass(?:word|code|phrase)s?|secrets?|tokens?|otp|2fa|ssn|security code|iban|(?:credit|debit) card"
     r"|card number|kreditkarten?(?:nummer)?|carte bancaire|tarjeta|clave"
 )
 _UNSPACED_NEAR: Final = r"银行卡|信用卡|身份证|クレジットカード"
-"""What is also said where nothing is told, so that it is not masked; no fact is made of it all the same."""
+"""Words that also occur without a secret, so they are not masked; still no fact is made of them."""
 _SPOKEN_OF: Final = re.compile(
     rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_NEAR})(?![A-Za-z])|{_UNSPACED}|{_UNSPACED_NEAR}", re.IGNORECASE
 )
@@ -48,14 +49,14 @@ _CARD: Final = re.compile(r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d){9,15}(?![\w-])")
 
 
 def masked(text: str) -> str:
-    """The text with a mark in place of every secret in it."""
+    """Return the text with every secret replaced by a mark."""
     for pattern in (_TOKENS, _ADDRESS, _NAMED):
         text = pattern.sub(_mask, text)
     return _CARD.sub(lambda match: MASK if _is_card(match[0]) else match[0], text)
 
 
 def is_secret(value: str, around: str) -> bool:
-    """Whether a value is such that it must not be kept as a fact, by itself or by the words that it was said in."""
+    """Return whether a value must not be kept as a fact, by itself or by the words around it."""
     if _SPOKEN_OF.search(around) or _SPOKEN_OF.search(value) or _NUMBERS.search(value) or masked(value) != value:
         return True
     return any(_looks_random(word) for word in _LONG.findall(value))
@@ -69,14 +70,14 @@ def _mask(match: re.Match[str]) -> str:
 
 
 def _is_card(text: str) -> bool:
-    """Whether digits end with the check digit of card numbers (Luhn)."""
+    """Return whether digits end with the check digit of card numbers (Luhn)."""
     digits = [int(character) for character in text if character.isdigit()]
     doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
 def _looks_random(word: str) -> bool:
-    """Whether letters of both cases and several digits stand in one word, as in keys and seldom in names."""
+    """Return whether a word has letters of both cases and several digits, as keys have."""
     kinds = (str.isdigit, str.isupper, str.islower)
     mixed = all(any(map(kind, word)) for kind in kinds)
     return mixed and "@" not in word and sum(map(str.isdigit, word)) > 2

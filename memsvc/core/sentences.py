@@ -1,4 +1,4 @@
-"""Where the sentences of a text end, in scripts with and without spaces."""
+"""Sentence boundaries, in scripts with and without spaces."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -14,15 +14,16 @@ _END: Final = regex.compile(
 
 
 def sentence_ends(text: str) -> Iterator[int]:
-    """The places behind each sentence or line, before the white space that follows it; the end of the text is none."""
+    """Yield the positions after each sentence or line, before white space.
+
+    Not the end of the text."""
     for match in _END.finditer(text):
         if match.start() < len(text):
             yield match.start()
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences and lines of a text in order, without the white space around and doubled within them, no blank
-    ones."""
+    """Yield the non-blank sentences and lines of a text in order, with white space collapsed."""
     start = 0
     for end in (*sentence_ends(text), len(text)):
         plain = " ".join(text[start:end].split())

@@ -1,4 +1,4 @@
-"""Says in one paragraph what a file is, from its beginning and without a model."""
+"""One-paragraph summary of a file from its start, without a model."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ OPENING_CHARACTERS_MAX: Final = 160
 TERMS_TOLD: Final = 5
 TERM_CHARACTERS_MAX: Final = 40
 HEAD_CHARACTERS_MAX: Final = 64 * 1024
-"""What is looked at of a longer beginning."""
+"""Characters of a longer start that are read."""
 EMPTY: Final = "Empty file."
 
 _SOLID_CHARACTERS: Final = 64
@@ -37,12 +37,11 @@ _WORD: Final = regex.compile(
 
 
 def summary(head: str, *, size_bytes: int, is_text: bool) -> str:
-    """One English paragraph about a file of `size_bytes` that begins with `head`: how it opens, about how many lines it
-    has, its most frequent words.
+    """Return one English paragraph about a file of `size_bytes` that begins with `head`.
 
-    At most SUMMARY_WORDS_MAX words and SUMMARY_BYTES_MAX bytes, without fences, HTML tags and control characters,
-    whatever the file holds.
-    """
+    It quotes the opening and gives the approximate number of lines and the most frequent words: at
+    most SUMMARY_WORDS_MAX words and SUMMARY_BYTES_MAX bytes, without fences, HTML tags and control
+    characters."""
     if size_bytes == 0:
         return EMPTY
     text = head[:HEAD_CHARACTERS_MAX]
@@ -75,7 +74,7 @@ def _lines(text: str, size_bytes: int) -> int:
 
 def _clean(line: str) -> str:
     visible = _UNSEEN.sub("", _NO_TEXT.sub(" ", line))
-    # what stands between angle brackets after that is no tag any more
+    # text between angle brackets after that is not a tag
     plain = _FENCE.sub(" ", _TAG.sub(" ", visible)).translate(_ANGLES)
     return " ".join(plain.split())[:OPENING_CHARACTERS_MAX].strip()
 

@@ -1,8 +1,7 @@
-"""Tar as archives are written in it (POSIX.1-2001): headers for any tar tool, and a reader that takes nothing else.
+"""Tar format of archives (POSIX.1-2001): headers for any tar tool, and a strict reader.
 
-What is read may be anybody's. So the reader knows plain files alone, no link, device, directory or sparse file, keeps
-nothing of a member in memory, and goes once from the front to the end.
-"""
+Archives may come from anyone. So the reader accepts only plain files, no link, device, directory or
+sparse file, keeps nothing of a member in memory, and reads once from the front to the end."""
 
 import tarfile
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from memsvc.core.errors import Code, MemsvcError
 
 BLOCK_BYTES: Final = 512
 ENDING: Final = b"\0" * (2 * BLOCK_BYTES)
-"""What stands behind the last member."""
+"""Bytes after the last member."""
 PAX_BYTES_MAX: Final = 16 * 1024
 
 _PLAIN, _EXTENDED = b"0", b"x"
@@ -23,29 +22,29 @@ _BLANK_SUM: Final = 8 * ord(" ")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file of an archive: what it is called, and how many bytes follow."""
+    """A file of an archive: its name, and how many bytes follow."""
 
     name: str
     size_bytes: int
 
 
 def header(member: Member, modified_at_s: int) -> bytes:
-    """What stands before the bytes of a plain file. The time is in whole seconds since 1970."""
+    """Return the header of a plain file; the time is in whole seconds since 1970."""
     written = tarfile.TarInfo(member.name)
     written.size, written.mtime, written.mode = member.size_bytes, max(modified_at_s, 0), 0o644
     return written.tobuf(tarfile.PAX_FORMAT, "ascii", "strict")
 
 
 def padding(size_bytes: int) -> bytes:
-    """What stands behind the bytes of a file of this size."""
+    """Return the padding after a file of this size."""
     return b"\0" * (-size_bytes % BLOCK_BYTES)
 
 
 class Reader:
-    """The members of an archive, one behind the other. `read(n)` gives the next n bytes, fewer only at the end.
+    """Reader of the members of an archive, one after the other.
 
-    INVALID_CONTENT for whatever is no such archive, or ends before it is whole.
-    """
+    `read(n)` gives the next n bytes, fewer only at the end. INVALID_CONTENT for anything that is no
+    such archive, or is truncated."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._read = read
@@ -53,7 +52,9 @@ class Reader:
         self._padding_bytes = 0
 
     def member(self) -> Member | None:
-        """The next member, None behind the last one. What it holds has to be taken before the next is asked for."""
+        """Return the next member, None after the last one.
+
+        The previous one must be read completely first."""
         if self._left_bytes:
             raise ValueError("the member before was not taken whole")
         if self._exactly(self._padding_bytes).strip(b"\0"):
@@ -77,7 +78,7 @@ class Reader:
         return Member(name, size_bytes)
 
     def take(self, size_bytes: int) -> bytes:
-        """The next bytes of the member, exactly so many."""
+        """Return exactly the next bytes of the member."""
         if size_bytes > self._left_bytes:
             _refuse("a member holds less than it should")
         self._left_bytes -= size_bytes
@@ -85,7 +86,7 @@ class Reader:
 
     @property
     def left_bytes(self) -> int:
-        """How many bytes of the member were not taken yet."""
+        """Return how many bytes of the member are still unread."""
         return self._left_bytes
 
     def _exactly(self, size_bytes: int) -> bytes:
@@ -97,13 +98,13 @@ class Reader:
     def _check_ending(self) -> None:
         if self._exactly(BLOCK_BYTES).strip(b"\0"):
             _refuse("something stands behind the end of the archive")
-        while rest := self._read(64 * 1024):  # tools fill up a record of 10 KiB
+        while rest := self._read(64 * 1024):  # tools pad to a record of 10 KiB
             if rest.strip(b"\0"):
                 _refuse("something stands behind the end of the archive")
 
 
 def _parsed(raw: bytes) -> tuple[bytes, str, int]:
-    """The kind, the name and the size that a header tells."""
+    """Return the kind, the name and the size in a header."""
     total = sum(raw) - sum(raw[148:156]) + _BLANK_SUM
     if raw[257:265] != _MAGIC or _number(raw[148:156]) != total:
         _refuse("this is no tar archive as memsvc writes it")
@@ -125,7 +126,7 @@ def _name(raw: bytes) -> str:
 
 
 def _path_of(records: bytes) -> str:
-    """The name that an extended header tells, and it may tell nothing else."""
+    """Return the name in an extended header, which may hold nothing else."""
     size, _, record = records.partition(b" ")
     name, _, path = record.partition(b"=")
     if size != str(len(records)).encode() or name != b"path" or path[-1:] != b"\n" or b"\0" in path:

@@ -1,4 +1,4 @@
-"""How a style publishes what it can do: a tool is data, and every surface is a skin over the catalogue of tools."""
+"""Tools as data: styles publish a catalogue, and every surface is generated from it."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -19,12 +19,12 @@ from memsvc.core.resources import Completion, Guide, Prompt, Resource
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
 
 Version = Annotated[str, Field(pattern=r"^[0-9a-f]{32}:[1-9][0-9]{0,18}$", max_length=64)]
-"""The token of one state of a file, as an argument."""
+"""Version token of a file, as an argument."""
 PLUGINS = ("auto", "rag")
 
 
 class Arguments(BaseModel):
-    """What every tool takes: a project, and the store to use. An explicit null counts as not given."""
+    """Arguments of every tool: a project, and the store to use. Null counts as absent."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True)
 
@@ -57,7 +57,7 @@ class Arguments(BaseModel):
 
 
 class SpanningArguments(Arguments):
-    """What a tool takes that is about all projects unless one is named."""
+    """Arguments of a tool that covers all projects unless one is named."""
 
     project: str = Field(ALL_PROJECTS, description="the project; `*`: all that the key may touch")
 
@@ -69,86 +69,94 @@ class SpanningArguments(Arguments):
 
 
 class ComposedArguments(SpanningArguments):
-    """What a tool takes that works with other tools: these say themselves which project they touch."""
+    """Arguments of a tool that calls other tools, which name their own project."""
 
     project: str = Field(ALL_PROJECTS, description="what the call is logged under; tools that it calls name their own")
 
 
 class Result(BaseModel):
-    """What a tool answers; the same object goes out as text and as structured content."""
+    """Result of a tool; the same object goes out as text and as structured content."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call came to: a body for every wire, as an object and as compact JSON, and the error if it is one."""
+    """Outcome of a call: the body as an object and as compact JSON, and the error if it failed."""
 
     body: dict[str, Any]
     text: str
     error: MemsvcError | None = None
 
     def member(self, name: str) -> str:
-        """A member of a result as text: itself if it is a string, else as JSON."""
+        """Return a member of a result as text: itself if it is a string, else as JSON."""
         value = self.body[name]
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 class Calls(Protocol):
-    """The tools as the caller of one of them may use them. Every call is found, permitted, limited, logged and counted
-    like one that the caller sent; all are logged under the request that they serve."""
+    """The tools as the caller of one of them may use them.
+
+    Every call is resolved, authorized, limited, logged and counted like one that the caller sent;
+    all are logged under the request that they belong to."""
 
     @property
     def progress(self) -> Progress:
-        """Who is told how far the caller's own call has come."""
+        """Return the progress receiver of the caller's own call."""
         ...
 
     def tools(self) -> Sequence["Tool"]:
-        """The tools that the caller may see."""
+        """Return the tools that the caller may see."""
         ...
 
     async def call(self, name: str, arguments: Any) -> Outcome:
-        """Call a tool. Never raises but for cancellation."""
+        """Call a tool. Never raises except on cancellation."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """The function of a tool that works with other tools: it gets calls where others get the scope. It touches no data
-    but through them, so that it needs no scope."""
+    """Function of a tool that calls other tools: it gets `Calls` instead of a scope.
+
+    It touches data only through them, so it needs no scope."""
 
     run: Callable[[Calls, Any], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """The function of a tool that may take long: it tells beside its answer how far it has come."""
+    """Function of a slow tool, which reports its progress."""
 
     run: Callable[[Scope, Any, Progress], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True)
 class ByCaller:
-    """The function of a tool whose answer hangs on what its caller may: it gets the caller where others get the
-    scope."""
+    """Function of a tool whose result depends on the caller's permissions.
+
+    It gets the caller instead of a scope."""
 
     run: Callable[[Caller, Any], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One thing that a caller can do.
+    """One operation that a caller can perform.
 
-    `logged` names the string arguments that the call log may keep as they are (identifiers and paths); every other
-    string is content and leaves only its length behind. `counter` and `duration_ms` name the metrics of this tool
-    beyond those that every tool has. `spans_projects` lets the project be `*`: all that the caller may touch.
-    With `told_as` the text content is that member of the result instead of JSON, with `bare_errors` the message of an
-    error. With `protocol_errors` an error is one of the protocol (JSON-RPC), as clients of an older
-    server of these tools expect, with its details as data. `resource` is the URI under which the answer can be read.
-    What is `administrative` is for people and programs that look after a tenant: agents get to see it over MCP only
-    where the settings say so. What `waits_for_model` may take as long as one thinks: it takes no room from other calls.
-    What may be called `over_quota` takes away or maintains, and stores next to nothing.
-    """
+    `logged` names the string arguments that the call log may keep as they are (identifiers and
+    paths); every other string is content and only its length is logged. `counter` and `duration_ms`
+    name the metrics of this tool beyond those that every tool has. `spans_projects` lets the
+    project be `*`: all that the caller may touch.
+
+    With `told_as` the text content is that member of the result instead of JSON, with `bare_errors`
+    the message of an error. With `protocol_errors` an error is one of the protocol (JSON-RPC), as
+    clients of an older server of these tools expect, with its details as data. `resource` is the
+    URI under which the result can be read.
+
+    An `administrative` tool is for people and programs that manage a tenant: agents see it over MCP
+    only where the settings allow it. A tool that `waits_for_model` may take as long as the model:
+    it does not use the capacity of other calls. A tool that may be called `over_quota` removes or
+    maintains data, and stores next to nothing."""
 
     name: str
     title: str
@@ -173,7 +181,7 @@ class Tool:
     over_quota: bool = False
 
     def told(self, outcome: Outcome) -> str:
-        """The text that a client gets of a call of this tool, beside the object."""
+        """Return the text that a client gets of a call of this tool, beside the object."""
         if outcome.error is not None:
             return outcome.error.message if self.bare_errors else outcome.text
         return outcome.text if self.told_as is None else outcome.member(self.told_as)
@@ -181,11 +189,11 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Work that follows a write, queued in the write's own transaction and run later by a worker, at least once.
+    """Work queued in the transaction of a write and run later by a worker, at least once.
 
-    `run` takes the scope and the subject: what the job is about, an identifier and never content. It has to come to the
-    same end when it is run twice. A job with `every_s` is also queued for each project that often, with the subject "".
-    """
+    `run` takes the scope and the subject: an identifier of what the job is about, never content. It
+    must be idempotent. A job with `every_s` is also queued for each project at that interval, with
+    the subject ""."""
 
     name: str
     run: Callable[[Scope, str], Awaitable[None]]
@@ -195,11 +203,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFile:
-    """One version of a file, which stays what it is whatever is written meanwhile.
+    """One version of a file, unaffected by later writes.
 
-    `tag` names exactly these bytes: the version token, or a hash where there is none. `pieces(start, stop)` are the
-    bytes `start <= position < stop`, each piece 1 MiB at the most; it fails rather than leave a byte out.
-    """
+    `tag` identifies exactly these bytes: the version token, or a hash where there is none.
+    `pieces(start, stop)` yields the bytes `start <= position < stop` in chunks of at most 1 MiB; it
+    fails rather than leave a byte out."""
 
     path: str
     tag: str
@@ -211,7 +219,9 @@ class OpenFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """What storing a content did; `created` when no file was there before. `version` is "" where none are kept."""
+    """Result of storing content; `created` when no file existed.
+
+    `version` is "" where none are kept."""
 
     bytes_written: int
     version: str
@@ -219,32 +229,35 @@ class StoredContent:
 
 
 class FileContent(Protocol):
-    """The content of files as bytes, beside the tools that carry it within JSON. `asked` is in each case what the
-    arguments model of that tool made of the arguments; the errors are those of the tool."""
+    """The content of files as bytes, beside the tools that carry it within JSON.
+
+    `asked` is in each case the parsed arguments model of that tool; the errors are those of the
+    tool."""
 
     @property
     def bytes_max(self) -> int:
-        """What one file may hold."""
+        """Return the size limit of one file."""
         ...
 
     async def open(self, scope: Scope, asked: Any) -> OpenFile:
-        """What file_read would read."""
+        """Open the file that file_read would read."""
         ...
 
     async def open_version(self, scope: Scope, asked: Any) -> OpenFile:
-        """What file_read_version would read."""
+        """Open the version that file_read_version would read."""
         ...
 
     async def put(self, scope: Scope, asked: Any, content: bytes) -> StoredContent:
-        """What file_write would write, but with this content, which may be as large as a file."""
+        """Write this content, which may be as large as a file, as file_write would."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a style can do: what callers may ask of it, what follows, and, if it keeps files, those as bytes and as
-    passages. `prompts` show what its tools answer, `guides` say how to use them, `completions` complete arguments, by
-    their names; `happenings` are told as they happen. What is to run beside the calls is entered as `background`."""
+    """Everything that a style publishes: tools, jobs and its files as bytes and passages.
+
+    `prompts` present tool results, `guides` explain their use, `completions` complete arguments by
+    name; `happenings` are its events. Context managers in `background` run beside the calls."""
 
     tools: list[Tool]
     jobs: list[Job]
@@ -263,8 +276,9 @@ EntryType = Literal["FILE", "DIRECTORY"]
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A file that is made from rows when somebody reads it: it has no versions, and can be written only where its view
-    takes it."""
+    """A file that is rendered from rows when it is read.
+
+    It has no versions, and can be written only where its view accepts it."""
 
     path: str
     updated_at: datetime
@@ -272,20 +286,20 @@ class Rendered:
 
 
 class Views(Protocol):
-    """The rendered files of a style. They stand in the file tree beside the stored ones and win over them."""
+    """The rendered files of a style, which win over stored ones in the file tree."""
 
     async def read(self, scope: Scope, path: str) -> Rendered | None:
-        """The rendered file at exactly this path, or None."""
+        """Return the rendered file at exactly this path, or None."""
         ...
 
     async def below(self, scope: Scope, directory: str) -> Sequence[Rendered]:
-        """The rendered files inside a directory, at any depth."""
+        """Return the rendered files inside a directory, at any depth."""
         ...
 
     def takes(self, path: str) -> bool:
-        """Whether callers may write the file at this path, be it there or not."""
+        """Return whether callers may write the file at this path, existing or not."""
         ...
 
     async def write(self, scope: Scope, path: str, content: bytes) -> None:
-        """Let the file at a path that is taken hold this; INVALID_CONTENT when it cannot."""
+        """Replace the content of a writable file; INVALID_CONTENT when it is not valid."""
         ...

@@ -1,8 +1,7 @@
-"""What is under way in this task, a call or a job: what its time goes to, and the trace that it is part of.
+"""Context of the current call or job: where its time goes, and its trace.
 
-This alone is not handed from function to function: whoever begins a call or a job says so here, and whoever waits for
-the database or a model finds here what it waits for. Tasks that are begun meanwhile belong to it.
-"""
+Unlike everything else this is not passed from function to function: a call or job sets it, and code
+that waits for the database or a model reads it. Tasks that start meanwhile belong to it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,26 +15,28 @@ from typing import Final, Literal, Protocol, Self
 SpanKind = Literal["request", "call", "job", "transaction", "statement", "model", "embedding", "rerank"]
 Noted = str | int | float
 Wait = Literal["admission", "pool", "database", "model"]
-"""What a call can wait for: to be let in, for a connection, for an answer of the database, or of a model."""
+"""What a call can wait for: admission, a connection, the database, or a model."""
 
 
 NOTHING_NOTED: Final[Mapping[str, Noted]] = MappingProxyType({})
 
 
 class Span(Protocol):
-    """A part of a trace, with a beginning and an end."""
+    """A part of a trace, with a start and an end."""
 
     def note(self, **attributes: Noted) -> None:
-        """Add attributes from the tracer's closed set of names; never content, and never names that callers gave."""
+        """Add attributes from the tracer's closed set of names.
+
+        Never content, never callers' names."""
         ...
 
 
 class Tracer(Protocol):
-    """Makes traces of what is under way. Kinds and names are from closed sets, as are those of attributes."""
+    """Maker of traces; kinds, names and attribute names are from closed sets."""
 
     @property
     def recording(self) -> bool:
-        """Whether a span that is begun here would be part of a trace that is kept."""
+        """Return whether a span that starts here would be part of a recorded trace."""
         ...
 
     def span(
@@ -47,12 +48,14 @@ class Tracer(Protocol):
         parent: str = "",
         linked: str = "",
     ) -> AbstractContextManager[Span]:
-        """A span around a block, inside the one that is open here. `parent` and `linked` are W3C traceparents: the one
-        to go on from where no span of its trace is open, and one to point at. What is no traceparent counts as none."""
+        """Return a span around a block, inside the current one.
+
+        `parent` and `linked` are W3C traceparents: the one to continue where no span of its trace
+        is open, and one to link. An invalid traceparent is ignored."""
         ...
 
     def traceparent(self) -> str:
-        """The span that is open here as a W3C traceparent; "" where none is kept."""
+        """Return the current span as a W3C traceparent; "" where none is recorded."""
         ...
 
 
@@ -65,7 +68,7 @@ _NO_SPAN: Final = nullcontext(_NoSpan())
 
 
 class Untraced:
-    """The `Tracer` that makes none."""
+    """A `Tracer` that records nothing."""
 
     recording = False
 
@@ -90,9 +93,10 @@ UNTRACED: Final = Untraced()
 
 @dataclass(slots=True)
 class Underway:
-    """A call or a job under way, and for how long it has waited for what, in milliseconds. What is waited for at the
-    same time, as by the steps of a pipeline, counts each for itself. Its tenant decides whose turn it is to compute,
-    and nothing about data."""
+    """A call or a job in progress, with its waiting time by kind, in milliseconds.
+
+    Concurrent waits, as by the steps of a pipeline, count each for itself. The tenant is used for
+    fair scheduling of computations only, never for access to data."""
 
     request_id: str = ""
     tracer: Tracer = UNTRACED
@@ -102,22 +106,22 @@ class Underway:
     round_trips: int = 0
 
     def wait(self, wait: Wait, ms: float) -> None:
-        """Add to what was waited."""
+        """Add waiting time."""
         self.waited_ms[wait] = self.waited_ms.get(wait, 0.0) + ms
 
     def worked(self, ms: float, waited_ms: Mapping[Wait, float]) -> None:
-        """Count so much of what was waited since (`waited_ms` before) as our own work: it went on meanwhile."""
+        """Count `ms` of the waiting since `waited_ms` as work, because work went on meanwhile."""
         for wait, now_ms in self.waited_ms.items():
             self.waited_ms[wait] = now_ms - min(ms, now_ms - waited_ms.get(wait, 0.0))
 
     def waiting(self, wait: Wait, kind: SpanKind | None = None, name: str = "", **attributes: Noted) -> "Waiting":
-        """Around a wait: counted, and a span if it is of a kind."""
+        """Return a context manager around a wait, which is counted, and a span if it has a kind."""
         if kind is None or not self.tracer.recording:
             return Waiting(self, wait, _NO_SPAN)
         return Waiting(self, wait, self.tracer.span(kind, name, attributes))
 
     def split(self, whole_ms: float) -> dict[str, Noted]:
-        """Where the time went: what was waited for by its kind, and the rest, which is our own work."""
+        """Return where the time went: waiting by its kind, and the rest, which is our own work."""
         waited = {
             f"{wait}_ms": round(self.waited_ms.get(wait, 0.0), 2) for wait in ("admission", "pool", "database", "model")
         }
@@ -126,7 +130,7 @@ class Underway:
 
 
 class Waiting:
-    """A wait under way."""
+    """A wait in progress."""
 
     __slots__ = ("_span", "_started", "_underway", "_wait")
 
@@ -151,25 +155,30 @@ _UNDERWAY: ContextVar[Underway] = ContextVar("memsvc_underway")
 
 
 def underway() -> Underway:
-    """What is under way here; where nothing is, something that nobody looks at."""
+    """Return the context of the current call or job, or an unused one where there is none."""
     return _UNDERWAY.get(None) or Underway()
 
 
 class SliceOverError(Exception):
-    """This run of a job has lasted as long as one may. What it did is committed; the next run goes on from there."""
+    """This run of a job used up its time slice.
+
+    Its committed steps stay, the next run continues."""
 
 
 def step_done() -> None:
-    """Say that a step of a job is committed, so that it may be interrupted here. Raise SliceOverError where its time is
-    over, never in a call."""
+    """Mark a step of a job as committed, where it may be interrupted.
+
+    Raises SliceOverError when its time slice is used up, never in a call."""
     if perf_counter() > underway().slice_ends_at:
         raise SliceOverError
 
 
 @contextmanager
 def begun(request_id: str, tracer: Tracer, tenant: bytes = b"", *, slice_s: float = inf) -> Iterator[Underway]:
-    """A call or a job, under way for as long as the block. What it waited for counts for the one that it is a step of
-    as well. A job may be interrupted between two steps when `slice_s` are over."""
+    """Run a block as a call or a job.
+
+    Its waiting counts for the call that it is a step of as well. A job may be interrupted between
+    two steps after `slice_s`."""
     outer = _UNDERWAY.get(None)
     mine = Underway(request_id, tracer, tenant, perf_counter() + slice_s)
     token = _UNDERWAY.set(mine)

@@ -1,4 +1,4 @@
-"""What a URL in the settings may be, which hosts are this machine, and where the pages for people are."""
+"""URL rules of the settings, loopback hosts, and the path of the console."""
 
 import ipaddress
 from typing import Final
@@ -8,12 +8,14 @@ CONSOLE_PATH: Final = "/console"
 
 
 def absolute_url(value: str) -> str:
-    """The same URL without a slash at its end; ValueError unless it is absolute, of the web, and without a user."""
+    """Return the URL without a trailing slash.
+
+    ValueError unless it is an absolute HTTP URL without a user."""
     parts = urlsplit(value)
     if value and not (
         parts.scheme in ("http", "https")
         and parts.hostname
-        and parts.port != 0  # reads it: a ValueError when it is no port
+        and parts.port != 0  # parses it: a ValueError for an invalid port
         and parts.username is None
         and not parts.query
         and not parts.fragment
@@ -23,7 +25,7 @@ def absolute_url(value: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """True when only this machine can connect to a server bound to this host."""
+    """Return whether only this machine can connect to a server bound to this host."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""When a question is about: the times that it speaks of, read against now, and whether it asks for what came first."""
+"""Time references of a question, and whether it asks for the first or the latest."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,26 +15,27 @@ LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 FIRST, LATE = "first", "latest"
 SPANS_MAX: Final = 16
 SIDE_CHARS: Final = 30
-"""How far before a date a word stands that says on which side of it."""
+"""Characters before a date that are searched for a word such as "before" or "after"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time from `start` until before `stop`, and how much it says that something was said within it: 1 for a few
-    days, less for a month or a year."""
+    """The time from `start` until before `stop`, with its weight.
+
+    The weight is 1 for a few days, less for a month or a year."""
 
     start: datetime
     stop: datetime
     weight: float
 
     def holds(self, moment: datetime) -> bool:
-        """Whether a moment is within it."""
+        """Return whether a timestamp is within it."""
         return self.start <= moment < self.stop
 
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The times that a question speaks of, and `order`: "first", "latest" or "" where it asks for neither."""
+    """The times that a question refers to, and `order`: "first", "latest" or "" for neither."""
 
     spans: tuple[Span, ...] = ()
     order: str = ""
@@ -149,11 +150,11 @@ _ORDERS: Final = (
 
 
 def read(text: str, now: datetime) -> When:
-    """What a question says of time, in English, German, French, Spanish and, for simple words, Chinese and Japanese.
+    """Return the time references of a question.
 
-    Times that it names outright (a day, a month with its year, a year) count with `before` and `after`; months and days
-    without a year are `analysis.dates_named`'s.
-    """
+    Understands English, German, French, Spanish and, for simple words, Chinese and Japanese.
+    Explicit times (a day, a month with its year, a year) count with `before` and `after`; months
+    and days without a year are left to `analysis.dates_named`."""
     said = folded(text)
     spans = list(islice(chain(_relative(said, now), _named(said)), SPANS_MAX))
     order = next((name for name, pattern in _ORDERS if pattern.search(said)), "")
@@ -186,7 +187,7 @@ def _days(start: datetime, count: int) -> Span:
 
 
 def _weight(length: timedelta) -> float:
-    """A week tells as much as a day, a year a third of it."""
+    """Return the weight of a time span: a week counts as much as a day, a year a third of it."""
     return 1.0 if length <= 8 * DAY else 0.7 if length <= 62 * DAY else 0.35
 
 
@@ -222,7 +223,7 @@ def _start_of(today: datetime, period: str) -> datetime:
 
 
 def _named(said: str) -> Iterator[Span]:
-    """The dates with a year that stand in a text, and the years that stand alone."""
+    """Yield the dates with a year in a text, and the years that stand alone."""
     taken: set[int] = set()
     for start, stop, named in dates_in(said):
         taken.update(range(start, stop))
@@ -237,8 +238,9 @@ def _named(said: str) -> Iterator[Span]:
 
 
 def _sided(before: str, span: Span, *, alone: bool) -> Iterator[Span]:
-    """The span, or the time on its other side where the words before it say so; a named date by itself is left to
-    `dates_named`."""
+    """Yield the span, or the time before or after it where the words say so.
+
+    A named date by itself is left to `dates_named`."""
     side = _SIDE.search(before)
     if side is not None and side["before"]:
         yield Span(EARLIEST, span.start, 0.35)

@@ -16,11 +16,11 @@ def _patterns() -> dict[re.Pattern[str], frozenset[str]]:
 
 
 ASKED: Final[Mapping[re.Pattern[str], frozenset[str]]] = _patterns()
-"""Patterns of questions, with the ids of the facts that they ask for."""
+"""Question patterns, with the ids of the facts that they ask for."""
 KINDS_ASKED: Final = frozenset().union(*ASKED.values())
-"""The ids that a pattern asks for."""
+"""Ids that a pattern asks for."""
 
 
 def asked_for(question: str) -> frozenset[str]:
-    """The ids of the facts that a question asks for."""
+    """Return the ids of the facts that a question asks for."""
     return frozenset().union(*(ids for pattern, ids in ASKED.items() if pattern.search(question)))

@@ -1,4 +1,4 @@
-"""How people state facts about themselves in Chinese."""
+"""Fact rules for Chinese."""
 
 from memsvc.core.facts import Tier
 from memsvc.core.rules import topics as t

@@ -1,4 +1,4 @@
-"""English: what surrounds statements in it, and how people ask for what they said."""
+"""English: the context of statements, and the questions for facts."""
 
 from memsvc.core.rules.english_rules import RULES
 from memsvc.core.rules.forgotten import IN_ENGLISH

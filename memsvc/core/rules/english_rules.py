@@ -1,4 +1,4 @@
-"""How people state facts about themselves in English: one rule a way to put it."""
+"""Fact rules for English: one rule per phrasing."""
 
 from memsvc.core.facts import Tier
 from memsvc.core.rules import topics as t
@@ -12,7 +12,7 @@ _STOPS = r"[^,;!?。，、！？；…\n.]"
 _NEXT = r"(?! (?:and (?:i|i'm|i've|i'd|i'll|we|we're|my|our|he|she|they|you|please)|but|because|although|though"
 _NEXT += r"|so (?:i|we|you|please|that|it|my|don't|do))\b(?!'s))"
 _CLAUSE = rf"(?P<v>(?:{_NEXT}{_STOPS}|{POINT}){{1,200}})"
-"""A value as far as its clause goes: what one thing and another are stays together."""
+"""A value up to the end of its clause: a compound of two things stays together."""
 _CALLED = r"(?P<v>(?:(?! (?:and|but|because|so|since|as|not|or|who|which|if|when|while|please|although|though|by the way|[(–—-])(?!\w))"
 _CALLED += rf"{_STOPS}|{POINT}){{1,200}})"
 _SPOKEN = r"(?: (?:spelled|spelt|written|actually|really|just|now|still))?+"

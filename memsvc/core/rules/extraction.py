@@ -1,4 +1,4 @@
-"""Finds facts in what a user says, by the rules beside it: first what is cheap, then what surrounds a match."""
+"""Fact extraction from user messages by rules: cheap filters first, then the context of a match."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,9 +23,9 @@ VALUE_BYTES_MAX = 128
 STATEMENTS_MAX = 64
 LISTED_MAX = 8
 TEXT_CHARS_READ = 16_000
-"""Of a longer text its first and its last half are read: what is between them was pasted, not said."""
+"""Of a longer text the first and the last half are read: the middle was pasted, not typed."""
 TURN_CHARS_READ = 32_000
-"""What is read of all texts of a turn together, the newest first: older ones have been read in their own turns."""
+"""Total for all texts of a turn, the newest first: older ones were read in their own turns."""
 LEFT_CHARS_READ = 240
 
 LANGUAGES = (ENGLISH, GERMAN, FRENCH, SPANISH, CHINESE, JAPANESE)
@@ -42,7 +42,7 @@ _SENTENCE = re.compile(rf"(?:{ABBREVIATED}|(?<=\bst))\.(?=\s)|[\n。！？!?;；
 _FULL_STOP = re.compile(ABBREVIATED + r"[.·](?:[\s\"'”’»)]|$)", re.IGNORECASE)
 _DATED_STOP = re.compile(r"(?<!\d)" + _FULL_STOP.pattern, re.IGNORECASE)
 _DATED = ("user_birthday", "user_plan")
-"""Topics in whose values a full stop behind a number is part of a date."""
+"""Topics whose values may contain a full stop after a number as part of a date."""
 _MARKUP = re.compile(r"</?[A-Za-z!]|[{}<>|`]{2}|\[\[|\]\]|\\u00|\{\"")
 _LABEL = re.compile(r"[\W_]{0,4}(?P<label>[^\W\d_][\w .'-]{0,40}?)[*_\])]{0,3}\s?[:：](?!//)")
 _LABEL_WORDS = """
@@ -54,25 +54,23 @@ _LABEL_WORDS = """
     me he mudado; me mudé; nos hemos mudado
 """
 _LABELS = frozenset(label.strip() for label in _LABEL_WORDS.split(";"))
-"""What may stand before a colon at the head of what the user says: what is not somebody else's name, and what the user
-did."""
+"""Labels allowed before a colon at the start of a message: no other person's name."""
 _EDGES = " \t\"'“”„«»‹›「」『』《》()[]*_~`-–—:,、"
 
 
 def extract(
     items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str, chars_max: int = TURN_CHARS_READ
 ) -> list[Claim]:
-    """The claims in the user messages of a turn, in the order in which they are made (pairs of event id and item)."""
+    """Return the claims in the user messages of a turn, in order (pairs of event id and item)."""
     found = read([item for _, item in items], chars_max)
     return claims_of(zip((event for event, _ in items), found, strict=True), session=session, turn=turn, user=user)
 
 
 def read(items: Sequence[Item], chars_max: int = TURN_CHARS_READ) -> "list[Found]":
-    """Return what the rules find in each item, reading `chars_max` characters in all, of the newest items first.
+    """Return what the rules find in each item, reading `chars_max` characters in all, newest first.
 
-    Only what the user says is read: the rules are in the first person, an assistant's "my name is" is not about the
-    user, and tool output or recalled memory is nobody's statement.
-    """
+    Only user messages are read: the rules are in the first person, an assistant's "my name is" is
+    not about the user, and tool output or recalled memory is nobody's statement."""
     found: list[Found] = []
     for item in reversed(items):
         if chars_max <= 0:
@@ -85,7 +83,9 @@ def read(items: Sequence[Item], chars_max: int = TURN_CHARS_READ) -> "list[Found
 
 
 def claims_of(found: "Iterable[tuple[str, Found]]", *, session: str, turn: str, user: str) -> list[Claim]:
-    """Return the claims of a turn by what was found in its items (pairs of event id and finding); at most 64."""
+    """Return the claims of a turn by what was found in its items (pairs of event id and finding).
+
+    At most 64."""
     claims: list[Claim] = []
     for event, findings in found:
         evidence = Evidence(session, turn, event, user)
@@ -97,20 +97,19 @@ def claims_of(found: "Iterable[tuple[str, Found]]", *, session: str, turn: str, 
 def _findings(text: str) -> "Found":
     found: dict[tuple[str, str, bool, int], _Found] = {}
     for one in _found(text):
-        # where two rules of a topic read the same words, the first one has it
+        # where two rules of a topic match the same words, the first one wins
         found.setdefault((one.rule.topic.fact_id, one.key, one.rule.ends, one.at), one)
     return tuple(sorted(found.values(), key=lambda one: one.at))
 
 
 def _said(item: Item, chars_max: int) -> str:
-    """What a user says in an item; "" of any other."""
+    """Return the text of a user message; "" for any other item."""
     return "" if role_of(item) != "user" else _legible("\n".join(text_parts(item)), min(chars_max, TEXT_CHARS_READ))
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A rule that matched a text, the values that it states, and the words that state each, in another language than
-    English."""
+    """A match of a rule: its values, and the words that state each unless in English."""
 
     at: int
     reader: Reader
@@ -121,11 +120,11 @@ class _Found:
 
 
 Found = tuple[_Found, ...]
-"""What the rules find in an item, in the order in which it is said."""
+"""Matches in an item, in the order of the text."""
 
 
 def _found(text: str) -> Iterator[_Found]:
-    """What the rules read in a text, rule by rule."""
+    """Yield the matches of the rules in a text, rule by rule."""
     words = set(_WORD.findall(text.casefold()))
     quoted: list[tuple[int, int]] | None = None
     for reader in [*_SPACED, *(_UNSPACED if _HAN.search(text) else ())]:
@@ -165,7 +164,7 @@ def _read(
 
 
 def _words(match: re.Match[str], value: str) -> str:
-    """Return what a match says of one of its values, without what it says besides."""
+    """Return the words of a match about one of its values, without other remarks."""
     text, (start, end) = match.string, match.span("v")
     aside = match.span("aside") if "aside" in match.re.groupindex else (-1, -1)
     before = text[match.start() : start] if aside[0] < 0 else text[match.start() : aside[0]] + text[aside[1] : start]
@@ -173,7 +172,7 @@ def _words(match: re.Match[str], value: str) -> str:
 
 
 def _is_the_users(text: str, match: re.Match[str], reader: Reader, rule: Rule) -> bool:
-    """Whether what stands in front of a match lets it be a statement of the user's about the user."""
+    """Return whether the text before a match allows a statement of the user's about the user."""
     start = match.start()
     floor = max(0, start - LEFT_CHARS_READ)
     line = text.rfind("\n", floor, start) + 1 or floor
@@ -198,7 +197,7 @@ def _is_the_users(text: str, match: re.Match[str], reader: Reader, rule: Rule) -
 
 
 def _values(said: str, match: re.Match[str], reader: Reader, rule: Rule) -> Iterator[str]:
-    """The values in the words that a pattern took for one, cut where the value ends."""
+    """Yield the values in the matched words, each up to its end."""
     cut = said
     for pattern in (_MARKUP, _DATED_STOP if rule.topic.fact_id in _DATED else _FULL_STOP):
         if (end := pattern.search(cut)) is not None:
@@ -221,7 +220,7 @@ def _says_something(value: str, match: re.Match[str], reader: Reader, rule: Rule
         return False
     hollow = reader.hollow.match(value)
     if hollow is not None and rule.topic.fact_id not in ("user_plan", "user_reminder"):
-        # what one prefers or needs may begin with any word
+        # a preference or need may begin with any word
         return rule.plain and hollow.end() < len(value) and rule.topic.fact_id not in ("user_name", "user_like")
     if rule.topic.shape == "proper" and not rule.ends and reader.language.spaced:
         return not value[0].islower() or (match[0][0].islower() and match[0][0] == "i" and len(value.split()) <= 2)
@@ -252,9 +251,11 @@ def _made(found: _Found, turn: str, evidence: Evidence) -> Iterator[Claim]:
 
 
 def _legible(text: str, chars_max: int) -> str:
-    """A text as it is read: normalised, without invisible characters, of one that is too long its first and last half."""
+    """Return a text normalised, without invisible characters.
+
+    Of a long one the first and last half."""
     if len(text) > chars_max:
-        half = (chars_max - 1) // 2  # with the end of a line between the halves
+        half = (chars_max - 1) // 2  # with a line break between the halves
         text = f"{text[:half]}\n{text[len(text) - half :]}"
     if text.isascii():
         return text.replace("\x00", "").replace("\r", "\n")
@@ -263,7 +264,7 @@ def _legible(text: str, chars_max: int) -> str:
 
 
 def _numbered(claims: Iterable[Claim]) -> list[Claim]:
-    """Statements of one rule in one turn get records of their own: the first keeps the plain name."""
+    """Return the claims with unique records: the first keeps the plain name."""
     seen: dict[str, int] = {}
     numbered: list[Claim] = []
     for claim in claims:

@@ -1,4 +1,4 @@
-"""What ends a fact without denying it: a request to forget it, the death of a pet, a job that was lost."""
+"""Rules that end a fact without denying it: a request to forget it, a pet's death, a lost job."""
 
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.rule import Rule, Topic
@@ -8,7 +8,7 @@ from memsvc.core.rules.rule import Rule, Topic
 
 
 def _all(*rows: tuple[Topic, str, str, str, str]) -> tuple[Rule, ...]:
-    """Rules of topic, marker, pattern, example and value; none of them states anything."""
+    """Return rules of topic, marker, pattern, example and value; none of them states anything."""
     return tuple(Rule(topic, on, pattern, says, value, says, ends=True) for topic, on, pattern, says, value in rows)
 
 

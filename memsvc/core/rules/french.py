@@ -1,4 +1,4 @@
-"""How people state facts about themselves in French."""
+"""Fact rules for French."""
 
 from memsvc.core.facts import Tier
 from memsvc.core.rules import topics as t

@@ -1,4 +1,4 @@
-"""How people state facts about themselves in German."""
+"""Fact rules for German."""
 
 from memsvc.core.facts import Tier
 from memsvc.core.rules import topics as t
@@ -23,7 +23,7 @@ _DO = r"(?:esse|trinke|höre|lese|spiele|koche|tanze|male|schaue|backe)"
 _BESIDES = (
     r"(?P<aside>(?:(?!(?:wenn|falls|ob|als|wie|würde|wäre|hätte|könnte|möchte|dass|weil|er|sie|du)\b)[\w.'-]+ ){1,8}?und )??"
 )
-"""What "ich" says before the verb that a rule is about."""
+"""Clauses between "ich" and the verb of a rule."""
 _DAY = r"(?:morgen|übermorgen|nächste woche|(?:am|diesen|nächsten) (?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag))"
 _PLANNED = r"(?:fliege|fahre|reise|gehe|treffe|muss|habe|will|werde|ziehe|beginne|besuche|starte|mache)"
 

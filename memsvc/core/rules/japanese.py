@@ -1,4 +1,4 @@
-"""How people state facts about themselves in Japanese: mostly the value first, and the one who speaks left out."""
+"""Fact rules for Japanese: mostly the value first, and the speaker left out."""
 
 from memsvc.core.facts import Tier
 from memsvc.core.rules import topics as t
@@ -11,7 +11,8 @@ from memsvc.core.rules.rule import Language, Rule
 _I = r"(?:(?:私|僕|俺|わたし|ぼく|自分|うち)(?:は|も|が)、?)?(?:今は|現在|実は|普段|よく)?"
 _MY = r"(?:私|僕|俺|わたし|わたくし|ぼく|自分)の"
 _FIRST = r"\A(?:\s|こんにちは|こんばんは|おはよう(?:ございます)?|はじめまして|初めまして|どうも|[。、！!,.])*"
-"""What may stand before a name whose bearer is not said: only who begins to speak speaks of itself."""
+"""Text allowed before a name whose bearer is not given: only the start of a message is about its
+author."""
 _V = r"(?P<v>[^,;!?。，、！？；…\n.\sはがをもの「」]{1,30})"
 _FREE = r"(?P<v>[^,;!?。，、！？；…\n.\sは「」]{1,40}?)"
 _IS = r"(?:です|だ|である|でございます)?(?!か|じゃ|では|かな|なら|だったら|って|らしい|そう|でしょう|と言|と思い|だ?という)"

@@ -1,4 +1,4 @@
-"""A language made ready to read with."""
+"""Compiled rules of a language."""
 
 import re
 from collections.abc import Iterable
@@ -7,8 +7,10 @@ from memsvc.core.rules.rule import Language
 
 
 class Reader:
-    """A language with its rules by the words without which they cannot match. A rule's pattern is compiled when the
-    first text comes that it may match: of some four hundred rules few are ever needed."""
+    """A language with its rules by their marker words.
+
+    A rule's pattern is compiled for the first text that it may match: of some four hundred rules
+    few are ever needed."""
 
     def __init__(self, language: Language) -> None:
         self.language = language
@@ -31,14 +33,14 @@ class Reader:
         )
 
     def pattern(self, number: int) -> re.Pattern[str]:
-        """The pattern of the rule with this number."""
+        """Return the pattern of the rule with this number."""
         found = self._patterns.get(number)
         if found is None:
             found = self._patterns[number] = self.language.rules[number].compiled(spaced=self.language.spaced)
         return found
 
     def candidates(self, text: str, words: set[str]) -> Iterable[int]:
-        """The numbers of the rules that can match a text of these words, in their order."""
+        """Return the numbers of the rules that can match a text of these words, in their order."""
         if self.language.spaced:
             found = [self.numbers_by_word[word] for word in words if word in self.numbers_by_word]
         else:

@@ -1,4 +1,4 @@
-"""What a rule is: a line of data that says how people put a fact, with an example of what it reads and what it must not."""
+"""Rules as data: a pattern for one phrasing of a fact, with an example and a counterexample."""
 
 import re
 from collections.abc import Mapping
@@ -8,16 +8,16 @@ from typing import Literal
 from memsvc.core.facts import Tier
 
 STOPS = ",;!?。，、！？；…\n"
-"""What ends a value wherever it stands; a full stop does where it ends a sentence."""
+"""Characters that end a value anywhere; a full stop does where it ends a sentence."""
 
 _SPACE = re.compile(r"(?P<kept>\\.|\[(?:\\.|[^\]\\])*\]| [?*])| ")
 _SPACES = r"[ \t]{1,8}"
-"""A space in a pattern, outside of sets of characters, is any run of them."""
+"""A space in a pattern, outside of sets of characters, matches any run of them."""
 
 ABBREVIATED = "".join(
     rf"(?<!\b{word})" for word in ("dr", "mr", "mrs", "ms", "st", "prof", r"e\.g", r"i\.e", "nr", r"z\.b")
 )
-"""What is not before a full stop that ends something: the full stop behind an abbreviation does not."""
+"""Negative lookbehind: a full stop after an abbreviation does not end anything."""
 
 POINT = rf"(?:\.(?!\s|$)|(?!{ABBREVIATED}\.)\.)"
 """A full stop within a value."""
@@ -32,11 +32,12 @@ _MACROS = {
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What a fact can be about. `record` ends the id of its record, `cues` are English words under which it is found.
+    """A subject of facts.
 
-    `many` is true where several values hold side by side. `rivals` are the topics that the same value cannot have too.
-    `shape` says what a value must look like: a `name`, something `proper` with a capital, a short `list`, or anything.
-    """
+    `record` ends the id of its record, `cues` are English keywords. `many` is true where several
+    values can hold at the same time. `rivals` are the topics that the same value cannot have too.
+    `shape` is the required form of a value: a `name`, something `proper` with a capital, a short
+    `list`, or anything."""
 
     fact_id: str
     key: str
@@ -51,15 +52,15 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One way to put a fact of a topic, in one language.
+    """One phrasing of a fact of a topic, in one language.
 
-    `on` are the words (in scripts without spaces: the characters) without one of which the pattern cannot match. The
-    pattern's group `v` is the value, `k` the key where there are several (a relation, a kind of pet); `fixed` is a value
-    that is not said in so many words, and `aside` what else is said of the same person. `says` is an example and `value` what is read in it; in `unsaid` nothing of the
-    topic is stated. A rule that `ends` takes a fact back instead of stating one; its value "" means whatever holds.
-    `tier` differs from the topic's where the words tell how long it holds. A rule that is `plain` is so clear that it
-    may stand anywhere in a sentence.
-    """
+    `on` are the words (in scripts without spaces: the characters) without one of which the pattern
+    cannot match. The pattern's group `v` is the value, `k` the key where there are several (a
+    relation, a kind of pet); `fixed` is a value that the words only imply, and the group `aside` is
+    a remark about the same person. `says` is an example and `value` its value; `unsaid` states
+    nothing of the topic. A rule that `ends` retracts a fact instead of stating one; its value ""
+    means any value. `tier` differs from the topic's where the words imply another duration. A
+    `plain` rule is so clear that it may match anywhere in a sentence."""
 
     topic: Topic
     on: str
@@ -74,7 +75,7 @@ class Rule:
     plain: bool = False
 
     def compiled(self, *, spaced: bool) -> re.Pattern[str]:
-        """The pattern as it is searched for; words of scripts with spaces are whole words."""
+        """Return the compiled pattern; in scripts with spaces it matches whole words."""
         pattern = self.pattern
         for macro, meaning in _MACROS.items():
             pattern = pattern.replace(macro, meaning)
@@ -84,14 +85,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The rules of a language and what surrounds statements in it.
+    """The rules of a language and the context of statements in it.
 
-    In front of a statement, `bars` anywhere in its sentence make it no statement of the user's (a condition, somebody
-    else's words) and `barred` does right before it; `leads` is what may stand between the sentence's beginning and it.
-    `tails` end a value, `hollow` values say nothing, `after` behind a value makes it somebody else's words, `joins` is
-    what stands between the values of a list. `keys` gives the English name of what `k` matches. `asked` are, by topic,
-    patterns of questions for all its facts in words too common to search by, and `cues` the words that find them.
-    """
+    Before a statement, `bars` anywhere in its sentence reject it as the user's own (a condition, a
+    quotation) and `barred` does so right before it; `leads` may stand between the start of the
+    sentence and it. `tails` end a value, `hollow` values are empty, `after` following a value makes
+    it a quotation, `joins` separates the values of a list. `keys` gives the English name of what
+    `k` matches. `asked` are, by topic, patterns of questions for all its facts in words too common
+    to search by, and `cues` their keywords."""
 
     name: str
     spaced: bool

@@ -1,4 +1,4 @@
-"""How people state facts about themselves in Spanish."""
+"""Fact rules for Spanish."""
 
 from memsvc.core.facts import Tier
 from memsvc.core.rules import topics as t

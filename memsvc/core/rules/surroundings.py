@@ -1,4 +1,4 @@
-"""Which parts of a text are somebody else's words: quoted, fenced, between tags."""
+"""Detection of quoted text: in quotation marks, fences or tags."""
 
 import re
 from bisect import bisect_right
@@ -12,15 +12,15 @@ TAGS_OPEN_MAX = 50
 
 
 def quoted_spans(text: str) -> list[tuple[int, int]]:
-    """The parts of a text that stand in quotation marks, in code or between tags, in order.
+    """Return the parts of a text in quotation marks, in code or between tags, in order.
 
-    Quotation marks hold within a line; a fence or a tag that is never closed holds to the end.
-    """
+    Quotation marks apply within a line; a fence or a tag that is never closed extends to the
+    end."""
     return sorted([*_quoted(text), *(_tagged(text) if "<" in text else ())])
 
 
 def within(spans: Sequence[tuple[int, int]], position: int) -> bool:
-    """Whether a position lies in one of some ordered spans, of which at most two overlap."""
+    """Return whether a position lies in one of some ordered spans, of which at most two overlap."""
     at = bisect_right(spans, (position, 1 << 60))
     return any(start <= position < end for start, end in spans[max(0, at - 3) : at])
 
@@ -41,7 +41,7 @@ def _quoted(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _ends_a_word(text: str, mark: re.Match[str]) -> bool:
-    """Whether a mark is the apostrophe behind a word, as in the dogs' house."""
+    """Return whether a mark is the apostrophe after a word, as in the dogs' house."""
     return mark[0] == "'" and text[mark.start() - 1 : mark.start()].isalnum()
 
 

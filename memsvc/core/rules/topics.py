@@ -1,4 +1,4 @@
-"""What facts can be about, in whichever language they are said; identities are shared by all of them."""
+"""Topics of facts, shared by all languages."""
 
 from memsvc.core.facts import Tier
 from memsvc.core.rules.rule import Topic

@@ -1,4 +1,4 @@
-"""Index of callers' files; the start of a write is indexed at once, the rest of a long text by a job."""
+"""Index of callers' files: the start of a write is indexed at once, the rest by a job."""
 
 import uuid
 from contextlib import suppress
