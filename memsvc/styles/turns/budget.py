@@ -1,4 +1,4 @@
-"""How many tokens an item costs, and what must go when a prompt would not fit."""
+"""Token costs of items, and what is dropped when a prompt does not fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,30 +11,32 @@ from memsvc.core.ports import TokenCounter
 from memsvc.styles.turns.options import TurnOptions
 
 ITEM_TOKENS = 4
-"""What an item costs beside its texts: its role and its bounds."""
+"""Tokens of an item beside its texts, for its role and delimiters."""
 AS_QUICK: Final = 8
-"""How many times as quickly tokens are counted as rules read the same text, about."""
+"""How many times faster tokens are counted than rules read the same text, about."""
 TOO_MUCH = 2**62
-"""What an item costs that no prompt can hold."""
+"""Cost of an item that fits into no prompt."""
 BLOCK_TOKENS = 140
 PIECE_TOKENS = 60
-"""What a memory block costs beside its pieces, and a piece beside its text, about: the exact cost is counted once the
-block stands."""
+"""Estimated tokens of a memory block beside its chunks, and of a chunk beside its text; exact costs
+are counted on the finished block."""
 
 
 class Costs:
-    """What items cost: the tokens of their texts, names, arguments and outputs, 4 an item, a flat sum for each picture,
-    file or sound; and the `text_chars_max` characters of a text that are indexed."""
+    """Token costs of items, and the `text_chars_max` characters of a text that are indexed.
+
+    An item costs the tokens of its texts, names, arguments and outputs, plus 4, plus a flat sum for
+    each picture, file or sound."""
 
     def __init__(self, counter: TokenCounter, options: TurnOptions, known: Mapping[int, int] | None = None) -> None:
-        """`known` are the costs of items by their `id`."""
+        """Set up; `known` are the costs of items by their `id`."""
         self._counter = counter
         self._options = options
         self._known = known or {}
         self.text_chars_max = options.text_chars_max
 
     async def counted(self, items: Sequence[Item]) -> "Costs":
-        """Return the same costs, with those of these items counted in a thread if they are long together."""
+        """Return the same costs with these items counted, in a thread if they are long."""
         chars = sum(len(text) for item in items for text in counted_texts(item)) // AS_QUICK
         if chars <= LOOP_CHARS_MAX:
             return self
@@ -42,7 +44,7 @@ class Costs:
         return Costs(self._counter, self._options, known)
 
     def text(self, text: str) -> int:
-        """Tokens of a text."""
+        """Return the tokens of a text."""
         return self._counter.count(text) if text else 0
 
     async def counted_text(self, text: str) -> int:
@@ -50,7 +52,7 @@ class Costs:
         return await counted(len(text) // AS_QUICK, self.text, text)
 
     def item(self, item: Item) -> int:
-        """Tokens of an item."""
+        """Return the tokens of an item."""
         known = self._known.get(id(item))
         if known is not None:
             return known
@@ -58,7 +60,7 @@ class Costs:
 
 
 def check_fits(current_tokens: int, max_input_tok: int) -> None:
-    """INVALID_ARGUMENT, saying by how much, when the current input with its instructions alone is over the limit."""
+    """Raise INVALID_ARGUMENT, with the excess, when the fixed input is over the limit."""
     if current_tokens > max_input_tok:
         raise invalid(
             f"the current input has {current_tokens} tokens, {current_tokens - max_input_tok} more than max_input_tok "
@@ -69,13 +71,13 @@ def check_fits(current_tokens: int, max_input_tok: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Items in order, oldest first: what each costs, and where the line may begin when its head is cut off."""
+    """Items in order, oldest first: their costs, and where they may start after a cut."""
 
     costs: Sequence[int]
     starts: Sequence[int]
 
     def kept(self, room: int) -> int:
-        """How many items from the end fit into the room, cut only where the line may begin."""
+        """Return how many items from the end fit into the room, starting only where allowed."""
         kept, spent = 0, 0
         starts = set(self.starts)
         for position in range(len(self.costs) - 1, -1, -1):
@@ -87,13 +89,15 @@ class Line:
         return kept
 
     def cost(self, kept: int) -> int:
-        """What so many items from the end cost."""
+        """Return the cost of this many items from the end."""
         return sum(self.costs[len(self.costs) - kept :])
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How much of each part fits: items of the block from its start, of history and recent context from their end."""
+    """Share of each part that fits.
+
+    Items of the block from its start, of history and recent context from their end."""
 
     recalled: int
     history: int
@@ -101,8 +105,10 @@ class Fit:
 
 
 def fit(room: int, *, recalled: Sequence[int], history: Line, recent: Line) -> Fit:
-    """What fits into `room` tokens beside the current input: recent context goes first, oldest first, then the least
-    relevant recalled items, then the caller's history, oldest first. `recalled[n]` is what a block of n items costs."""
+    """Return what fits into `room` tokens beside the current input.
+
+    Recent context is dropped first, oldest first, then the least relevant recalled items, then the
+    caller's history, oldest first. `recalled[n]` is the cost of a block of n items."""
     kept_history = history.kept(room)
     room -= history.cost(kept_history)
     kept_recalled = max((count for count, cost in enumerate(recalled) if cost <= room), default=0)

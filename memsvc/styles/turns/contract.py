@@ -1,4 +1,4 @@
-"""What the turn memory tools take and answer."""
+"""Argument and result models of the turn memory tools."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -13,8 +13,8 @@ DEFAULT_SESSION = "default"
 _ITEM_SCHEMA: dict[str, Any] = {"type": "object", "additionalProperties": True}
 _ITEMS_SCHEMA: dict[str, Any] = {"type": "array", "items": _ITEM_SCHEMA}
 Items = Annotated[list[Any], WithJsonSchema(_ITEMS_SCHEMA | {"description": "response items, kept whole"})]
-# Clients of the SDK hold an answer to its schema, part by part. They pass over what is `true`; an empty schema, which
-# says the same, made them look at each item and took four times as long.
+# Clients of the SDK validate a result against its schema, part by part. They skip `true`; an empty
+# schema, which means the same, made them check each item and took four times as long.
 ItemsShown = Annotated[list[Any], WithJsonSchema({"type": "array", "items": True})]
 CurrentInput = Annotated[
     Any,
@@ -30,7 +30,7 @@ Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 
 class SessionArguments(Arguments):
-    """What every tool of a session takes."""
+    """Arguments that every tool of a session takes."""
 
     session_id: str = Field(DEFAULT_SESSION, description="the conversation; any text of up to 128 bytes")
 
@@ -41,7 +41,7 @@ class SessionArguments(Arguments):
 
 
 class TurnArguments(SessionArguments):
-    """What before_turn and after_turn both take."""
+    """Arguments that before_turn and after_turn share."""
 
     turn_id: str = Field("", description="the turn; use the same one in before_turn, after_turn and every retry")
     user_id: str = Field("", description="the person; facts about a user are shared by all of that user's sessions")

@@ -1,4 +1,4 @@
-"""What follows a turn: steps that nobody waits for, run by jobs that the turn's own transaction queues."""
+"""Follow-up of a turn: background jobs that the turn's own transaction queues."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
@@ -12,15 +12,16 @@ from memsvc.styles.embedding import EMBED_JOB
 
 FOLLOW_UP_JOB: Final = "turns.follow_up"
 EVERY_ITEMS: Final = 16
-"""A session is followed up when its book passes a multiple of so many items, not after each turn."""
+"""A session is followed up when its index passes a multiple of this many items, not after each
+turn."""
 SETTLE_S: Final = 5.0
 
 Step = Callable[[Scope, str], Awaitable[None]]
-"""Takes a session one step on; run again, it finds what it did and does nothing."""
+"""Advances a session by one step; run again, it finds its own result and does nothing."""
 
 
 class FollowUp:
-    """Queues the jobs that a turn calls for. `steps` are taken one after the other for a session."""
+    """Queue of the jobs that follow a turn; `steps` run one after the other for a session."""
 
     def __init__(
         self, steps: Sequence[Step], clock: Clock, *, embeds: bool, after_each_turn: Sequence[str] = ()
@@ -34,8 +35,10 @@ class FollowUp:
     async def queue(
         self, tx: Tx, session: str, *, first: int, items: int, books: Collection[int], at_once: bool = False
     ) -> None:
-        """Queue what follows a turn whose `items` begin with the entry `first` of its session, and which added to
-        these `books`; the last statements of its transaction. `at_once`: the session is followed up after this turn."""
+        """Queue the jobs after a turn, as the last statements of its transaction.
+
+        The turn's `items` begin with the entry `first` of its session, and it added to these
+        `books`. `at_once`: the session is followed up after this turn."""
         now = self._clock.now()
         if self._embeds:
             for book in sorted(books):
@@ -46,6 +49,6 @@ class FollowUp:
             await jobs.enqueue(tx, name, session, now=now, delay_s=SETTLE_S)
 
     async def run(self, scope: Scope, subject: str) -> None:
-        """Job: take every step for a session."""
+        """Job: run every step for a session."""
         for step in self._steps:
             await step(scope, subject)

@@ -1,4 +1,4 @@
-"""What callers give, read and checked: items, conversations, and ids for turns that have none."""
+"""Parsing of callers' input: items, conversations, and ids for turns that have none."""
 
 import secrets
 from collections.abc import Sequence
@@ -13,8 +13,10 @@ from memsvc.styles.turns.options import TurnOptions
 
 
 def items_of(given: Sequence[Any], name: str, options: TurnOptions) -> list[Item]:
-    """The items of the argument `name`, normalised; INVALID_ARGUMENT naming the first that is none, PAYLOAD_TOO_LARGE
-    naming the first that no file could hold."""
+    """Return the normalised items of the argument `name`.
+
+    INVALID_ARGUMENT names the first invalid item, PAYLOAD_TOO_LARGE the first that no file could
+    hold."""
     if len(given) > options.items_max:
         raise invalid(f"{name} may hold {options.items_max} items at the most, not {len(given)}")
     items = [normalise_item(item, f"{name}[{index}]") for index, item in enumerate(given)]
@@ -26,7 +28,9 @@ def items_of(given: Sequence[Any], name: str, options: TurnOptions) -> list[Item
 
 
 def output_items_of(given: Sequence[Any], options: TurnOptions) -> list[Item]:
-    """The items that a model answered, as `items_of`; INVALID_ARGUMENT for a message without content."""
+    """Return the model's output items, as `items_of`.
+
+    INVALID_ARGUMENT for a message without content."""
     items = items_of(given, "output_items", options)
     for index, item in enumerate(items):
         if says_nothing(item):
@@ -35,7 +39,7 @@ def output_items_of(given: Sequence[Any], options: TurnOptions) -> list[Item]:
 
 
 def conversation_of(asked: BeforeTurnArguments, options: TurnOptions) -> Conversation:
-    """What comes before the current input and the current input itself, in whichever way they were given."""
+    """Return the current input and what comes before it, in whichever form they were given."""
     whole = items_of(asked.conversation_items, "conversation_items", options)
     if whole:
         conversation = cut(whole, asked.current_input_start, asked.current_input_count)
@@ -57,5 +61,5 @@ def conversation_of(asked: BeforeTurnArguments, options: TurnOptions) -> Convers
 
 
 def new_turn_id(now: datetime) -> str:
-    """An id for a turn whose caller gave none."""
+    """Return an id for a turn whose caller gave none."""
     return f"turn-{int(now.timestamp() * 1000)}-{secrets.token_hex(3)}"

@@ -1,4 +1,4 @@
-"""Which items of a conversation are new: no item twice, and no honest repeat lost."""
+"""Detection of new items in a conversation: no item is stored twice, and no real repeat is lost."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,17 +12,19 @@ from memsvc.core.items import Item, digest, role_of
 from memsvc.store.context import StoredItem
 
 ECHO_ITEMS_MIN: Final = 3
-"""Items of a user alone that are taken for an echo when they are all that before_turn shows: nobody says three things
-again in the same order, and then something else."""
+"""User items that count as an echo when they are all of what before_turn shows: nobody repeats
+three messages in the same order and then says something else."""
 ALIGNED_CELLS_MAX: Final = 100_000
-"""How many pairs of items are compared to bring a conversation and the store into line."""
+"""Pairs of items that are compared to align a conversation with the store."""
 _INSTRUCTING = frozenset({"developer", "system"})
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A caller's input, cut into what came before and what is new in this turn. What stands `behind` that, such as an
-    answer that is asked for again, is no part of the turn: it is neither sent to the model nor stored."""
+    """A caller's input, split into earlier items and the new ones of this turn.
+
+    Items in `behind` follow the turn, such as an answer that is to be generated again: they are
+    neither sent to the model nor stored."""
 
     history: list[Item]
     current: list[Item]
@@ -30,22 +32,24 @@ class Conversation:
 
 
 def cut(items: Sequence[Item], start: int, count: int) -> Conversation:
-    """A whole conversation cut in three; `start` and `count` are clamped, a `count` of 0 or less means the rest."""
+    """Split a whole conversation in three.
+
+    `start` and `count` are clamped, a `count` of 0 or less means the rest."""
     start = min(max(start, 0), len(items))
     stop = start + count if 0 < count <= len(items) - start else len(items)
     return Conversation(list(items[:start]), list(items[start:stop]), list(items[stop:]))
 
 
 def delta(given: Sequence[Item], stored: Sequence[int], *, window: int, block_found: bool, older: bool) -> list[Item]:
-    """The given input without the recalled context that stands before it.
+    """Return the given input without the recalled context before it.
 
-    `stored` are the digests of the session's latest items, oldest first; `older` says that there are more before them,
-    `window` how many of them before_turn shows as recent context. What the client echoes is a run of stored items at
-    the head of its input: any part of the store (other turns may have been stored meanwhile) when the assistant's words
-    are in the run; the end of the store when a memory block proves that the input was prepared by before_turn; or the
-    whole recent context. Instructions may stand before it, and so may older parts of a long conversation. The input is
-    never emptied.
-    """
+    `stored` are the digests of the session's latest items, oldest first; `older` means that there
+    are more before them, `window` how many of them before_turn shows as recent context. A client
+    echoes a run of stored items at the head of its input: any part of the store (other turns may
+    have been stored meanwhile) when the assistant's words are in the run; the end of the store when
+    a memory block proves that the input was prepared by before_turn; or the whole recent context.
+    Instructions may come before it, and so may older parts of a long conversation. The input is
+    never emptied."""
     digests = [digest(item) for item in given]
     spoken = [role_of(item) == "assistant" for item in given]
     lead = next((at for at, item in enumerate(given) if role_of(item) not in _INSTRUCTING), 0)
@@ -60,19 +64,20 @@ def delta(given: Sequence[Item], stored: Sequence[int], *, window: int, block_fo
 
 
 def _echo(head: Sequence[int], spoken: Sequence[bool], stored: Sequence[int], window: int, *, block_found: bool) -> int:
-    """How many items at the head are an echo of the store: up to its end, which what follows may repeat, else of any
-    part of it."""
+    """Return how many items at the head echo the store: up to its end, else any part of it.
+
+    What follows may repeat the end of the store."""
     ends = _overlap(head, stored)
     run = ends or _inner_run(head, stored)
     whole = min(window, len(stored))
     shown = whole >= ECHO_ITEMS_MIN and list(head[:whole]) == list(stored[-whole:])
     if not shown and not any(spoken[:run]) and not (block_found and ends):
-        return 0  # the user may just have said the same again: rather stored twice than lost
+        return 0  # the user may really have repeated it: rather stored twice than lost
     return run
 
 
 def _whole_store(head: Sequence[int], spoken: Sequence[bool], stored: Sequence[int]) -> int:
-    """Where all that is looked at of the store ends within the head; what stands before that is older still."""
+    """Return where the loaded part of the store ends within the head; earlier items are older."""
     size = len(stored)
     for stop in range(len(head) - 1, size - 1, -1):
         if size and any(spoken[stop - size : stop]) and list(head[stop - size : stop]) == list(stored):
@@ -81,13 +86,12 @@ def _whole_store(head: Sequence[int], spoken: Sequence[bool], stored: Sequence[i
 
 
 def unseen(recent: Sequence[Item], digests: Sequence[int], told: Conversation) -> list[int]:
-    """The positions in `recent` (stored items, oldest first, and their `digests`) that the caller does not hold
-    already, in order.
+    """Return the positions in `recent` that the caller does not already have, in order.
 
-    An item that the caller holds hides one stored copy of it: the one at the same place of the conversation, else the
-    latest. An end of the store that is the current input itself (a turn that is tried again) is hidden too, and so are
-    answers in whose place the caller has others, because they were edited or generated anew.
-    """
+    `recent` are stored items, oldest first, and `digests` theirs. An item that the caller has hides
+    one stored copy of it: the one at the same place of the conversation, else the latest. An end of
+    the store that is the current input itself (a retried turn) is hidden too, and so are answers
+    that the caller has replaced, because they were edited or generated again."""
     held = [*told.history, *told.current, *told.behind] if told.behind else told.history
     stored, marks = list(digests), [digest(item) for item in held]
     now = [digest(item) for item in told.current]
@@ -109,8 +113,10 @@ def unseen(recent: Sequence[Item], digests: Sequence[int], told: Conversation) -
 
 
 def _replaced(recent: Sequence[Item], held: Sequence[Item], pairs: Sequence[tuple[int, int]], stop: int) -> set[int]:
-    """Stored items that no user said, in whose place the caller has other ones: behind an item that both have, or at
-    the head of what is looked at of the store, where what they answer is out of sight."""
+    """Return the stored items, none of a user, for which the caller has other ones.
+
+    These follow an item that both have, or start the loaded part of the store, where their question
+    is out of sight."""
     replaced: set[int] = set()
     spans = list(pairwise([*pairs, (stop, len(held))]))
     if pairs and pairs[0][1] and role_of(held[pairs[0][1] - 1]) != "user":
@@ -123,8 +129,9 @@ def _replaced(recent: Sequence[Item], held: Sequence[Item], pairs: Sequence[tupl
 
 
 def _aligned(one: Sequence[int], other: Sequence[int]) -> list[tuple[int, int]]:
-    """The places of a longest common subsequence, as late as possible in `other`; of a long one only the end is
-    looked at."""
+    """Return the positions of a longest common subsequence, as late as possible in `other`.
+
+    Of long inputs only the end is compared."""
     end = 0
     while end < min(len(one), len(other)) and one[-1 - end] == other[-1 - end]:
         end += 1
@@ -151,8 +158,10 @@ def _aligned(one: Sequence[int], other: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def starts(items: Sequence[Item], *, cut: bool) -> list[int]:
-    """Where a conversation may begin when its head is cut off: a call never loses its output, nor a reasoning item what
-    it led to. With `cut` the head is gone already, and outputs whose call went with it cannot begin it either."""
+    """Return where a conversation may start after its head is dropped.
+
+    A call never loses its output, nor a reasoning item its result. With `cut` the head is already
+    gone, and outputs of dropped calls cannot start it either."""
     bound_until = 0
     calls: dict[str, int] = {}
     free = [True] * (len(items) + 1)
@@ -171,8 +180,10 @@ def starts(items: Sequence[Item], *, cut: bool) -> list[int]:
 
 
 def as_said(stored: Sequence[StoredItem]) -> list[Item]:
-    """Return items as they were said. Of those that were too much to read there is what tells whose they are: one of a
-    tool is the output that a call before it lacks, else as good as reasoning, which nothing may be cut from."""
+    """Return stored items as they were sent.
+
+    Items too long to load are replaced by a stub that shows their owner: a tool's is the missing
+    output of an earlier call, else it acts like reasoning, from which nothing may be split."""
     said: list[Item] = []
     waiting: dict[str, None] = {}
     for one in stored:

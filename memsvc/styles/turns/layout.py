@@ -1,4 +1,4 @@
-"""Where a session's files stand, and the JSON lines in them."""
+"""Paths of a session's files, and the JSON lines in them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ ROOT = "/memory"
 
 @dataclass(frozen=True, slots=True)
 class Covers:
-    """What a summary stands for: how many items, the event ids of the first and the last, and when they were said."""
+    """Range of a summary: the number of items, the first and last event id, and their times."""
 
     items: int
     first: str
@@ -28,17 +28,17 @@ class Covers:
 
 
 def session_root(session: str) -> str:
-    """The directory of a session."""
+    """Return the directory of a session."""
     return f"{ROOT}/{encode_segment(session)}"
 
 
 def raw_events(session: str, now: datetime) -> str:
-    """The file that the events of a day are appended to."""
+    """Return the file that the events of a day are appended to."""
     return f"{session_root(session)}/events/raw/{now:%Y/%m/%d}/log-{now:%Y%m%d}.jsonl"
 
 
 def tier_file(session: str, tier: Tier, now: datetime) -> str:
-    """The file that a fact's records are appended to: by month for L0, by day for L1, by ISO week for L2."""
+    """Return the file of a fact's records: by month for L0, by day for L1, by ISO week for L2."""
     directory = f"{session_root(session)}/memory_tiers/{tier}"
     match tier:
         case Tier.L0:
@@ -51,22 +51,22 @@ def tier_file(session: str, tier: Tier, now: datetime) -> str:
 
 
 def event_id(turn: str, direction: str, index: int) -> str:
-    """The id of one item of a turn: `direction` is `in` or `out`."""
+    """Return the id of one item of a turn: `direction` is `in` or `out`."""
     return f"{turn}-{direction}-{index}"
 
 
 def compact_events(session: str, now: datetime) -> str:
-    """The file that the summaries of a day are appended to."""
+    """Return the file that the summaries of a day are appended to."""
     return f"{session_root(session)}/events/compact/{now:%Y/%m/%d}/compact-{now:%Y%m%d}.jsonl"
 
 
 def insights_file(session: str, now: datetime) -> str:
-    """The file that the insights of a day are appended to."""
+    """Return the file that the insights of a day are appended to."""
     return f"{session_root(session)}/insights/{now:%Y/%m/%d}/insights-{now:%Y%m%d}.jsonl"
 
 
 def summary_line(event: str, turn: str, user: str, text: str, covers: Covers, now: datetime) -> bytes:
-    """The event that stands for older context: `text` is what the prompt shows of it from now on."""
+    """Return the event that replaces older context: prompts show `text` from now on."""
     record = {
         "id": event,
         "ts": timestamp(now),
@@ -86,7 +86,7 @@ def summary_line(event: str, turn: str, user: str, text: str, covers: Covers, no
 
 
 def summary_shown(line: bytes | None) -> dict[str, Any] | None:
-    """What a prompt shows of the event that stands for older context; None without one, or when it says nothing."""
+    """Return a summary event as a prompt shows it; None without one, or when it is empty."""
     if line is None:
         return None
     event = orjson.loads(line)
@@ -97,7 +97,7 @@ def summary_shown(line: bytes | None) -> dict[str, Any] | None:
 
 
 def turn_of(event: str) -> str:
-    """The turn that an event id belongs to."""
+    """Return the turn that an event id belongs to."""
     return event.rsplit("-", 2)[0]
 
 
@@ -112,8 +112,10 @@ def event_line(
     item_id: str = "",
     result: Any = None,
 ) -> bytes:
-    """One line of an event file. `item_id` is the one that the item has already, if any; `result` stands on the last
-    line of a turn and is what a retry of the turn is answered with."""
+    """Return one line of an event file.
+
+    `item_id` is the item's existing id, if any; `result` is on the last line of a turn and answers
+    a retry of the turn."""
     metadata = item.get("metadata") or {}
     record: dict[str, Any] = {
         "id": event,
@@ -130,14 +132,15 @@ def event_line(
 
 
 def forgotten_turn_line(turn: str, now: datetime) -> bytes:
-    """The line of an event file from which on a turn is to be forgotten."""
+    """Return the event line that marks a turn as forgotten from there on."""
     record = {"id": f"{turn}-forgotten", "ts": exact(now), "type": "turn_forgotten", "turn_id": turn}
     return orjson.dumps(record) + b"\n"
 
 
 def fact_lines(merge: Merge, dated: Sequence[Dated], now: datetime, *, forgotten: bool = False) -> dict[str, bytes]:
-    """The records of a merge by the tier file that each belongs to; `forgotten` says that what is deleted shall not
-    even be shown as something that was true once."""
+    """Return the records of a merge by tier file.
+
+    `forgotten`: deleted facts must not be shown as past facts either."""
     lines: dict[str, bytes] = {}
     for fact, by in merge.replaced:
         old = fact.statement
@@ -153,19 +156,19 @@ def fact_lines(merge: Merge, dated: Sequence[Dated], now: datetime, *, forgotten
 
 
 def fact_line(statement: Statement, now: datetime, expires_at: datetime | None) -> bytes:
-    """The record of a fact that holds from now on."""
+    """Return the record of a fact that is valid from now on."""
     return _fact_record(statement, "fact_upsert", now, state="active", expires_at=expires_at)
 
 
 def superseded_line(fact: Fact, by: str, now: datetime) -> bytes:
-    """The record of a fact that another one replaced; it stands in the file of the fact that it closes."""
+    """Return the record of a replaced fact, for the file of the fact that it closes."""
     return _fact_record(
         fact.statement, "fact_supersede", now, state="superseded", expires_at=fact.expires_at, superseded_by=by
     )
 
 
 def deleted_line(fact: Fact, now: datetime, *, forgotten: bool = False) -> bytes:
-    """The record of a fact that was taken back; it stands in the file of the fact that it closes."""
+    """Return the record of a deleted fact, for the file of the fact that it closes."""
     return _fact_record(
         fact.statement,
         "fact_delete",
@@ -203,7 +206,7 @@ def _fact_record(
 
 
 def fact_fields(statement: Statement, state: str, expires_at: datetime | None) -> dict[str, Any]:
-    """The members that every record of a fact has."""
+    """Return the members that every record of a fact has."""
     fields: dict[str, Any] = {
         "id": statement.record,
         "fact_id": statement.fact_id,
@@ -227,10 +230,10 @@ def fact_fields(statement: Statement, state: str, expires_at: datetime | None) -
 
 
 def exact(moment: datetime) -> str:
-    """RFC 3339 in UTC with the fraction of the second, so that what is derived from a line is what it was."""
+    """Return RFC 3339 in UTC with fractional seconds, so that derived data keeps the exact time."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def timestamp(moment: datetime) -> str:
-    """RFC 3339 in UTC, to the second."""
+    """Return RFC 3339 in UTC, to the second."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

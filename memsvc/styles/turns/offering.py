@@ -1,4 +1,4 @@
-"""Sessions under URIs, what the beginning of a session's name goes on as, and the guide to a turn."""
+"""MCP resources of sessions, completion of session names, and the guide to a turn."""
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files as resources
@@ -27,7 +27,7 @@ class _OfSession(Protocol):
 
 
 def session_resource(database: Database) -> Resource:
-    """A session: the directories of its memory, with an abstract of each."""
+    """Return the resource of a session: the directories of its memory, with abstracts."""
 
     async def page(scope: Scope, after: str, most: int) -> Sequence[Readable]:
         async with database.begin(scope, read_only=True) as tx:
@@ -43,7 +43,7 @@ def session_resource(database: Database) -> Resource:
         ]
 
     async def stamps(scope: Scope, asked: Sequence[_OfSession]) -> Sequence[sessions.Session | None]:
-        """What is counted of the sessions, which every turn and maintenance changes; None while there is none."""
+        """Return the sessions' counters, which every turn changes; None for unknown sessions."""
         names = [one.session_id for one in asked]
         async with database.begin(scope, read_only=True) as tx:
             found = await sessions.find_all(tx, names)
@@ -61,7 +61,7 @@ def session_resource(database: Database) -> Resource:
 
 
 def completions(database: Database) -> dict[str, Completion]:
-    """Of sessions."""
+    """Return the completion of session names."""
 
     async def find(scope: Scope, beginning: str, _: Mapping[str, str], most: int) -> Sequence[str]:
         async with database.begin(scope, read_only=True) as tx:
@@ -71,7 +71,7 @@ def completions(database: Database) -> dict[str, Completion]:
 
 
 def guide() -> Guide:
-    """How a turn goes, for whoever writes or is an agent."""
+    """Return the prompt that explains a turn to agents and their authors."""
     return Guide(
         name="memsvc:turn-lifecycle",
         title="How a turn uses memory",

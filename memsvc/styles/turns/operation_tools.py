@@ -1,4 +1,4 @@
-"""A turn in two calls for clients that keep nothing between them: run_turn hands out a token, commit_turn takes it."""
+"""A turn in two calls for stateless clients: run_turn issues a token, commit_turn takes it."""
 
 from datetime import datetime
 
@@ -26,7 +26,7 @@ class CommitTurnArguments(Arguments):
 
 
 class OperationTools:
-    """The functions behind run_turn and commit_turn."""
+    """Functions of run_turn and commit_turn."""
 
     def __init__(
         self, turns: TurnTools, memory: TurnMemory, operations: Operations, clock: Clock, options: TurnOptions
@@ -61,7 +61,7 @@ class OperationTools:
 
 
 def operation_tools(functions: OperationTools) -> list[Tool]:
-    """The two calls of a turn that the server keeps together."""
+    """Return the tools of a turn in two calls."""
     return [
         Tool(
             name="memory_run_turn",

@@ -1,4 +1,6 @@
-"""Operation tokens: a turn under way, signed and handed to the client, so that the server keeps nothing of it."""
+"""Operation tokens: a turn in progress, signed and given to the client.
+
+The server keeps nothing of it."""
 
 import binascii
 import hashlib
@@ -30,7 +32,7 @@ _START_OVER: Final = "call memory_run_turn again with the same turn_id, and comm
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a turn is before it was answered: whose it is and what was asked."""
+    """A turn before its answer: its owner and its input."""
 
     session: str
     turn: str
@@ -39,8 +41,10 @@ class Operation:
 
 
 class Operations:
-    """Issues tokens and reads them back. A token is bound to the tenant and the project that it was issued in and to
-    its time; whoever holds one can read the input in it, which they sent themselves, but not change it."""
+    """Issuer and reader of operation tokens.
+
+    A token is bound to its tenant, project and lifetime; its holder can read the input in it, which
+    they sent themselves, but not change it."""
 
     def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
         self._database = database
@@ -49,7 +53,9 @@ class Operations:
         self._shared_secret: bytes | None = None
 
     async def issue(self, scope: Scope, operation: Operation) -> tuple[str, datetime]:
-        """The token of a turn, and until when it holds. INVALID_ARGUMENT for an input that is too large for one."""
+        """Return the token of a turn and its expiry.
+
+        INVALID_ARGUMENT for an input that is too large for one."""
         issued_at = int(self._clock.now().timestamp())
         expires_at = issued_at + self._options.operation_token_ttl_s
         held = [operation.session, operation.turn, operation.user, issued_at, expires_at, operation.current]
@@ -66,11 +72,10 @@ class Operations:
         return token, datetime.fromtimestamp(expires_at, self._clock.now().tzinfo)
 
     async def read(self, scope: Scope, token: str) -> Operation:
-        """The turn that a token was issued for.
+        """Return the turn that a token was issued for.
 
-        INVALID_ARGUMENT for a text that is no token, one that was cut short, and one whose time is over;
-        PERMISSION_DENIED for one that was not issued as it is to this tenant in this project, whatever the reason.
-        """
+        INVALID_ARGUMENT for a malformed, truncated or expired token; PERMISSION_DENIED for one that
+        was not issued in this form to this tenant in this project, whatever the reason."""
         signed = _decoded(token, self._options.operation_token_bytes_max)
         content, mac = signed[:-_MAC_BYTES], signed[-_MAC_BYTES:]
         if not hmac.compare_digest(mac, _mac(await self._secret(), scope, content)):
@@ -99,7 +104,7 @@ def _mac(secret: bytes, scope: Scope, content: bytes) -> bytes:
 
 
 def _decoded(token: str, body_bytes_max: int) -> bytes:
-    """The bytes of a token, which are as many as it says."""
+    """Return the bytes of a token, whose length must match its header."""
     most = _HEAD_BYTES + body_bytes_max + _MAC_BYTES
     if len(token) <= most * 4 // 3 + 3:
         try:

@@ -1,4 +1,4 @@
-"""The options of turn memory, under the names that operators know from `settings.mcp.memory`."""
+"""Options of turn memory, under the names that operators know from `settings.mcp.memory`."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ TOKEN_SECRET_CHARS_MIN: Final = 32
 
 
 class HeuristicOptions(BaseModel):
-    """Facts that a model finds in what was said, by a job behind the turns, beside those that rules find at once."""
+    """Facts that a model finds, by a job after the turns, beside those that rules find at once."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,7 +43,7 @@ class HeuristicOptions(BaseModel):
 
 
 class ShadowOptions(BaseModel):
-    """Shadow mode: clients that still keep their memory themselves have it compared with what is kept here."""
+    """Shadow mode: clients that keep their own memory compare it with this one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -51,13 +51,13 @@ class ShadowOptions(BaseModel):
 
 
 class TraceOptions(BehindOptions):
-    """What was recalled and why, kept for people to look at."""
+    """Recall traces, kept for people to read."""
 
     days: int = Field(14, ge=0, le=3650, description="days that what was recalled, and why, is kept; 0: not at all")
 
 
 class TurnOptions(BaseModel):
-    """How much is recalled, how long facts are kept, and what a call may bring."""
+    """Options of recall, retention of facts, and limits of calls."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,4 +1,4 @@
-"""What a session's owner wants of its memory: the shape of meta/policy.json, over what the options say."""
+"""Policy of a session, meta/policy.json, which overrides the options."""
 
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -18,8 +18,9 @@ _CONFIG = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class TierPolicy(BaseModel):
-    """How long facts of a tier are kept: `retention_days` 0 is for good. Without `sweep` an expired fact is no longer
-    recalled but stays in its files."""
+    """Retention of a tier's facts: `retention_days` 0 is for good.
+
+    Without `sweep` an expired fact is no longer recalled but stays in its files."""
 
     model_config = _CONFIG
 
@@ -36,7 +37,7 @@ class Tiers(BaseModel):
 
 
 class CompactionPolicy(BaseModel):
-    """Whether older context is summarised and raw events are packed, and when."""
+    """When older context is summarised and raw events are archived, if at all."""
 
     model_config = _CONFIG
 
@@ -47,7 +48,7 @@ class CompactionPolicy(BaseModel):
 
 
 class SummaryPolicy(BaseModel):
-    """The summaries of directories; only how often they are renewed can be chosen."""
+    """The summaries of directories; only the refresh interval can be chosen."""
 
     model_config = _CONFIG
 
@@ -58,9 +59,11 @@ class SummaryPolicy(BaseModel):
 
 
 class Policy(BaseModel):
-    """The policy of a session. `store` false: turns are answered, and nothing of them is kept. `ttl_days`: what was
-    said or learnt longer ago than that is removed; None keeps it. Facts about a user are shared with the user's other
-    sessions, and stay."""
+    """The policy of a session.
+
+    `store` false: turns are answered, and nothing of them is stored. `ttl_days`: messages and facts
+    older than that are removed; None keeps them. Facts about a user are shared with the user's
+    other sessions, and stay."""
 
     model_config = _CONFIG
 
@@ -74,7 +77,9 @@ class Policy(BaseModel):
     ttl_days: int | None = Field(None, ge=1, le=DAYS_MAX)
 
     def expires_at(self, tier: Tier, now: datetime) -> datetime | None:
-        """Midnight UTC of today plus the tier's days; None for what is kept for good."""
+        """Return midnight UTC of today plus the tier's days.
+
+        None for facts that are kept for good."""
         days = {Tier.L0: self.tiers.L0, Tier.L1: self.tiers.L1, Tier.L2: self.tiers.L2}[tier].retention_days
         if not days:
             return None
@@ -82,7 +87,7 @@ class Policy(BaseModel):
 
 
 def default_policy(options: TurnOptions) -> Policy:
-    """What holds for a session that has no policy of its own."""
+    """Return the policy of a session that has none of its own."""
     return Policy(
         tiers=Tiers(
             L1=TierPolicy(retention_days=options.l1_retention_days),
@@ -95,14 +100,16 @@ def default_policy(options: TurnOptions) -> Policy:
 
 
 def policy_of(own: dict[str, Any] | None, options: TurnOptions) -> Policy:
-    """What holds for a session: its own policy as it is kept, over the options."""
+    """Return the effective policy of a session: its stored policy over the options."""
     default = default_policy(options)
     return Policy.model_validate(_over(default.model_dump(), own)) if own else default
 
 
 def own_policy(content: bytes, options: TurnOptions) -> dict[str, Any]:
-    """What a policy that a caller wrote says otherwise than the options: only that is kept, so that whatever else the
-    options say later holds for the session too. INVALID_CONTENT, saying what is wrong."""
+    """Return the settings of a written policy that differ from the options.
+
+    Only these are stored, so that later changes of the options apply to the session too.
+    INVALID_CONTENT with the errors."""
     if len(content) > POLICY_BYTES_MAX:
         raise MemsvcError(Code.INVALID_CONTENT, f"a policy has {POLICY_BYTES_MAX} bytes at the most")
     try:

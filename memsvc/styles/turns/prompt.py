@@ -1,4 +1,4 @@
-"""The prompt of a turn: memory block, history, recent context and current input, within the limit of tokens."""
+"""The prompt of a turn: memory block, history, recent context and input, within a token limit."""
 
 import math
 from collections import OrderedDict
@@ -13,13 +13,14 @@ from memsvc.styles.turns import block, budget
 from memsvc.styles.turns.recall.recalled import Recalled
 
 SUMMARIES_KEPT: Final = 4096
-"""Summaries whose cost is remembered."""
+"""Summaries whose cost is cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The input for the model, with what it costs and what was recalled into it: of what was `recalled`, the first
-    `pieces_shown` are in it."""
+    """The input for the model, its cost, and what was recalled into it.
+
+    The first `pieces_shown` of what was `recalled` are in the input."""
 
     input_items: list[Item]
     tokens: int
@@ -31,14 +32,16 @@ class Prepared:
 
     @property
     def explanation(self) -> dict[str, Any]:
-        """Why each candidate is in the input or not, and what limits left out."""
+        """Return why each candidate is in the input or not, and what limits left out."""
         return self.recalled.explanation(self.pieces_shown) | {"limits": self.limits}
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a prompt is put together from; lists are oldest first. `summary` stands for what was before the recent
-    items, and a block of it alone costs `summary_cost`."""
+    """The parts of a prompt; lists are oldest first.
+
+    `summary` replaces everything before the recent items, and a block of it alone costs
+    `summary_cost`."""
 
     recalled: Recalled
     history: list[Item]
@@ -53,14 +56,14 @@ class Parts:
 
 
 class Prompts:
-    """Puts prompts together; a memory block may have `recall_tok_max` tokens at the most."""
+    """Builder of prompts; a memory block may have at most `recall_tok_max` tokens."""
 
     def __init__(self, costs: budget.Costs, recall_tok_max: int) -> None:
         self._costs = costs
         self._recall_tok_max = recall_tok_max
         self._summaries: OrderedDict[bytes, int] = OrderedDict()
 
-    @cached_property  # when it is asked for: to count loads a vocabulary, which a worker may never need
+    @cached_property  # lazy: counting loads a vocabulary, which a worker may never need
     def _policy_cost(self) -> int:
         return self._costs.item(block.policy_message())
 
@@ -69,14 +72,14 @@ class Prompts:
         return self._first_cost(block.build({}, summary={"id": ""}))
 
     def summary_cost(self, summary: dict[str, Any] | None) -> int:
-        """What a memory block costs that holds a summary of older context and nothing else."""
+        """Return the cost of a memory block that holds only a summary of older context."""
         if not summary:
             return 0
         _, shown = block.parted(block.build({}, summary=summary)[1])
         return self._without_summary + self._counted(shown)
 
     def _counted(self, summary: str) -> int:
-        """The tokens of a summary, which is the same for hundreds of turns: remembered by its hash."""
+        """Return the tokens of a summary, cached by its hash for hundreds of turns."""
         mark = blake2b(summary.encode(), digest_size=16).digest()
         tokens = self._summaries.pop(mark, None)
         self._summaries[mark] = tokens = self._costs.text(summary) if tokens is None else tokens
@@ -85,21 +88,23 @@ class Prompts:
         return tokens
 
     def block_tok_max(self, summary_cost: int) -> int:
-        """What a memory block may cost at the most: a summary of older context comes on top of what is recalled."""
+        """Return the token limit of a memory block.
+
+        A summary of older context comes on top of recall."""
         return self._recall_tok_max + max(0, summary_cost - budget.BLOCK_TOKENS)
 
     def _block_cost(self, memory: list[Item], summary_cost: int) -> int:
-        """What a block costs. Its summary was counted before, with a block that holds nothing else."""
+        """Return the cost of a block whose summary was counted before, in a block of its own."""
         if not memory:
             return 0
         return self._first_cost(memory) + (summary_cost - self._without_summary if summary_cost else 0)
 
     def _first_cost(self, memory: list[Item]) -> int:
-        """What a block costs but for its summary."""
+        """Return the cost of a block without its summary."""
         return self._policy_cost + budget.ITEM_TOKENS + self._costs.text(block.parted(memory[1])[0])
 
     def fitted(self, parts: Parts, room: int) -> Prepared:
-        """The whole input within the room that the current input leaves."""
+        """Return the whole input within the room that the current input leaves."""
         recalled = parts.recalled
         alone = parts.summary_cost
         if alone > room - parts.history_line.cost(parts.history_line.kept(room)):
@@ -116,12 +121,12 @@ class Prompts:
             over = max(spent - room, block_cost - most)
             if over <= 0 or not memory:
                 break
-            # the block came out dearer than its pieces were thought to be: without the last few
+            # the block costs more than estimated: drop the last few chunks
             costs = costs[: max(1, kept.recalled + 1 - math.ceil(over / budget.PIECE_TOKENS))]
         before = parts.history[len(parts.history) - kept.history :]
         recent = parts.recent[len(parts.recent) - kept.recent :]
         twice = recalled.among(kept.recalled, set(parts.recent_refs[len(parts.recent) - kept.recent :]))
-        if twice:  # there was room for recent items that were thought not to fit
+        if twice:  # recent items fit that were not expected to
             return self.fitted(replace(parts, recalled=recalled.without(twice)), room)
         limits = {
             "room_tok": room,
@@ -143,7 +148,9 @@ class Prompts:
 
 
 def _cut_by(kept: int, allowed: int, found: int) -> str | None:
-    """Which limit kept recalled items out: `kept` of those that recall_tok_max `allowed`, of all that were `found`."""
+    """Return which limit dropped recalled items.
+
+    `kept` of those that recall_tok_max `allowed`, of all that were `found`."""
     if kept < allowed:
         return "max_input_tok"
     return "recall_tok_max" if kept < found else None

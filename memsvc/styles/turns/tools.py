@@ -1,4 +1,4 @@
-"""All that this style publishes, put together."""
+"""Everything that this style publishes."""
 
 from collections.abc import Mapping
 
@@ -33,7 +33,7 @@ from memsvc.styles.turns.upkeep.listing import Listing
 from memsvc.styles.turns.upkeep.maintenance import Maintenance
 
 
-def published(  # noqa: PLR0913 - one name a part, most of them by keyword
+def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     database: Database,
     clock: Clock,
     tokens: TokenCounter,
@@ -45,8 +45,10 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     passages: Mapping[str, Passages] | None = None,
     budget: ModelBudget | None = None,
 ) -> Published:
-    """The memory tools, and the jobs that follow turns. `llm` is the model that reads them, if one shall; `passages`
-    find what files, boards and documents say, by the name of the source, for those who ask for it."""
+    """Return the memory tools, and the jobs that follow turns.
+
+    `llm` is the model that reads turns, if any; `passages` search files, boards and documents, by
+    source."""
     costs, embeds = Costs(tokens, options), embedding is not None
     budget = budget or ModelBudget(database, clock, 0)
     asking = []
@@ -96,7 +98,7 @@ def _asking(
     embeds: bool,
     budget: ModelBudget,
 ) -> list[Job]:
-    """The jobs that ask a model, which share what a tenant may ask a day."""
+    """Return the jobs that call a model, which share the daily budget of a tenant."""
     allowance = Allowance(budget, clock, meter, options.heuristic.calls_a_day)
     costs = Costs(tokens, options)
     asking = [Rewording(database, llm, clock, costs, options, allowance).job]

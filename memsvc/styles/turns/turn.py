@@ -1,4 +1,4 @@
-"""One turn on its way into memory: its items as events, as lines of a file and as entries of the index."""
+"""A turn to be stored: its items as events, as lines of a file and as entries of the index."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _FINDABLE_ROLES = frozenset({"user", "assistant", "tool"})
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a turn adds: the input that is new in it, and what was answered."""
+    """The new input of a turn, and its output."""
 
     session: str
     turn: str
@@ -26,11 +26,11 @@ class Turn:
     outputs: Sequence[Item]
 
     def items(self) -> list[tuple[str, Item]]:
-        """Each item with its event id, inputs first."""
+        """Return each item with its event id, inputs first."""
         return [(event, item) for event, _, item in self._events()]
 
     def lines(self, now: datetime, result: Any) -> list[bytes]:
-        """The line of each item in the event file; the last one holds the `result` that the turn is answered with."""
+        """Return the event line of each item; the last one holds the `result` of the turn."""
         events = self._events()
         results = [None] * (len(events) - 1) + [result]
         return [
@@ -39,7 +39,7 @@ class Turn:
         ]
 
     def entries(self, lines: Sequence[bytes], span: Span, costs: Costs, now: datetime) -> list[NewEntry]:
-        """The entry of each item, whose lines stand one behind the other from the start of the span."""
+        """Return the entry of each item; the lines follow each other from the start of the span."""
         entries = []
         start = span.start
         for (event, item), line in zip(self.items(), lines, strict=True):
@@ -57,7 +57,7 @@ class Turn:
 
 
 def entry_of(event: str, item: Item, place: tuple[int, int, int], costs: Costs, now: datetime) -> NewEntry:
-    """The entry of an item; `place` is the stream, start and size of its line."""
+    """Return the entry of an item; `place` is the stream, start and size of its line."""
     role = role_of(item)
     text = text_of(item) if role in _FINDABLE_ROLES else ""
     stream, start, size_bytes = place
@@ -76,7 +76,7 @@ def entry_of(event: str, item: Item, place: tuple[int, int, int], costs: Costs, 
 
 
 def said_at(item: Item) -> datetime | None:
-    """When the client says that it was said: `metadata.occurred_at`, RFC 3339; without a zone it is UTC."""
+    """Return the client's time of a message: `metadata.occurred_at`, RFC 3339, default UTC."""
     occurred_at = (item.get("metadata") or {}).get("occurred_at")
     if not isinstance(occurred_at, str):
         return None

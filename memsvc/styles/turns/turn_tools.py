@@ -1,4 +1,4 @@
-"""The turn memory tools: from arguments to memory and back."""
+"""The turn memory tools."""
 
 from dataclasses import asdict
 
@@ -32,7 +32,7 @@ NOT_IDEMPOTENT = "no turn_id was given, so one was made: sending this call again
 
 
 class TurnTools:
-    """The functions behind the turn memory tools."""
+    """Functions of the turn memory tools."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class TurnTools:
 
 
 def turn_tools(functions: TurnTools, resource: Resource) -> list[Tool]:
-    """The tools of a turn and of a session, which is read under a URI as `resource` says."""
+    """Return the tools of a turn and of a session, which `resource` serves under a URI."""
     logged = frozenset({"project", "session_id", "turn_id", "user_id", "path"})
     return [
         Tool(

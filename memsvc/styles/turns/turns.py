@@ -1,4 +1,4 @@
-"""Turn memory: what is recalled before a turn, and how a turn is stored once and whole."""
+"""Turn memory: recall before a turn, and atomic storage after it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ from memsvc.styles.turns.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How to look into memory: as of which moment (None: now), into which kinds of it, and whether to say why."""
+    """Options of recall: as of which time (None: now), which sources, whether to explain."""
 
     as_of: datetime | None
     sources: frozenset[str]
@@ -41,8 +41,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class _Recent:
-    """The recent context that the caller does not send itself, oldest first: items as they are stored and as they were
-    said, and what they cost."""
+    """Recent context that the caller does not send itself, oldest first, with its costs."""
 
     stored: list[context.StoredItem]
     said: list[Item]
@@ -84,12 +83,14 @@ class TurnMemory:
         max_input_tok: int,
         look: Look,
     ) -> Prepared:
-        """What to send to the model: memory block, history, recent context, current input, with the `instructions`
-        that the caller adds never over `max_input_tok` tokens. INVALID_ARGUMENT when the current input and the
-        instructions alone are over it. Writes nothing.
+        """Return the input for the model: memory block, history, recent context, current input.
 
-        What is stored of this very turn already, because its answer was lost and it starts over, is left out. With
-        a `look.as_of`, nothing is shown that was said later, and facts are those that held then."""
+        With the caller's `instructions` it is never over `max_input_tok` tokens. INVALID_ARGUMENT
+        when the current input and the instructions alone are over it. Writes nothing.
+
+        Whatever is already stored of this very turn, because its answer was lost and it is retried,
+        is left out. With a `look.as_of`, no later message is shown, and facts are those valid
+        then."""
         before, _ = block.strip(conversation.history)
         current, _ = block.strip(conversation.current)
         current = current or conversation.current
@@ -121,7 +122,7 @@ class TurnMemory:
                 ranked = await self._recall.rank(scope, ask, matches)
             running = reading.result()
             recent = _recent(running, turn, Conversation(before, current, conversation.behind), most)
-            # beside a full block: what may have to give way to it must be recallable
+            # assume a full block: items that it may displace must be recallable
             summary_cost = self._prompts.summary_cost(summary := summary_shown(running.summary))
             sure = recent.line.kept(room - history_line.cost(kept) - self._prompts.block_tok_max(summary_cost))
             in_prompt = {item.entry for item in recent.stored[len(recent.stored) - sure :]}
@@ -152,10 +153,12 @@ class TurnMemory:
         exact: bool,
         outputs: Sequence[Item],
     ) -> dict[str, Any]:
-        """Store a turn: its items, the facts in them, and what makes both findable. The stored result when the turn
-        is there already; CONFLICT when it is there with other content; RESOURCE_BUSY when the session is being
-        written for too long. `exact` says that `given` is the current input and nothing else. Of a session whose policy
-        says so, nothing is stored."""
+        """Store a turn: its items, the facts in them, and their index entries.
+
+        Returns the stored result when the turn is already stored; CONFLICT when it is stored with
+        other content; RESOURCE_BUSY when the session's writer takes too long. `exact` means that
+        `given` is the current input alone. Nothing is stored where the session's policy forbids
+        it."""
         inputs, block_found = block.strip(given)
         said, _ = block.strip(outputs)
         book = books.turns(session)
@@ -236,7 +239,7 @@ class TurnMemory:
         return result, merge
 
     async def _merged(self, tx: Tx, turn: Turn, found: Findings, now: datetime) -> fact_rules.Merge:
-        """What the claims of a turn do to the facts that it may be given."""
+        """Return the changes that the claims of a turn make to the facts of its indexes."""
         claims = claims_of(found, turn.items(), session=turn.session, turn=turn.turn, user=turn.user)
         if not claims:
             return fact_rules.Merge((), (), 0)
@@ -245,7 +248,7 @@ class TurnMemory:
 
 
 def _recent(running: context.Context, turn: str, told: Conversation, most: int) -> _Recent:
-    """Of the last items of a session, at most so many, those that are neither of this very turn nor told again."""
+    """Return the last items of a session that are neither of this turn nor sent by the caller."""
     stored = [item for item in running.items if layout.turn_of(item.ref) != turn]
     said = history.as_said(stored)
     places = history.unseen(said, [item.digest for item in stored], told)

@@ -1,4 +1,4 @@
-"""The files of a session that are made when somebody reads them: state, policy, watermarks, facts, context."""
+"""Rendered files of a session: state, policy, watermarks, facts, context."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -34,8 +34,9 @@ COMPACT_POINTER = "runtime/context/latest_compact_pointer.json"
 
 
 class TurnViews:
-    """Reads a session's rendered files; a session that has neither a turn nor a policy has none. Its policy can be
-    written too."""
+    """Rendered files of sessions; a session without a turn or a policy has none.
+
+    Its policy can be written too."""
 
     def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
         self._database = database
@@ -52,7 +53,7 @@ class TurnViews:
         }
 
     async def read(self, scope: Scope, path: str) -> Rendered | None:
-        """The rendered file at this path, if it is one of a session's."""
+        """Return the rendered file at this path, if it is one of a session's."""
         session, place = split(path)
         if session is None or place not in self._renderers:
             return None
@@ -63,7 +64,9 @@ class TurnViews:
             return Rendered(path, found.updated_at, await self._renderers[place](tx, found))
 
     async def below(self, scope: Scope, directory: str) -> Sequence[Rendered]:
-        """The rendered files inside a session's directory; listings above the sessions show their directories only."""
+        """Return the rendered files inside a session's directory.
+
+        Listings above the sessions show their directories only."""
         session, place = split(directory)
         if session is None:
             return []
@@ -82,13 +85,14 @@ class TurnViews:
             ]
 
     def takes(self, path: str) -> bool:
-        """True for the policy of a session, whether or not the session is there yet."""
+        """Return whether a path is the policy of a session, existing or not."""
         session, place = split(path)
         return session is not None and place == POLICY
 
     async def write(self, scope: Scope, path: str, content: bytes) -> None:
-        """Set the policy of a session; INVALID_CONTENT, saying what is wrong, when it cannot be one. What the session
-        has learnt already keeps its day."""
+        """Set the policy of a session; INVALID_CONTENT, with the errors, when it is invalid.
+
+        Facts that the session already has keep their expiry."""
         session, _ = split(path)
         assert session is not None
         check_identifier(session, "session_id")
@@ -167,19 +171,21 @@ class TurnViews:
         return await insights.of_books(tx, [book.number for book in shelves], self._clock.now())
 
     async def _facts(self, tx: Tx, session: Session) -> list[Fact]:
-        """The facts that hold, oldest first; of two books' facts of one identity the newer one."""
+        """Return the valid facts, oldest first.
+
+        Of two indexes' facts of one identity the newer one."""
         now = self._clock.now()
         shelves = books.facts(session.session, session.user_id)
         return list(latest_by_identity(await facts.holding(tx, [book.number for book in shelves], now)).values())
 
 
 def rendered_names(session: Session) -> list[str]:
-    """The rendered files that a session has, as paths inside its directory."""
+    """Return the rendered files of a session, as paths inside its directory."""
     return [*RENDERED, COMPACT_POINTER] if session.summary is not None else list(RENDERED)
 
 
 def split(path: str) -> tuple[str | None, str]:
-    """The session that a path belongs to, and the rest of the path within it."""
+    """Return the session that a path belongs to, and the rest of the path within it."""
     if not path.startswith(ROOT + "/"):
         return None, ""
     segment, _, place = path[len(ROOT) + 1 :].partition("/")

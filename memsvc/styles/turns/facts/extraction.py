@@ -1,4 +1,4 @@
-"""Finds facts in what a user says in a turn; recalled memory that came back in it is nobody's statement."""
+"""Fact extraction from a turn's user messages; echoed memory blocks are ignored."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,18 +10,20 @@ from memsvc.core.rules.extraction import Found
 from memsvc.styles.turns.block import is_data
 
 Findings = Mapping[int, Found]
-"""What the rules found in items, by `id` of each item in which they found anything."""
+"""Matches of the rules, by `id` of each item that has any."""
 
 
 async def findings(items: Sequence[Item]) -> Findings:
-    """Return what the rules find in the user messages among these items, the newest ones first as far as a turn is
-    read. It depends on nothing but the items, so that no lock and no transaction need be held meanwhile."""
+    """Return the rules' matches in the user messages of these items.
+
+    The newest ones are read first, up to the limit of a turn. It depends on the items alone, so
+    that no lock and no transaction is needed meanwhile."""
     chars = sum(len(text) for item in items if role_of(item) == "user" for text in text_parts(item))
     return await computed(chars, _found, items)
 
 
 def claims_of(found: Findings, items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str) -> list[Claim]:
-    """Return the claims in these items (pairs of event id and item), in the order in which they are made."""
+    """Return the claims in these items (pairs of event id and item), in order."""
     events = [(event, found.get(id(item), ())) for event, item in items]
     return extraction.claims_of(events, session=session, turn=turn, user=user)
 

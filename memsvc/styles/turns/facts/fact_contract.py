@@ -1,4 +1,4 @@
-"""What the tools that list and forget facts take and answer."""
+"""Argument and result models of the tools that list and forget facts."""
 
 from datetime import datetime
 from typing import Annotated, Final, Literal
@@ -16,7 +16,7 @@ Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=1024)]], Fi
 
 
 class FactsArguments(SessionArguments):
-    """Whose facts are meant."""
+    """Arguments that select the owner of the facts."""
 
     user_id: str = Field("", description="the person whose facts, shared by all of their sessions, are meant too")
     reach: Literal["all", "session", "user"] = Field(

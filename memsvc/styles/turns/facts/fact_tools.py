@@ -1,4 +1,4 @@
-"""The tools over facts: what is known, and what shall be forgotten."""
+"""The tools that list and forget facts."""
 
 from datetime import datetime
 from typing import Final
@@ -26,7 +26,7 @@ _HOLDING: Final = {"active": True, "past": False, "all": None}
 
 
 class FactTools:
-    """The functions behind the tools over facts."""
+    """Functions of the fact tools."""
 
     def __init__(self, forgetting: Forgetting, clock: Clock) -> None:
         self._forgetting = forgetting
@@ -88,7 +88,7 @@ def _listed(fact: Fact, now: datetime) -> ListedFact:
 
 
 def _place(cursor: str) -> Place | None:
-    """Where a page ended; INVALID_ARGUMENT for a cursor that no page had."""
+    """Return the position where a page ended; INVALID_ARGUMENT for an invalid cursor."""
     if not cursor:
         return None
     place = Place(*read_cursor(cursor, datetime, int, int))
@@ -98,7 +98,7 @@ def _place(cursor: str) -> Place | None:
 
 
 def fact_tools(functions: FactTools) -> list[Tool]:
-    """The tools over facts."""
+    """Return the fact tools."""
     logged = frozenset({"project", "session_id", "user_id"})
     return [
         Tool(

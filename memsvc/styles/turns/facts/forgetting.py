@@ -1,4 +1,4 @@
-"""Forgetting: facts and turns that recall shall never show again, and looking up what there is to forget."""
+"""Removal of facts and turns from recall, and the lookup of what can be removed."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -30,21 +30,23 @@ REACHES: Final = ("all", "session", "user")
 
 @dataclass(frozen=True, slots=True)
 class Whose:
-    """Whose facts are meant: those of a session, those of a user, or both (`reach`)."""
+    """Owner of facts: a session, a user, or both (`reach`)."""
 
     session: str
     user: str
     reach: str = "all"
 
     def shelves(self) -> list[Book]:
-        """The books of these facts."""
+        """Return the indexes of these facts."""
         own, *shared = books.facts(self.session, self.user)
         return {"all": [own, *shared], "session": [own], "user": shared}[self.reach]
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What is to be forgotten: facts by id of fact or record, facts that bear on a question, and whole turns."""
+    """Targets to forget: facts by id, facts matching a question, and whole turns.
+
+    An id is that of a fact or of a record."""
 
     names: Sequence[str]
     question: str
@@ -53,7 +55,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was forgotten, or would be; `unknown` are the names and turns that nothing was found under."""
+    """Facts and items that were or would be forgotten; `unknown` are the ids without a match."""
 
     facts: list[Fact]
     items_by_turn: dict[str, list[TurnItem]]
@@ -61,7 +63,9 @@ class Forgotten:
 
 
 class Forgetting:
-    """Takes facts and turns out of recall; the files keep what was said, and that it is to be forgotten."""
+    """Removes facts and turns from recall.
+
+    The files keep the messages and a mark of the removal."""
 
     def __init__(self, database: Database, clock: Clock, options: TurnOptions, recall: Recall) -> None:
         self._database = database
@@ -72,22 +76,24 @@ class Forgetting:
     async def listed(
         self, scope: Scope, whose: Whose, wanted: Wanted, *, behind: Place | None, most: int
     ) -> list[Fact]:
-        """The facts of a session and a user, newest first, at most so many."""
+        """Return the facts of a session and a user, newest first, up to a limit."""
         async with self._database.begin(scope, read_only=True) as tx:
             shelves = [book.number for book in whose.shelves()]
             return await fact_history.listed(tx, shelves, wanted, behind=behind, most=most)
 
     async def would_forget(self, scope: Scope, whose: Whose, named: Named) -> Forgotten:
-        """What would be forgotten just now; changes nothing."""
+        """Return what would be forgotten now; changes nothing."""
         async with self._database.begin(scope, read_only=True) as tx:
             names = await self._names(tx, whose, named)
             speakers = await sessions.speakers(tx, whose.session, named.turns) if named.turns else set()
             return await self._found(tx, whose, named, names, speakers)
 
     async def forget(self, scope: Scope, whose: Whose, named: Named) -> Forgotten:
-        """Forget facts and turns for good, all or nothing. Past values of the facts go too, and so do the facts that
-        were learnt in the turns, about whomever. Nothing that was said before brings them back; saying it again makes
-        new facts. RESOURCE_BUSY when the session is being written for too long."""
+        """Forget facts and turns for good, all or nothing.
+
+        Past values of the facts go too, and so do the facts that were learned in the turns, about
+        any user. Earlier messages never bring them back; stating them again makes new facts.
+        RESOURCE_BUSY when the session's writer takes too long."""
         now = self._clock.now()
         async with self._database.begin(scope, read_only=True) as tx:
             names = await self._names(tx, whose, named)
@@ -106,10 +112,10 @@ class Forgetting:
                     while await consolidation.withdraw(tx, whose.session, resting, now=now):
                         pass
                     return found
-            speakers |= latest  # a model found a fact about somebody else meanwhile: once more, with that one's book
+            speakers |= latest  # a model found a fact about another user meanwhile: retry with that user's index
 
     async def _names(self, tx: Tx, whose: Whose, named: Named) -> list[str]:
-        """The names of the facts that are meant, by record id where a question found them."""
+        """Return the names of the targeted facts, by record id where a question found them."""
         if not named.question.strip():
             return list(named.names)
         shelves = {book.number for book in whose.shelves()}
@@ -162,7 +168,9 @@ class Forgetting:
 
 
 def _shelves(whose: Whose, named: Named, speakers: Collection[str]) -> list[Book]:
-    """The books of what was learnt in the turns: within reach, the session's own and those of all who are told of."""
+    """Return the indexes of facts learned in the turns, of the session and its speakers.
+
+    Only those within reach."""
     if not named.turns:
         return []
     reached = {*whose.shelves()}

@@ -1,1 +1,1 @@
-"""Looking back: sessions, what was said in them, and what was recalled and why."""
+"""Inspection: sessions, their messages, and recall traces."""

@@ -1,4 +1,4 @@
-"""What the tools that look back take and answer."""
+"""Argument and result models of the inspection tools."""
 
 import re
 from datetime import datetime

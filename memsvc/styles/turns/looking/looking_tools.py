@@ -1,4 +1,4 @@
-"""The tools that look back, for people rather than agents: sessions, what was said, what was recalled and why."""
+"""The inspection tools, for people rather than agents: sessions, messages, recalls."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -36,11 +36,11 @@ from memsvc.styles.turns.recall.recall import TEXT_CHARS_READ
 TEXT_CHARS: Final = 4000
 LINE_BYTES_MAX: Final = 32 * 1024
 TURN_ITEMS_MAX: Final = 4000
-"""Items of a turn that is looked for: no more are in one, unless options.items_max was raised."""
+"""Items of a searched turn; it has no more, unless options.items_max was raised."""
 
 
 class LookingTools:
-    """The functions behind the tools that look back."""
+    """Functions of the inspection tools."""
 
     def __init__(self, database: Database, traces: Traces) -> None:
         self._database = database
@@ -163,7 +163,7 @@ def _turn_of(told: Mapping[str, Any], stands: Quoted | None) -> str | None:
 
 
 def looking_tools(functions: LookingTools) -> list[Tool]:
-    """The tools that look back."""
+    """Return the inspection tools."""
     logged = frozenset({"project", "session_id", "turn_id", "user_id"})
     return [
         Tool(

@@ -1,4 +1,4 @@
-"""The recall trace: what each before_turn recalled, kept as references and scores, so that people can find out why."""
+"""Recall traces: references and scores of each before_turn, so that people can see why."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from memsvc.styles.turns.options import TraceOptions
 from memsvc.styles.turns.prompt import Prepared
 
 DROPPED_MAX: Final = 20
-"""Candidates that were not shown, best first, that a trace tells of."""
+"""Candidates not shown, best first, that a trace lists."""
 PAST_JOB: Final = "turns.forget_traces"
 PAST_EVERY_S: Final = 6 * 60 * 60
 STEP: Final = 5_000
@@ -27,7 +27,7 @@ STEP: Final = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What a prompt was given, before it is told as a trace."""
+    """A prepared prompt, before it becomes a trace."""
 
     scope: Scope
     at: datetime
@@ -40,14 +40,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """One recall, with what stands now at the places that it tells of."""
+    """One recall, with the current content of the entries that it refers to."""
 
     record: RecallRecord
     quoted: Mapping[Place, Quoted]
 
 
 class Traces:
-    """Takes what was recalled without waiting, writes it behind the answers, and reads it again."""
+    """Background writer and reader of recall traces."""
 
     def __init__(self, database: Database, clock: Clock, meter: Meter, options: TraceOptions) -> None:
         self._database = database
@@ -65,7 +65,7 @@ class Traces:
         self.job = Job(name=PAST_JOB, run=self._forget_past, every_s=PAST_EVERY_S)
 
     def note(self, scope: Scope, *, session: str, turn: str, user: str, prepared: Prepared) -> None:
-        """Keep what a prompt was given and why; nothing where traces are switched off."""
+        """Record what a prompt was given and why; nothing where traces are switched off."""
         if self._options.days > 0:
             at = self._clock.now()
             self.behind.record(
@@ -75,7 +75,7 @@ class Traces:
     async def page(
         self, scope: Scope, session: str, turn: str, before: Before | None, *, most: int, chars_max: int
     ) -> Sequence[Traced]:
-        """What was recalled for a session, or one of its turns, the latest first, with what stands at its places."""
+        """Return the recalls of a session or a turn, latest first, with their current content."""
         async with self._database.begin(scope, read_only=True) as tx:
             found = await recalls.page(tx, session, turn, before, most=most)
             places = {place for record in found for one in record.told["candidates"] if (place := place_of(one))}
@@ -113,6 +113,6 @@ def _record(note: Note) -> RecallRecord:
 
 
 def place_of(told: Mapping[str, Any]) -> Place | None:
-    """Where a candidate of a trace stands; None for a passage, which is no entry of turn memory."""
+    """Return the place of a candidate of a trace; None for a passage, which is not an entry."""
     place = told.get("place")
     return Place(*place) if place else None

@@ -1,4 +1,4 @@
-"""The tool that brings in a session which was kept elsewhere, for those who reach this service over HTTP alone."""
+"""The tool that imports a session, for clients that reach this service over HTTP alone."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ class ImportResult(Result):
 
 
 def told(done: Imported) -> ImportResult:
-    """What an import did, as it is answered."""
+    """Return the result of an import."""
     return ImportResult(
         ok=True,
         counts=dict(sorted((+done.counts).items())),
@@ -66,7 +66,7 @@ def _reading(files: dict[str, str]) -> legacy.Reading:
 
 
 def import_tools(importing: Importing) -> list[Tool]:
-    """The tools of import."""
+    """Return the import tool."""
 
     async def import_session(scope: Scope, asked: ImportArguments, progress: Progress) -> ImportResult:
         reading = await to_thread.run_sync(_reading, asked.files)

@@ -1,4 +1,4 @@
-"""Facts of a session folder on their way into a book: history as history, and what held as far as it still may."""
+"""Import of facts of a session folder: history as history, valid facts as proposals."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ _KNOWN = {
     (topic.fact_id, topic.key): topic
     for topic in (topics.NAME, topics.PREFERENCE, topics.LIKE, topics.TODAY, topics.WEEK)
 }
-"""What the identities that older clients give are about here."""
+"""Topics here for the identities that older clients use."""
 
 Expiry = Callable[[Tier, datetime], datetime | None]
 
@@ -26,12 +26,12 @@ Expiry = Callable[[Tier, datetime], datetime | None]
 async def import_facts(
     tx: Tx, session: str, user: str, old: Sequence[OldFact], expiry: Expiry, *, now: datetime, dry_run: bool
 ) -> tuple[Counter[str], int | None]:
-    """Write the facts of one user (or of none) of a session that are not here yet; how many of which kind, and the
-    book that they went to if any did. The caller holds the session and the books of the user.
+    """Write the facts of one user (or of none) of a session that are not stored yet.
 
-    What was superseded or deleted comes as such. What held comes as an import proposes: newer words that are here
-    already win over it, and what was deleted here since stays deleted.
-    """
+    Returns counts by kind, and the index that they were added to, if any. The caller holds the
+    locks of the session and of the user's indexes. Superseded and deleted facts are imported as
+    such. A valid fact is a proposal: newer evidence here wins over it, and a fact deleted here
+    since stays deleted."""
     shelves = [book.number for book in books.facts(session, user)]
     book = books.facts_learnt(session, user)
     there = await derived_facts.recorded(tx, shelves, session, [fact.record for fact in old])

@@ -1,8 +1,8 @@
-"""Import of session folders: turns with their times and ids, facts with what became of them, turns known as done.
+"""Import of session folders: turns with their times and ids, facts with their history.
 
-Written as turns are, through the same files and the same index, in many short transactions. What is there already is
-left alone, so that an import which was killed goes on when it is run again, and one that is run twice changes nothing.
-"""
+Written as turns are, to the same files and the same index, in many short transactions. Existing
+data is left alone, so that an interrupted import continues when it is run again, and a repeated one
+changes nothing."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -41,8 +41,10 @@ BATCH_BYTES = 4 * 1024 * 1024
 
 @dataclass(slots=True)
 class Imported:
-    """What an import did, or would do: counts by kind, places that could not be read, turns that are here with other
-    items and were left as they are, and files that are none of a session's."""
+    """Result of an import or its dry run.
+
+    Counts by kind, places that could not be read, conflicting turns, which were left as they are,
+    and unknown files."""
 
     counts: Counter[str] = field(default_factory=Counter)
     broken: list[Broken] = field(default_factory=list)
@@ -51,11 +53,11 @@ class Imported:
 
 
 Advance = Callable[[int], None]
-"""Told how many more turns were dealt with."""
+"""Callback with the number of further turns that were processed."""
 
 
 class Importing:
-    """Brings sessions into memory that were kept elsewhere."""
+    """Import of sessions that were kept elsewhere."""
 
     def __init__(
         self,
@@ -76,7 +78,9 @@ class Importing:
     async def run(
         self, scope: Scope, session: str, reading: Reading, *, dry_run: bool = False, advance: Advance = lambda _: None
     ) -> Imported:
-        """Import one session. Errors go through; what was written until then stays and is not written again."""
+        """Import one session.
+
+        Errors pass through; what was written until then stays and is not written again."""
         now = self._clock.now()
         old = await to_thread.run_sync(legacy_turns.turns, reading, now)
         facts = legacy_facts.facts(reading, old.order, now)
@@ -98,8 +102,10 @@ class Importing:
         return done
 
     async def _put_in_order(self, scope: Scope, session: str) -> None:
-        """Let turns stand before those that were said on later days. Whether they do is told by what is stored, so that
-        an import which could not see to it leaves it to the next one."""
+        """Put turns in the order of their days.
+
+        The need is derived from stored data, so that an import that failed to do it leaves it to
+        the next one."""
         async with self._database.begin(scope, read_only=True) as tx:
             ordered = await derived.in_order(tx, session)
         if not ordered:
@@ -115,7 +121,7 @@ class Importing:
         *,
         dry_run: bool,
     ) -> None:
-        """Store the turns of a batch that are not here yet."""
+        """Store the turns of a batch that are not stored yet."""
         learnt: dict[str, list[str]] = {}
         for fact in facts:
             learnt.setdefault(fact.turn, []).append(fact.fact_id)
@@ -199,7 +205,7 @@ class Importing:
         )
 
     async def _note(self, scope: Scope, session: str, turns: Sequence[str], done: Imported, *, dry_run: bool) -> None:
-        """Note turns as done of which the folder says nothing but that: a retry of one succeeds and stores nothing."""
+        """Mark turns as stored of which the folder has only the id; a retry stores nothing."""
         now = self._clock.now()
         for start in range(0, len(turns), BATCH_EVENTS):
             async with self._begin(scope, session, dry_run=dry_run) as tx:
@@ -215,7 +221,7 @@ class Importing:
     async def _learn(
         self, scope: Scope, session: str, facts: Sequence[OldFact], done: Imported, *, dry_run: bool
     ) -> None:
-        """Bring in the facts that are not here yet, one book after the other."""
+        """Import the facts that are not stored yet, one user after the other."""
         async with self._database.begin(scope, read_only=True) as tx:
             found = await sessions.find(tx, session)
         policy = policy_of(found.policy if found else None, self._options)
@@ -237,7 +243,9 @@ class Importing:
                     await self._follow_up.queue(tx, session, first=0, items=0, books=[shelf])
 
     async def _policy(self, scope: Scope, session: str, reading: Reading, done: Imported, *, dry_run: bool) -> None:
-        """Take the folder's policy over, as far as it differs from the options, unless the session has one already."""
+        """Import the folder's policy unless the session has one.
+
+        Only what differs from the options is stored."""
         for record in reading.of(Kind.POLICY)[-1:]:
             try:
                 own = own_policy(orjson.dumps(record.body), self._options)
@@ -282,7 +290,7 @@ def _result(turn: OldTurn, learnt: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def _told(reading: Reading, old: OldTurns) -> dict[str, int]:
-    """What was read and goes nowhere, with why."""
+    """Return counts of what was read but not imported, by reason."""
     told = {
         "files": reading.files,
         "events_repeated": old.repeated,

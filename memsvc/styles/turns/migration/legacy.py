@@ -1,8 +1,7 @@
-"""Session folders as the client-side SDK writes them, in both of its layouts: from the text of files to records.
+"""Reader of session folders as the client-side SDK writes them, in both of its layouts.
 
-A record is told by its shape, not by the file that it stands in, so that files under older names are read too. What
-cannot be read is counted with its place, and never stops the rest.
-"""
+A record is recognized by its shape, not by its file, so that files under older names are read too.
+Unreadable places are counted with their position, and never stop the rest."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,9 +16,9 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.styles.turns.upkeep.archive import unpacked
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
-"""What one file may hold; a packed one, when it is unpacked."""
+"""Size limit of one file; for a packed one, when it is unpacked."""
 FRAMES_MAX = 10_000
-"""How often a packed file may have been added to: maintenance adds a frame an hour at the most, to a day gone by."""
+"""Frames of a packed file: maintenance adds at most one an hour, to a past day."""
 BROKEN_SHOWN_MAX = 100
 
 _ARCHIVED = ".zst"
@@ -40,7 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Kind(Enum):
-    """What a record is."""
+    """Kind of a record."""
 
     EVENT = auto()
     SUMMARY = auto()
@@ -53,7 +52,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record with its place, which is all that may be told of it."""
+    """One record with its place; only the place may be reported."""
 
     kind: Kind
     body: dict[str, Any]
@@ -72,7 +71,7 @@ class Broken:
 
 @dataclass(slots=True)
 class Reading:
-    """The records of a session in the order in which they were written, as far as its files tell."""
+    """The records of a session in the order of writing, as far as its files show."""
 
     records: list[Record] = field(default_factory=list)
     broken: list[Broken] = field(default_factory=list)
@@ -80,12 +79,12 @@ class Reading:
     unknown: list[str] = field(default_factory=list)
 
     def of(self, *kinds: Kind) -> list[Record]:
-        """The records of these kinds."""
+        """Return the records of these kinds."""
         return [record for record in self.records if record.kind in kinds]
 
 
 def is_session(names: Iterable[str]) -> bool:
-    """Whether the files of a folder, by their names within it, are those of a session."""
+    """Return whether the files of a folder, by their names within it, are those of a session."""
     return any(
         _LEGACY.match(name)
         or name in ("meta/state.json", "meta/policy.json")
@@ -95,7 +94,9 @@ def is_session(names: Iterable[str]) -> bool:
 
 
 def check_name(name: str) -> str:
-    """The name of a file within a session; INVALID_PATH for whatever could lead out of it."""
+    """Return the name of a file within a session.
+
+    INVALID_PATH for a name that could lead out of it."""
     segments = name.split("/")
     if len(name) > 512 or any(not _SEGMENT.match(one) or one in (".", "..") for one in segments):
         raise MemsvcError(Code.INVALID_PATH, "a file's name is a path within its session, of A-Z a-z 0-9 / _ . -")
@@ -103,7 +104,7 @@ def check_name(name: str) -> str:
 
 
 def read(files: Mapping[str, bytes]) -> Reading:
-    """The records of a session's files, given by their names within it."""
+    """Return the records of a session's files, given by their names within it."""
     reading = Reading()
     for name in sorted(files, key=_order):
         if name.rpartition("/")[2] in _WRITTEN_ANEW:
@@ -122,7 +123,7 @@ def read(files: Mapping[str, bytes]) -> Reading:
 
 
 def moment(text: Any, now: datetime) -> datetime | None:
-    """The moment that a record names, not later than now; None where it names none."""
+    """Return the timestamp of a record, not later than now; None where it has none."""
     if not isinstance(text, str):
         return None
     try:
@@ -134,7 +135,7 @@ def moment(text: Any, now: datetime) -> datetime | None:
 
 
 def _order(name: str) -> tuple[int, str]:
-    """The canonical files before those written beside them, each kind in order of its days."""
+    """Return a sort key: canonical files before others, each kind in order of its days."""
     shard = name.removesuffix(_ARCHIVED)
     if name.startswith(("events/raw/", "events/archive/")):
         return 0, shard.rpartition("/")[2] + shard

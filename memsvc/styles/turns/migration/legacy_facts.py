@@ -1,8 +1,8 @@
-"""The facts of a session folder: their records played again, so that each has the state that it had in the end.
+"""The facts of a session folder, replayed from their records to their final state.
 
-Records have times to the second only. Within one, what supersedes what is read from the records that say so and from
-the order of the turns, never from their ids: a fact that was replaced stays replaced, one that was deleted stays so.
-"""
+Records have times to the second only. Within one, replacements are read from the records that state
+them and from the order of the turns, never from their ids: a replaced fact stays replaced, a
+deleted one stays deleted."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from memsvc.styles.turns.migration.legacy import Broken, Kind, Reading, Record, 
 from memsvc.styles.turns.migration.legacy_turns import turn_name, user_name
 
 CONFIDENCE = 0.78
-"""Of a fact that has none between 0 and 1."""
+"""Confidence of a fact that has none between 0 and 1."""
 _ENDED = {
     "superseded": State.SUPERSEDED,
     "contradicted": State.SUPERSEDED,
@@ -25,7 +25,7 @@ _ENDED = {
 
 @dataclass(slots=True)
 class OldFact:
-    """One fact and what became of it. `expires_at` is None for what is kept for good or does not say."""
+    """One fact and its final state; `expires_at` is None for facts kept for good or without one."""
 
     record: str
     fact_id: str
@@ -43,16 +43,18 @@ class OldFact:
     state: State = State.ACTIVE
     valid_to: datetime | None = None
     superseded_by: str | None = None
-    told: bool = False  # whether a record says how it ended, or only a later fact does
+    told: bool = False  # whether a record states its end, or only a later fact implies it
 
     def end(self, state: State, at: datetime, by: str | None = None, *, told: bool) -> None:
-        """It holds no longer."""
+        """Mark the fact as no longer valid."""
         self.state, self.valid_to, self.superseded_by, self.told = state, at, by, told
 
 
 @dataclass(slots=True)
 class _Story:
-    """All that is known of one identity: its facts in order, the one that holds, and ends told before their fact."""
+    """History of one identity: its facts in order, the valid one, and early endings.
+
+    An early ending is recorded before its fact."""
 
     facts: dict[str, OldFact] = field(default_factory=dict)
     current: OldFact | None = None
@@ -60,7 +62,7 @@ class _Story:
 
 
 def facts(reading: Reading, order: Mapping[str, int], now: datetime) -> list[OldFact]:
-    """Every fact of the records, oldest first. `order` numbers the turns in the order in which they were said."""
+    """Return every fact of the records, oldest first; `order` numbers the turns in their order."""
     stories: dict[tuple[str, str, str], _Story] = {}
     for at, body in _in_order(reading, order, now):
         user = user_name(body, "source_user_id")
@@ -80,9 +82,11 @@ def facts(reading: Reading, order: Mapping[str, int], now: datetime) -> list[Old
 
 
 def _in_order(reading: Reading, order: Mapping[str, int], now: datetime) -> Iterator[tuple[datetime, dict[str, Any]]]:
-    """The records in the order in which they were written: by time, then by turn, then as the longest log has them."""
+    """Yield the records in the order in which they were written.
+
+    By time, then by turn, then as the longest log has them."""
     records = reading.of(Kind.FACT)
-    whole = [record for record in records if record.file.count("/") == 0]  # every record in one file, in its order
+    whole = [record for record in records if record.file.count("/") == 0]  # all records in one file, in order
     logged = {_mark(record.body) for record in whole}
     apart = [record for record in records if record.file.count("/") and _mark(record.body) not in logged]
     told = [*_indexed(reading, records), *whole, *apart]
@@ -103,7 +107,7 @@ def _in_order(reading: Reading, order: Mapping[str, int], now: datetime) -> Iter
 
 
 def _indexed(reading: Reading, records: list[Record]) -> list[Record]:
-    """The facts of the index of active facts of which there is no record."""
+    """Return the facts of the index of active facts that have no record."""
     known = {_text(record.body, "id") for record in records}
     return [
         Record(Kind.FACT, body | {"type": "fact_upsert"}, record.file, record.line)
@@ -130,7 +134,7 @@ def _supersede(story: _Story, body: dict[str, Any], at: datetime) -> None:
     new = story.facts.get(by)
     if story.current is old:
         story.current = None
-    if new is not None and not new.told and new.state is not State.ACTIVE:  # it only stood before what it replaced
+    if new is not None and not new.told and new.state is not State.ACTIVE:  # only sorted before the fact it replaced
         new.state, new.valid_to, new.superseded_by = State.ACTIVE, None, None
         story.current = new
 

@@ -1,4 +1,4 @@
-"""The turns of a session folder: events put together again, each once, in the order in which they were said."""
+"""The turns of a session folder: events grouped by turn, each once, in chronological order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _WAYS = {"input_item": "in", "output_item": "out"}
 
 @dataclass(frozen=True, slots=True)
 class OldEvent:
-    """One item that was said, under the ids that it had."""
+    """One item under its original ids."""
 
     event: str
     item_id: str
@@ -36,13 +36,13 @@ class OldTurn:
     events: list[OldEvent] = field(default_factory=list)
 
     def items(self, way: str) -> list[Item]:
-        """What came in, or what went out."""
+        """Return the items of one direction."""
         return [event.item for event in self.events if event.way == way]
 
 
 @dataclass(slots=True)
 class OldTurns:
-    """What the events of a session come to. `renamed` counts turns whose ids are too long or odd for this service."""
+    """The turns of a session; `renamed` counts turns whose ids this service does not allow."""
 
     turns: list[OldTurn] = field(default_factory=list)
     order: dict[str, int] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class OldTurns:
 
 
 def turn_name(turn: str) -> str:
-    """The id that a turn has from now on: its own, or a hash of it where it could not be sent to this service."""
+    """Return the id of a turn here: its own, or a hash of it where it is not a valid id."""
     try:
         return check_identifier(turn, "turn_id")
     except MemsvcError:
@@ -62,7 +62,7 @@ def turn_name(turn: str) -> str:
 
 
 def user_name(body: dict[str, Any], member: str) -> str:
-    """The user of a record; "" where there is none or it is no identifier."""
+    """Return the user of a record; "" where there is none or it is not a valid id."""
     user = body.get(member)
     try:
         return check_identifier(user.strip(), "user_id") if isinstance(user, str) and user.strip() else ""
@@ -71,7 +71,9 @@ def user_name(body: dict[str, Any], member: str) -> str:
 
 
 def turns(reading: Reading, now: datetime) -> OldTurns:
-    """The turns of a session, oldest first. An event that stands in several files, or twice, is taken once."""
+    """Return the turns of a session, oldest first.
+
+    An event that occurs several times is taken once."""
     found = OldTurns(summaries=len(reading.of(Kind.SUMMARY)))
     by_name: dict[str, OldTurn] = {}
     seen: dict[tuple[str, str], bytes] = {}
@@ -104,7 +106,7 @@ def turns(reading: Reading, now: datetime) -> OldTurns:
 
 
 def processed(reading: Reading) -> list[str]:
-    """The turns that the session's state says were stored, oldest first, under the ids that they have from now on."""
+    """Return the ids of turns stored according to the session's state, oldest first."""
     names: dict[str, None] = {}
     for record in reading.of(Kind.STATE):
         for member in ("processed_turn_ids", "processed_turn"):
@@ -135,7 +137,9 @@ def _event(record: Record, latest: datetime | None, now: datetime) -> tuple[str,
 
 
 def _whole(turn: OldTurn) -> OldTurn:
-    """The turn with inputs before outputs, each event under an id of the usual form: its own, where that is one."""
+    """Return the turn with inputs before outputs, each event under an id of the usual form.
+
+    An event keeps its own id where that has the form."""
     ordered = sorted(turn.events, key=lambda event: event.way)
     own = [_number(event, turn.turn) for event in ordered]
     kept = len(set(zip(own, [event.way for event in ordered], strict=True))) == len(own) and -1 not in own
@@ -148,7 +152,7 @@ def _whole(turn: OldTurn) -> OldTurn:
 
 
 def _number(event: OldEvent, turn: str) -> int:
-    """The number in an event's id, or -1 where the id has another form."""
+    """Return the number in an event's id, or -1 where the id has another form."""
     head, _, number = event.event.rpartition("-")
     return int(number) if head == f"{turn}-{event.way}" and number.isascii() and number.isdigit() else -1
 
@@ -163,7 +167,7 @@ def _counted(events: Sequence[OldEvent]) -> list[int]:
 
 
 def _is_memory_block(item: Item) -> bool:
-    """Whether an item is recalled memory in the form that older clients gave it."""
+    """Return whether an item is recalled memory in the form of older clients."""
     if item.get("type") != "message" or item.get("role") not in ("developer", "system"):
         return False
     text = "\n".join(text_parts(item)).strip()

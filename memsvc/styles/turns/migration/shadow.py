@@ -1,7 +1,7 @@
-"""What a client's own memory prepared for a turn beside what this service would: facts, tokens and files compared.
+"""Comparison of a client's own memory with this one: facts, tokens and files of a turn.
 
-What is kept of a comparison are ids, paths and counts: values are compared by their hashes, and neither is kept.
-"""
+Only ids, paths and counts are stored: values are compared by their hashes, and neither is
+stored."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,16 +21,16 @@ from memsvc.styles.turns import block
 from memsvc.styles.turns.layout import OWNER, exact, session_root
 
 TOKENS_APART: Final = 0.05
-"""Token counts count as equal when they differ by no more than this share of the larger one."""
+"""Token counts are equal when they differ by at most this share of the larger one."""
 FILES_A_PAGE: Final = 1000
 LINES_BYTES_MAX: Final = 8 * 1024 * 1024
 _COMPARED: Final = ("events/raw/", "memory_tiers/", "insights/")
-"""Places that both sides write alike; what else lies in a session is each side's own affair."""
+"""Folders that both sides write alike; the rest of a session is not compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class TheirFile:
-    """A file as the client's side has it, by its path within the session; None for what was not told."""
+    """A file of the client, by its path within the session; None for unknown values."""
 
     path: str
     size_bytes: int | None
@@ -39,7 +39,7 @@ class TheirFile:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts by id: only the client's, only ours, both with the same value, and both with different ones."""
+    """Facts by id: only the client's, only ours, both and equal, both and different."""
 
     only_there: list[str]
     only_here: list[str]
@@ -49,7 +49,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Files by path: missing here, missing there, and those that have another number of lines."""
+    """Files by path: missing here, missing there, and those with another number of lines."""
 
     missing_here: list[str]
     missing_there: list[str]
@@ -59,8 +59,10 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One turn on both sides. Tokens are as each side counts them; `tokens_agree` allows for TOKENS_APART. `files` is
-    None when the client told nothing of its files."""
+    """One turn on both sides.
+
+    Tokens are as each side counts them; `tokens_agree` allows for TOKENS_APART. `files` is None
+    when the client sent no list of files."""
 
     facts: Facts
     tokens_there: int | None
@@ -70,7 +72,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing differs."""
+        """Return whether nothing differs."""
         facts, kept = self.facts, self.files
         return (
             not (facts.only_there or facts.only_here or facts.different)
@@ -80,7 +82,7 @@ class Comparison:
 
 
 def recalled_facts(items: Sequence[Item]) -> dict[str, str]:
-    """The facts of a memory block by id, with a hash of their value."""
+    """Return the facts of a memory block by id, with a hash of their value."""
     found: dict[str, str] = {}
     for item in items:
         if block.is_data(item):
@@ -90,12 +92,14 @@ def recalled_facts(items: Sequence[Item]) -> dict[str, str]:
 
 
 def value_hash(value: str) -> str:
-    """What stands for a value: case and white space do not count."""
+    """Return a hash of a value that ignores case and white space."""
     return blake2b(normalised_value(value).encode(), digest_size=8).hexdigest()
 
 
 def compare_facts(there: Mapping[str, str | None], here: Mapping[str, str]) -> Facts:
-    """Facts by id and hash of their value; a hash of None is a value that was not told, and counts as the same."""
+    """Compare facts by id and hash of their value.
+
+    None is an unknown value and counts as the same."""
     both = sorted(there.keys() & here.keys())
     return Facts(
         only_there=sorted(there.keys() - here.keys()),
@@ -106,13 +110,14 @@ def compare_facts(there: Mapping[str, str | None], here: Mapping[str, str]) -> F
 
 
 def tokens_agree(there: int | None, here: int) -> bool | None:
-    """Whether two counts are as good as equal; None where one was not told."""
+    """Return whether two counts are about equal; None where one is unknown."""
     return None if there is None else abs(there - here) <= TOKENS_APART * max(there, here)
 
 
 async def compare_files(tx: Tx, session: str, theirs: Sequence[TheirFile]) -> Files:
-    """The client's files beside ours, in the places that both sides write alike; of events and facts the lines count,
-    as their members differ."""
+    """Compare the client's files with ours, in the folders that both sides write alike.
+
+    Lines of events and facts are only counted, as their members differ."""
     root = session_root(session)
     there = {name: file for file in theirs if (name := file.path.removeprefix(root + "/")).startswith(_COMPARED)}
     here = {
@@ -138,7 +143,7 @@ async def compare_files(tx: Tx, session: str, theirs: Sequence[TheirFile]) -> Fi
 
 
 def report_file(session: str, now: datetime) -> str:
-    """The file that the comparisons of a day are appended to."""
+    """Return the file that the comparisons of a day are appended to."""
     return f"{session_root(session)}/shadow/{now:%Y/%m/%d}/report-{now:%Y%m%d}.jsonl"
 
 
@@ -149,7 +154,7 @@ async def keep(tx: Tx, session: str, turn: str, found: Comparison, now: datetime
 
 
 async def summed(tx: Tx, session: str) -> Counter[str]:
-    """The comparisons of a session in figures, of each turn the last one."""
+    """Return counts over the comparisons of a session, of each turn the last one."""
     latest: dict[str, dict[str, Any]] = {}
     for path in await _paths(tx, f"{session_root(session)}/shadow"):
         file = await files.find(tx, path) if path.endswith(".jsonl") else None

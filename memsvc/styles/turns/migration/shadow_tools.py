@@ -1,4 +1,4 @@
-"""The tools of shadow mode: a client that still keeps its memory itself has it compared with what is kept here."""
+"""The tools of shadow mode, in which a client compares its own memory with this one."""
 
 from dataclasses import asdict
 
@@ -85,7 +85,7 @@ class ShadowReport(Result):
 
 
 class ShadowTools:
-    """The functions behind the tools."""
+    """Functions of the shadow tools."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class ShadowTools:
 
 
 async def report(database: Database, scope: Scope, sessions: list[str]) -> ShadowReport:
-    """The comparisons of these sessions in figures."""
+    """Return figures over the comparisons of these sessions."""
     counts: dict[str, int] = {}
     compared = 0
     for session in sessions:
@@ -162,7 +162,7 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def shadow_tools(functions: ShadowTools) -> list[Tool]:
-    """The tools of shadow mode."""
+    """Return the tools of shadow mode."""
     return [
         Tool(
             name="memory_shadow_compare",

@@ -1,4 +1,4 @@
-"""How often a tenant may have the model asked a day, and that a model which fails is left alone for a while."""
+"""Daily limit of model calls of a tenant, and a pause after a model was unavailable."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, time, timedelta
@@ -12,14 +12,14 @@ from memsvc.styles.model_budget import ModelBudget
 
 COUNTED_AS: Final = "turns"
 REST_S: Final = 30.0
-"""How long nobody asks a model that was out of reach: each would only keep a worker waiting."""
+"""Pause after a model was out of reach: each call would only block a worker."""
 SPREAD_S: Final = 3600
 
 Answer = TypeVar("Answer")
 
 
 class Allowance:
-    """Asks the model on behalf of turn memory, counted for each tenant and day. `calls_a_day` 0 is no limit."""
+    """Model calls of turn memory, counted per tenant and day. `calls_a_day` 0 is no limit."""
 
     def __init__(self, budget: ModelBudget, clock: Clock, meter: Meter, calls_a_day: int) -> None:
         self._budget = budget
@@ -29,8 +29,10 @@ class Allowance:
         self._rests_until = clock.now()
 
     async def ask(self, scope: Scope, purpose: str, question: Callable[[], Awaitable[Answer]]) -> Answer:
-        """What the model answers; its errors go through. `SpentError` when the day has had its calls, and UNAVAILABLE
-        while a model that was out of reach is left alone."""
+        """Return the model's answer; its errors pass through.
+
+        `SpentError` when the daily calls are used up, and UNAVAILABLE during the pause after a
+        failure."""
         await self._take(scope)
         started = perf_counter()
         try:
@@ -45,7 +47,7 @@ class Allowance:
         return answer
 
     def until_tomorrow_s(self, spread: int) -> float:
-        """Seconds until some time in the first hour of the next day, which depends on `spread`."""
+        """Return the seconds until a time in the first hour of the next day, spread by `spread`."""
         now = self._clock.now()
         tomorrow = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
         return (tomorrow - now).total_seconds() + spread % SPREAD_S

@@ -1,4 +1,4 @@
-"""Facts that a model finds in what was said, by a job behind the turns: no turn waits for it, or fails with it."""
+"""Facts that a model finds in messages, by a job after the turns; no turn depends on it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -34,15 +34,17 @@ log = structlog.get_logger("memsvc.enrichment")
 EXTRACT_JOB: Final = "turns.extract"
 PURPOSE: Final = "extraction"
 WINDOWS_A_RUN: Final = 10
-"""How many windows one run reads before it lets other jobs have a turn."""
+"""Windows that one run reads before it yields to other jobs."""
 AFTER_NONSENSE_S: Final = 600.0
 FORGOTTEN_FOR: Final = timedelta(days=30)
-"""So long an assistant that repeats what was forgotten does not bring it back; a user who says it again does."""
+"""For this long an assistant cannot bring back forgotten facts by repeating them; a user can."""
 
 
 class Enrichment:
-    """Reads each session once, a window after the other, and keeps how far it came in the transaction that keeps what
-    it found: a run that dies or is overtaken leaves nothing half done, and twice is the same as once."""
+    """Extraction of facts by a model, one window of a session after the other.
+
+    The position is stored in the transaction that stores the result: a run that dies or is
+    overtaken leaves nothing half done, and twice is the same as once."""
 
     def __init__(
         self,
@@ -69,27 +71,26 @@ class Enrichment:
         self.job = Job(name=EXTRACT_JOB, run=self.extract, attempts_max=2)
 
     async def extract(self, scope: Scope, subject: str) -> None:
-        """Job: read what was said in the session since the last time.
+        """Job: read the messages of the session since the last time.
 
-        No transaction is open while the model thinks. Of a session whose policy says that nothing is kept it is told
-        nothing, and what was forgotten while it thought is not brought back: the rest is read once more. Where it is
-        out of reach or refuses, the error goes through and nothing counts as read. When the tenant's day has had its
-        calls, the rest is read tomorrow.
-        """
+        No transaction is open while the model works. A session whose policy forbids storage is
+        never sent to it, and facts forgotten meanwhile are not brought back: the rest is read
+        again. If the model is out of reach or refuses, the error passes through and nothing counts
+        as read. When the daily calls are used up, the rest is read the next day."""
         try:
             wait_s = await self._read_on(scope, subject)
         except SpentError:
             wait_s = self._allowance.until_tomorrow_s(crc32(subject.encode()))
-            log.info("a session is read on tomorrow: this day has had its calls of the model", project=scope.project)
+            log.info("the daily model calls are used up: a session will be read tomorrow", project=scope.project)
         if wait_s is not None:
             async with self._database.begin(scope) as tx:
                 await jobs.enqueue(tx, EXTRACT_JOB, subject, now=self._clock.now(), delay_s=wait_s)
 
     async def _read_on(self, scope: Scope, session: str) -> float | None:
-        """Read some windows; in how many seconds to go on, None when all was read.
+        """Read some windows; return the seconds until the next run, None when all was read.
 
-        What the model cannot answer properly, not even in half, is passed over, so that no text can hold up a session.
-        """
+        A window without a usable answer, even for its first half, is skipped, so that no text can
+        block a session."""
         for _ in range(WINDOWS_A_RUN):
             async with self._database.begin(scope, read_only=True) as tx:
                 if not await self._may_keep(tx, session):
@@ -103,12 +104,12 @@ class Enrichment:
                 answer = await self._ask(scope, window)
             await self._keep(scope, window, answer or [])
             if answer is None:
-                log.warning("a model could not answer to a part of a session, which is passed over", session=session)
+                log.warning("a model could not process a part of a session, which is skipped", session=session)
                 return AFTER_NONSENSE_S
         return 0.0
 
     async def _ask(self, scope: Scope, window: Window) -> Sequence[Proposal] | None:
-        """What the model proposes; None when it answers something else."""
+        """Return the model's proposals; None when its output is unusable."""
         if not window.shown.messages:
             return []
         text = window.shown.text(self._clock.now())
@@ -127,8 +128,10 @@ class Enrichment:
         return answer.changes
 
     async def _keep(self, scope: Scope, window: Window, proposals: Sequence[Proposal]) -> None:
-        """Note that a window was read, with what it comes to; nothing when somebody else read it meanwhile, when any of
-        it was forgotten, or when nothing is to be kept any more."""
+        """Store the result of a window and mark it as read.
+
+        Stores nothing when another run read it meanwhile, when any of it was forgotten, or when the
+        policy now forbids it."""
         shown, now = window.shown, self._clock.now()
         shelves = books.facts(shown.session, shown.user)
         locks = [session_lock(shown.session), *(book_lock(shelf.name) for shelf in shelves)]
@@ -157,7 +160,7 @@ class Enrichment:
     async def _merged(
         self, tx: Tx, shown: Shown, proposals: Sequence[Proposal], now: datetime
     ) -> tuple[Merge, list[Dated], Counter[str]]:
-        """What the proposals do to what is believed by now, which is read again; and how many came to what."""
+        """Return the changes that the proposals make to current facts, and outcome counts."""
         shelves = [shelf.number for shelf in books.facts(shown.session, shown.user)]
         oldest = min(message.stored_at for message in shown.messages)
         holding = await facts.holding(tx, shelves, now)
@@ -173,7 +176,7 @@ class Enrichment:
         return merged, [Dated(one, last_days[one.record]) for one in merged.kept], outcomes
 
     async def _last_days(self, tx: Tx, shown: Shown, claims: Sequence[Claim]) -> dict[str, datetime | None]:
-        """When each statement is past its day, by record; days are counted from when it was said."""
+        """Return the expiry of each statement by record; days count from the message."""
         found = await sessions.find(tx, shown.session)
         policy = policy_of(found.policy if found else None, self._options)
         stored_at = {message.event: message.stored_at for message in shown.messages}
@@ -184,7 +187,7 @@ class Enrichment:
         }
 
     async def _write(self, tx: Tx, shown: Shown, merged: Merge, dated: Sequence[Dated], now: datetime) -> None:
-        """The lines, index entries and rows of a merge, as a turn writes them."""
+        """Write the lines, index entries and rows of a merge, as a turn does."""
         book = books.facts_learnt(shown.session, shown.user)
         await append(tx, layout.fact_lines(merged, dated, now), owner=layout.OWNER, now=now)
         firsts = await index.add(tx, {book.name: facts.entries(dated, now)}) if dated else {}
@@ -195,7 +198,7 @@ class Enrichment:
 
 
 async def _is_there(tx: Tx, shown: Shown) -> bool:
-    """Whether all messages that the model was shown can still be found."""
+    """Return whether all messages sent to the model are still stored."""
     seen = {message.event: message.entry for message in [*shown.earlier, *shown.messages]}
     first, stop = min(seen.values()), max(seen.values()) + 1
     found = {item.ref for item in await context.said(tx, books.turns(shown.session).number, first, stop, chars_max=0)}

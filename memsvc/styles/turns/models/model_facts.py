@@ -1,4 +1,4 @@
-"""What a model is shown of a session, and what of its answer is believed. Nothing it says is taken at its word."""
+"""Validation of facts that a model proposes: its input, and the claims made of its output."""
 
 import hashlib
 import unicodedata
@@ -22,26 +22,27 @@ PROPOSALS_MAX: Final = 20
 VALUE_BYTES_MAX: Final = 512
 KEY_BYTES_MAX: Final = 64
 CONFIDENCE: Final = 0.78
-"""How sure a model is that does not say so in a way that can be."""
+"""Default confidence of a model that gives no valid one."""
 ASSISTANT_CONFIDENCE_MAX: Final = 0.6
-"""What only the assistant said is believed less, whatever the model says: it may come from a web page."""
+"""Maximum confidence of assistant messages: they may come from a web page."""
 TEXT_CHARS_MAX: Final = 4096
-"""Characters of one text of an answer that are looked at."""
+"""Characters of one output text that are read."""
 SAME_WORDS_MIN: Final = 3
-"""A value of so many words is the same statement under whatever key it stands."""
+"""A value with this many words is the same statement under any key."""
 
 _NO_KEY: Final = regex.compile(r"\W+")
 _BREAKS: Final = regex.compile(r"[\p{Cc}\p{Zl}\p{Zp}]")
 _UNSEEN: Final = regex.compile(r"[\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", regex.V1)
 _TOPICS: Final = {one.key.replace(" ", "_"): one for one in vars(topics).values() if isinstance(one, Topic)}
 KEYS: Final = tuple(sorted(_TOPICS))
-"""The keys under which rules keep facts: where a model uses them too, neither repeats the other."""
+"""Keys under which rules store facts: a model that uses them too repeats nothing."""
 _OWN_WORDS: Final = frozenset(("rule", "user"))
 
 
 class Proposal(BaseModel):
-    """One change of the facts, as loosely as a model may put it: what is wrong with it is found out later, so that one
-    bad proposal does not cost the others."""
+    """One change of the facts, as loosely as a model may put it.
+
+    What is wrong with it is found out later, so that one bad proposal does not cost the others."""
 
     change: str = Field("", json_schema_extra={"enum": ["add", "update", "delete"]})
     fact: str = Field("", description="update, delete: id of the fact")
@@ -60,7 +61,7 @@ class Proposals(BaseModel):
 
 
 class _DroppedError(Exception):
-    """A proposal that is not believed; the reason is one of the published outcomes."""
+    """A rejected proposal; the reason is one of the published outcomes."""
 
 
 def believed(
@@ -70,15 +71,14 @@ def believed(
     holding: Sequence[Fact],
     deleted: Sequence[Fact],
 ) -> tuple[list[Claim], Counter[str]]:
-    """The claims that an answer comes to, and how many of its proposals were dropped, by reason.
+    """Return the claims of an answer, and counts of rejected proposals by reason.
 
-    `holding` is what is believed now, `deleted` what was taken back or forgotten lately. Of a fact that is not what the
-    model was shown any more nothing is claimed, nor of one that an id was invented for.
-    """
+    `holding` are the active facts, `deleted` those retracted or forgotten recently. Facts that
+    changed since the model saw them, and invented ids, make no claims."""
     judge = _Judge(shown, holding, deleted)
     claims: list[Claim] = []
     dropped: Counter[str] = Counter()
-    # what is deleted first may be said again under another key
+    # deletions first: their value may be added under another key
     for at, proposal in sorted(enumerate(proposals[:PROPOSALS_MAX]), key=lambda one: one[1].change != "delete"):
         try:
             claims.append(judge.claim(proposal, at))
@@ -90,7 +90,9 @@ def believed(
 
 
 class _Judge:
-    """Turns proposals into claims, one after the other; what was claimed counts as held for those that follow."""
+    """Conversion of proposals into claims, one after the other.
+
+    Claims count as facts for later ones."""
 
     def __init__(
         self,
@@ -118,7 +120,7 @@ class _Judge:
                 raise _DroppedError("unfit")
 
     def _evidence(self, proposal: Proposal) -> Message:
-        """The latest of the messages that are cited, one of the user's if there is any."""
+        """Return the latest of the cited messages, preferring those of the user."""
         cited = [self._messages[one] for one in proposal.evidence[:100] if one in self._messages]
         if not cited:
             raise _DroppedError("unknown")
@@ -139,8 +141,9 @@ class _Judge:
         return self._kept(statement, message, active)
 
     def _subject(self, key: str) -> tuple[str, str, bool]:
-        """The fact_id and the key that something is kept under, and whether there are several: as rules keep it, or as
-        a fact is kept that holds already."""
+        """Return the fact_id and the key, and whether it has several values.
+
+        As rules store it, or as an active fact is stored."""
         topic = _TOPICS.get(key)
         if topic is not None:
             return topic.fact_id, topic.key, topic.many
@@ -166,7 +169,7 @@ class _Judge:
         return Retraction((gone,), self._evidence_of(message), self._weight(message, old))
 
     def _target(self, proposal: Proposal, message: Message) -> Fact:
-        """The fact that is meant, if it still is what the model was shown."""
+        """Return the fact that is meant, if it is still as the model saw it."""
         seen = self._facts.get(proposal.fact)
         if seen is None:
             raise _DroppedError("unknown")
@@ -189,7 +192,7 @@ class _Judge:
         return Statement(record, fact_id, key, slot, value, Tier[proposal.tier], sure, "", evidence)
 
     def _check_new(self, statement: Statement) -> None:
-        # what says the same of the same thing is for the merge, which knows about tiers
+        # repeats of the same identity are left to the merge, which knows about tiers
         if any(one.identity != statement.identity and _same(one, statement) for one in self._held):
             raise _DroppedError("repeated")
 
@@ -202,8 +205,10 @@ class _Judge:
         return replace(statement, said_at=self._weight(message, old))
 
     def _weight(self, message: Message, old: Fact | None) -> datetime:
-        """From when a claim counts against what is believed. It wins over what a rule made of the very same words, and
-        over what a model made of words before them, though that was written down later than they were said."""
+        """Return the time from which a claim counts against existing facts.
+
+        It wins over a rule's fact from the same words, and over a model's fact from earlier words,
+        though that was written later than they were sent."""
         if old is None:
             return message.stored_at
         learnt = old.statement.evidence
@@ -218,7 +223,9 @@ class _Judge:
 
 
 def _check_may_change(fact: Fact, message: Message) -> None:
-    """What a user said is changed by what a user says later or in the same breath, and by nobody else."""
+    """Raise _DroppedError unless the message may change the fact.
+
+    A user's statement is changed only by a later statement of the user or in the same message."""
     if fact.statement.evidence.origin in _OWN_WORDS and (message.role != "user" or message.stored_at < fact.valid_from):
         raise _DroppedError("stale")
 
@@ -233,7 +240,9 @@ def _checked_value(key: str, given: str) -> str:
 
 
 def _same(one: Statement, other: Statement) -> bool:
-    """Whether two statements say the same: one value of one key, or a value of several words under whatever key."""
+    """Return whether two statements are equivalent.
+
+    They have one value of one key, or a value of several words under any key."""
     said = normalised_value(one.value)
     if said.strip(".!") != normalised_value(other.value).strip(".!"):
         return False
@@ -241,5 +250,5 @@ def _same(one: Statement, other: Statement) -> bool:
 
 
 def _plain(text: str) -> str:
-    """The text in one line, without what cannot be stored or seen."""
+    """Return the text in one line, without characters that cannot be stored or seen."""
     return " ".join(unicodedata.normalize("NFC", _UNSEEN.sub("", _BREAKS.sub(" ", text[:TEXT_CHARS_MAX]))).split())

@@ -1,4 +1,4 @@
-"""The summary of a session's older context in a model's words, made by a job behind the compaction that rules did."""
+"""Model-written summary of a session's older context, by a job after the rule-based compaction."""
 
 from importlib.resources import files as resources
 from typing import Final
@@ -29,10 +29,10 @@ log = structlog.get_logger("memsvc.rewording")
 SUMMARISE_JOB: Final = "turns.summarise"
 PURPOSE: Final = "compaction"
 SAID_TOK: Final = 12_000
-"""What is read of what was said; of more, the latest: the summary that stands tells of the rest."""
+"""Limit of messages to read; of more, the latest: the existing summary covers the rest."""
 WORDS_WANTED: Final = 250
 SPARE_TOK: Final = 200
-"""Tokens that the model may write beyond those that are kept, so that it ends where it wants to."""
+"""Tokens that the model may write beyond those that are kept, so that it can finish."""
 ANSWER_CHARS_MAX: Final = 20_000
 
 _LINE: Final = regex.compile(r"\s*[-*•]?\s*(\d{4}-\d\d-\d\d) ([^:\n]{1,128}): *(\S.*)")
@@ -40,8 +40,10 @@ _UNSEEN: Final = regex.compile(r"[[\p{Cc}--\n]\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}[\p{
 
 
 class Rewording:
-    """Has the summary that stands for a session's older context said better. One that a model worded is left as it is,
-    so twice is the same as once, and a model that fails changes nothing."""
+    """Rewriting of the summary of a session's older context by a model.
+
+    A summary that a model wrote is left as it is, so twice is the same as once, and a failing model
+    changes nothing."""
 
     def __init__(
         self, database: Database, llm: Llm, clock: Clock, costs: Costs, options: TurnOptions, allowance: Allowance
@@ -57,9 +59,11 @@ class Rewording:
         self.job = Job(name=SUMMARISE_JOB, run=self.summarise, attempts_max=2)
 
     async def summarise(self, scope: Scope, subject: str) -> None:
-        """Job: word the summary of the session anew. No transaction is open while the model thinks, and what it says of
-        a summary that is another one by now is dropped. Of a session whose policy says that nothing is kept it is told
-        nothing. Where it is out of reach or refuses, the error goes through."""
+        """Job: rewrite the summary of the session.
+
+        No transaction is open while the model works, and its text is dropped if the summary changed
+        meanwhile. A session whose policy forbids storage is never sent to it. If it is out of reach
+        or refuses, the error passes through."""
         async with self._database.begin(scope, read_only=True) as tx:
             standing = await standing_summary(tx, subject)
         if standing is None or standing.worded_by == self._llm.model:
@@ -78,7 +82,7 @@ class Rewording:
                 await jobs.enqueue(tx, SUMMARISE_JOB, subject, now=self._clock.now(), delay_s=wait_s)
 
     async def _ask(self, scope: Scope, standing: Standing) -> str:
-        """The lines that the model answers with; "" when it has none to say."""
+        """Return the lines of the model's answer; "" when there are none."""
         text = self._shown(standing)
         most = summary_tok_max(policy_of(standing.own_policy, self._options))
         try:
@@ -90,7 +94,7 @@ class Rewording:
         except UnusableAnswerError:
             return ""
         except MemsvcError as error:
-            log.warning("a summary stays as rules made it", code=error.code.value, reason=error.message)
+            log.warning("the model failed to rewrite a summary", code=error.code.value, reason=error.message)
             raise
         days = {one.day for one in standing.said} | set(regex.findall(r"\d{4}-\d\d-\d\d", standing.text))
         return self._kept(answer, days, most)
@@ -118,8 +122,7 @@ class Rewording:
         return escaped(orjson.dumps({"summary": masked(standing.text), "said": said[::-1]}).decode())
 
     def _kept(self, answer: str, days: set[str], tok_max: int) -> str:
-        """The lines of an answer that are such, about days that were shown, as many of the latest as a summary has room
-        for."""
+        """Return the valid lines of an answer, about days in the input, the latest that fit."""
         lines = []
         left = tok_max
         for line in reversed(masked(_UNSEEN.sub("", answer[:ANSWER_CHARS_MAX])).split("\n")):

@@ -1,4 +1,4 @@
-"""What a model is given to read of a session: as data that cannot end before it is over, and without secrets."""
+"""Model input from a session: escaped data without secrets."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,9 @@ from memsvc.styles.turns.layout import timestamp
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message that a model is shown. `stored_at` is when its turn was stored, `said_at` when it was said."""
+    """A message in a model's input.
+
+    `stored_at` is when its turn was stored, `said_at` its own time."""
 
     entry: int
     event: str
@@ -29,10 +31,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a model is asked about: the new messages of one user of a session, those before them, and what is believed.
+    """Input of a model: new messages of one user of a session, earlier ones, and current facts.
 
-    It knows them by the ids that are made here, and by no other: `m1`, `m2` ... and `f1`, `f2` ... in this order.
-    """
+    The model sees only the ids made here: `m1`, `m2` ... and `f1`, `f2` ... in this order."""
 
     session: str
     user: str
@@ -41,7 +42,7 @@ class Shown:
     facts: Sequence[Fact]
 
     def text(self, now: datetime) -> str:
-        """All of it as one JSON object that no text inside can close, without what looks like a secret."""
+        """Return all of it as one JSON object that no text can close, with secrets masked."""
         body = {
             "today": f"{now:%Y-%m-%d, %A}",
             "facts": [_fact(f"f{at}", fact) for at, fact in enumerate(self.facts, 1)],
@@ -52,7 +53,7 @@ class Shown:
 
 
 def most_related(facts: Sequence[Fact], messages: Iterable[Message], *, most: int) -> list[Fact]:
-    """The facts that share the most words with the messages, at most so many, the newest first among equals."""
+    """Return the facts that share the most words with the messages, newest first among equals."""
     if len(facts) <= most:
         return list(facts)
     said = {term for message in messages for term in terms(message.text)}

@@ -1,4 +1,4 @@
-"""What of a session a model reads next: some messages of one user, those before them, and what is believed."""
+"""The next part of a session for a model: messages of one user, earlier ones, and current facts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from memsvc.styles.turns.models.shown import Message, Shown, most_related
 MESSAGES_MAX: Final = 40
 MESSAGES_TOK: Final = 6000
 TEXT_CHARS_MAX: Final = 8000
-"""Characters of one message that a model is shown."""
+"""Characters of one message in the model's input."""
 EARLIER_MESSAGES: Final = 6
 EARLIER_CHARS_MAX: Final = 1000
 FACTS_SHOWN: Final = 60
@@ -29,21 +29,22 @@ CUT: Final = " [...]"
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What one question is about: the entries `start` to `stop` - 1 of a session, and what was believed then."""
+    """The entries `start` to `stop` - 1 of a session, with the model's input for them."""
 
     start: int
     stop: int
     shown: Shown
 
     def first_half(self) -> "Window":
-        """The first of its messages, about half of them."""
+        """Return a window of about the first half of its messages."""
         messages = self.shown.messages[: len(self.shown.messages) // 2]
         return replace(self, stop=messages[-1].entry + 1, shown=replace(self.shown, messages=messages))
 
 
 async def next_window(tx: Tx, session: str, tokens: TokenCounter, now: datetime) -> Window | None:
-    """What is to be read next; None when all was read. It may hold no message: what was recalled memory, or is stored
-    no longer, is passed over."""
+    """Return the next window; None when all was read.
+
+    It may hold no message: memory blocks and removed messages are skipped."""
     start = await reading.watermark(tx, session)
     if start is None:
         return None
@@ -66,8 +67,9 @@ def _related(believed: Sequence[Fact], messages: Sequence[Message]) -> list[Fact
 
 
 def _together(said: Sequence[Spoken], tokens: TokenCounter) -> tuple[str, list[Message], int]:
-    """The first messages that are of one user and within the tokens of a window (at least one), their user, and the
-    entry behind the last of them."""
+    """Return the first messages of one user within the token limit, the user and the stop entry.
+
+    There is at least one message; the stop entry follows the last one."""
     messages: list[Message] = []
     of = ""
     stop = said[0].entry
@@ -87,7 +89,7 @@ def _together(said: Sequence[Spoken], tokens: TokenCounter) -> tuple[str, list[M
 
 
 def _told(one: Spoken, chars_max: int) -> tuple[str, Message] | None:
-    """A message and its user; None for one that is recalled memory, or whose event is there no longer."""
+    """Return a message and its user; None for a memory block, or a removed event."""
     if one.line is None or block.is_data(user_message(one.text)):
         return None
     event = orjson.loads(one.line)

@@ -1,4 +1,6 @@
-"""What belongs to a session, and to a user: files, books, guards, and what rests on them in books that stay."""
+"""Ownership of turn memory: what belongs to a session or a user and goes with it.
+
+Files, indexes, guards, and what depends on them in indexes that stay."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -31,19 +33,21 @@ _INSIGHTS_ABOUT_USERS: Final = "insights/user/"
 
 
 class TurnBelongings:
-    """What turn memory keeps of whom."""
+    """Ownership declarations of turn memory."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
 
     async def of_session(self, scope: Scope, session: str) -> AsyncIterator[Belongings]:
-        """A session goes with all that was said in it. What was learnt in it about its users goes from their facts,
-        unless they said it in another session too, which is then where it is known from."""
+        """Yield a session with all its messages.
+
+        Facts about its users that were learned in it go too, unless they were also stated in
+        another session, which then becomes their source."""
         yield await self._session(scope, session, but=())
 
     async def _session(self, scope: Scope, session: str, *, but: Sequence[str]) -> Belongings:
-        """What belongs to a session, without what is in books that go as a whole (`but`)."""
+        """Return what belongs to a session, without the indexes `but`, which go as a whole."""
         async with self._database.begin(scope, read_only=True) as tx:
             learnt = await partings.books_learnt_in(tx, session, _ABOUT_USERS)
             cited = await partings.insights_citing(tx, _INSIGHTS_ABOUT_USERS, session)
@@ -70,8 +74,10 @@ class TurnBelongings:
         )
 
     async def of_user(self, scope: Scope, user: str) -> AsyncIterator[Belongings]:
-        """The sessions in which this user alone spoke go as a whole, and then what is known of the user. A session that
-        several users share stays, but for the facts about this one: what was said there belongs to all of them."""
+        """Yield the sessions in which this user alone spoke, and then what is known of the user.
+
+        A session that several users share stays, but for the facts about this one: its messages
+        belong to all of them."""
         own = [*books.facts("", user)[1:], *books.insights("", user)[1:], books.digests(user)]
         for session in await self._sessions(scope, user, shared=False):
             yield await self._session(scope, session, but=[book.name for book in own])
@@ -86,7 +92,7 @@ class TurnBelongings:
         )
 
     def of_path(self, scope: Scope, path: str) -> AsyncIterator[Belongings]:
-        """Nothing: callers keep no files here."""
+        """Yield nothing: callers keep no files here."""
         return nothing()
 
     async def _sessions(self, scope: Scope, user: str, *, shared: bool) -> list[str]:
@@ -100,7 +106,7 @@ class TurnBelongings:
                 return found
 
     def _insight(self, name: str, insight: Insight, session: str) -> Parting:
-        """An insight about a user that cites the session, and its line in the files of the session that made it."""
+        """Return the step for an insight that cites the session, and its line in other sessions."""
 
         async def found(tx: Tx) -> Sequence[Insight]:
             return [one for shelf, one in await partings.insights_citing(tx, name, session) if shelf == name]
@@ -123,7 +129,7 @@ class TurnBelongings:
 
 
 def _facts(name: str, session: str) -> Parting:
-    """The facts of a book that were learnt in a session."""
+    """Return the step for the facts of an index that were learned in a session."""
     number = book_of(name)
 
     async def count(tx: Tx) -> Counter[str]:
@@ -140,7 +146,7 @@ def _facts(name: str, session: str) -> Parting:
 
 
 def _digests(session: str, but: Sequence[int]) -> Parting:
-    """The digests of a session, in whichever books of users they are. None are written once its row is gone."""
+    """Return the step for the digests of a session; none are written once its row is gone."""
     prefix = digest_prefix(session)
 
     async def count(tx: Tx) -> Counter[str]:
@@ -153,7 +159,7 @@ def _digests(session: str, but: Sequence[int]) -> Parting:
 
 
 def _row(session: str) -> Parting:
-    """The session's own row, which whoever makes digests of it looks for."""
+    """Return the step for the session's own row, which the digest job checks."""
     rows = Rows("sessions", "session", session)
 
     async def count(tx: Tx) -> Counter[str]:
@@ -166,11 +172,13 @@ def _row(session: str) -> Parting:
 
 
 def _turns(session: str, clock: Clock) -> Parting:
-    """The guards of its turns, which leave behind that there was such a turn: a retry of one stores nothing."""
+    """Return the step for the guards of its turns.
+
+    A mark that the turn existed stays: a retry of it stores nothing."""
 
     async def count(tx: Tx) -> Counter[str]:
         del tx
-        return Counter()  # they are counted as rows
+        return Counter()  # counted as rows
 
     async def step(tx: Tx) -> Counter[str]:
         return Counter(guards=await guard.bury(tx, session, now=clock.now(), most=STEP))
@@ -179,7 +187,7 @@ def _turns(session: str, clock: Clock) -> Parting:
 
 
 def _told(name: str, session: str, clock: Clock) -> Parting:
-    """The facts about a user that were learnt in a session which stays, with the lines that tell of them there."""
+    """Return the step for facts about a user from a session that stays, and their lines there."""
     number = book_of(name)
 
     async def count(tx: Tx) -> Counter[str]:

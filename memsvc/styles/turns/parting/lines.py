@@ -1,4 +1,4 @@
-"""Lines go out of files that stay, and out of what these files were before."""
+"""Removal of lines from files that stay, and from their history."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -15,12 +15,12 @@ from memsvc.store.locks import TREE_LOCK
 from memsvc.styles.turns.layout import insights_file, tier_file
 
 LINES: Final = "lines"
-"""What lines of files that stay are counted as."""
+"""Name under which removed lines of such files are counted."""
 _BLOCKS_A_SWEEP: Final = 1000
 
 
 async def forget_insight_lines(tx: Tx, insight: Insight, session: str, *, now: datetime) -> Counter[str]:
-    """Take an insight that cites a session out of the files of the other sessions that made it."""
+    """Remove an insight that cites a session from the files of other sessions that made it."""
     makers = {cited["session"] for cited in insight.evidence["turns"]} - {session}
     lines = 0
     for maker in sorted(makers):
@@ -29,14 +29,15 @@ async def forget_insight_lines(tx: Tx, insight: Insight, session: str, *, now: d
 
 
 async def forget_fact_lines(tx: Tx, fact: Fact, *, now: datetime) -> int:
-    """Take a fact out of the file of the session that it was learnt in; how many lines told of it."""
+    """Remove a fact from the file of the session that it was learned in; return the line count."""
     said = fact.statement
     return await drop_lines(tx, tier_file(said.evidence.session, said.tier, fact.valid_from), {said.record}, now=now)
 
 
 async def drop_lines(tx: Tx, path: str, ids: Collection[str], *, now: datetime) -> int:
-    """Take the lines of these records, and what became of them, out of a file and its history; how many. A file that is
-    left empty goes. The caller holds the session's lock."""
+    """Remove the lines of these records, and of their changes, from a file and its history.
+
+    Returns how many. A file that is left empty is deleted. The caller holds the session's lock."""
     file = await files.find(tx, path, for_update=True)
     if file is None:
         return 0

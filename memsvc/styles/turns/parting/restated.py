@@ -1,5 +1,4 @@
-"""Facts that were learnt in a session which goes, and which their user stated in another session too: they stay, and
-rest on that one from then on."""
+"""Facts of a purged session that their user also stated in another one, their new source."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from memsvc.styles.turns import books, layout
 
 FACTS_MAX: Final = 10_000
 SESSIONS_MAX: Final = 200
-"""Sessions of a user, the latest, that are searched for a fact that was stated in a session which goes."""
+"""Latest sessions of a user that are searched for a fact of the purged session."""
 SHELVES_AT_ONCE: Final = 20
 CANDIDATES: Final = 20
 TEXT_CHARS_MAX: Final = 20_000
@@ -38,8 +37,9 @@ class _Again:
 
 
 async def restated(tx: Tx, name: str, session: str, clock: Clock) -> list[Parting]:
-    """For each fact of a user's book that holds, was learnt in this session and was stated in another one: the step
-    that lets it rest on that one."""
+    """Return a purge step for each valid fact of a user that another session states too.
+
+    The step makes that session the source of the fact."""
     user = name.removeprefix("facts/user/")
     held = await partings.facts_learnt_in(tx, book_of(name), session, most=FACTS_MAX)
     current = [fact for fact in held if fact.holds(clock.now())]
@@ -53,7 +53,7 @@ async def restated(tx: Tx, name: str, session: str, clock: Clock) -> list[Partin
 
 
 async def _elsewhere(tx: Tx, fact: Fact, user: str, others: Sequence[str]) -> Statement | None:
-    """The latest statement of a fact in one of these sessions, as rules read it there."""
+    """Return the latest statement of a fact in one of these sessions, as rules read it there."""
     asked = query_terms(fact.statement.value)
     for start in range(0, len(others) if asked else 0, SHELVES_AT_ONCE):
         some = {books.turns(one).number: one for one in others[start : start + SHELVES_AT_ONCE]}

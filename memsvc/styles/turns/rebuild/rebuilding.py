@@ -1,9 +1,9 @@
-"""What is derived from a session's files, compared with them and put right: a rebuild is a check that mends.
+"""Rebuild of rows derived from a session's files: a check that also repairs.
 
-Rows that are right stay as they are, so nobody ever meets an empty memory in between, and a rebuild that was killed is
-simply run again. Each step is one transaction: a file of events, the index of a book, the facts of a book. What is
-written between two steps is kept: the last file and what follows from all files are one step.
-"""
+Correct rows stay, so that memory is never empty in between, and a killed rebuild is simply run
+again. Each step is one transaction: a file of events, the index entries, the facts of an index.
+Data written between two steps is kept: the last file and what follows from all files are one
+step."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -35,14 +35,14 @@ from memsvc.styles.turns.upkeep.event_files import FILES_A_PAGE, EventFile, Line
 from memsvc.styles.turns.upkeep.maintenance import GUARDED_AS
 
 WALKS_MAX: Final = 5
-"""How often a session is walked through whose older files change meanwhile."""
+"""Attempts to read a session whose older files change meanwhile."""
 
 Differences = Counter[str]
-"""How many rows of which table were not what the files say."""
+"""Rows that differ from the files, by table."""
 
 
 class Rebuilding:
-    """Compares derived rows with the files that they are derived from, and mends them."""
+    """Compares derived rows with their source files, and repairs them."""
 
     def __init__(self, database: Database, clock: Clock, tokens: TokenCounter, options: TurnOptions) -> None:
         self._database = database
@@ -51,7 +51,7 @@ class Rebuilding:
         self._options = options
 
     async def sessions(self, scope: Scope) -> list[str]:
-        """Every session of a project that has files."""
+        """Return every session of a project that has files."""
         found: list[str] = []
         last = ""
         async with self._database.begin(scope, read_only=True) as tx:
@@ -62,7 +62,7 @@ class Rebuilding:
         return list(dict.fromkeys(found))
 
     async def authors(self, scope: Scope) -> dict[str, list[str]]:
-        """The users of a project about whom there are facts, and in which sessions these were learnt."""
+        """Return the users of a project with facts, and the sessions that these were learned in."""
         found: dict[str, list[str]] = {}
         for session in await self.sessions(scope):
             async with self._database.begin(scope, read_only=True) as tx:
@@ -71,7 +71,9 @@ class Rebuilding:
         return found
 
     async def check(self, scope: Scope, session: str) -> Differences:
-        """What of a session's rows is not what its files say, changing nothing; all of one moment."""
+        """Return how a session's rows differ from its files, read in one snapshot.
+
+        Changes nothing."""
         found: Differences = Counter()
         async with self._database.begin(scope, read_only=True) as tx:
             among = await event_files(tx, session)
@@ -85,7 +87,7 @@ class Rebuilding:
         return found
 
     async def check_user(self, scope: Scope, user: str, learnt_in: Sequence[str]) -> Differences:
-        """What of the facts about a user is not what the files of the sessions that they were learnt in say."""
+        """Return how the facts about a user differ from the files of their sessions."""
         book = books.facts("", user)[1]
         async with self._database.begin(scope, read_only=True) as tx:
             found = await compare_facts(tx, book, await _all_of(tx, book, learnt_in), mend=False)
@@ -94,11 +96,11 @@ class Rebuilding:
             return found
 
     async def run(self, scope: Scope, session: str, *, renumber: bool = False) -> Differences:
-        """Put the derived rows of a session right; what was not. RESOURCE_BUSY while the session is maintained.
+        """Repair the derived rows of a session; return the differences.
 
-        With `renumber` the entries of the session get new numbers in the order of its files, all or none, while writers
-        wait; what counted on the old ones is made anew by maintenance.
-        """
+        RESOURCE_BUSY while the session is maintained. With `renumber` the entries of the session
+        get new numbers in the order of its files, all or none, while writers wait; maintenance then
+        recreates what depended on the old ones."""
         found: Differences = Counter()
         async with self._claimed(scope, session) as token:
             if renumber:
@@ -114,7 +116,9 @@ class Rebuilding:
         return found
 
     async def _walked(self, scope: Scope, session: str, token: UUID) -> Differences:
-        """Mend entries, guards and the session's row; RESOURCE_BUSY where older files change again and again."""
+        """Repair entries, guards and the session's row.
+
+        RESOURCE_BUSY if older files keep changing."""
         found: Differences = Counter()
         refs: dict[str, int] = {}
         for _ in range(WALKS_MAX):
@@ -133,9 +137,11 @@ class Rebuilding:
         )
 
     async def _next(self, tx: Tx, session: str, walk: Walk, started: str, found: Differences) -> Onward:
-        """Mend what the next file tells; with the last one also what all tell, so that no turn comes in between."""
+        """Repair from the next file; with the last one also the totals.
+
+        These are one step, so that no turn comes in between."""
         among = await event_files(tx, session)
-        # what is forgotten meanwhile is told in the files of today
+        # turns forgotten meanwhile are recorded in today's files
         if not await forgotten_turns(tx, [one for one in among if one.day >= started]) <= walk.forgotten:
             return Onward.VOID
         behind = [one.path for one in among if walk.after is not None and one <= walk.after]
@@ -144,7 +150,7 @@ class Rebuilding:
         if last:
             if await derived.extents(tx, behind) != walk.read:
                 return Onward.VOID
-            # turns that came meanwhile keep their numbers too
+            # turns stored meanwhile keep their numbers too
             walk.refs = await derived_index.refs(tx, books.turns(session).number, first=walk.stop) | walk.refs
         for file in ahead[:1]:
             walk.read |= await derived.extents(tx, [file.path])
@@ -155,8 +161,10 @@ class Rebuilding:
         return Onward.DONE if last else Onward.MORE
 
     async def _renumbered(self, scope: Scope, session: str, token: UUID) -> Differences:
-        """Give the entries of a session the numbers of their order, in one transaction, as an entry whose number
-        another one has by now would be nowhere in between. Nothing is made anew when they had these numbers."""
+        """Renumber the entries of a session in order, in one transaction.
+
+        An entry whose number is taken would not exist in between. Nothing is recreated when the
+        numbers were right."""
         book = books.turns(session)
         found: Differences = Counter()
         async with self._step(scope, session, token, book) as tx:
@@ -171,7 +179,9 @@ class Rebuilding:
         return found
 
     async def run_user(self, scope: Scope, user: str, learnt_in: Sequence[str]) -> Differences:
-        """Put the facts about a user right; what was not. One transaction, during which nobody learns of the user."""
+        """Repair the facts about a user, in one transaction; return the differences.
+
+        No fact about the user is stored meanwhile."""
         book = books.facts("", user)[1]
         async with self._database.begin(
             scope, locks=[book_lock(book.name)], lock_timeout_ms=self._options.session_lock_timeout_ms, lasting=True
@@ -182,17 +192,17 @@ class Rebuilding:
             return found
 
     async def check_index(self, scope: Scope, book: str) -> Differences:
-        """What of the index of a book does not follow from its entries."""
+        """Return how an index differs from its entries."""
         async with self._database.begin(scope, read_only=True) as tx:
             return await compare_index(tx, books.named(book), mend=False)
 
     async def run_index(self, scope: Scope, book: str) -> Differences:
-        """Let the index of a book follow from its entries; what did not."""
+        """Repair an index from its entries; return the differences."""
         async with self._database.begin(scope, lasting=True) as tx:
             return await compare_index(tx, books.named(book), mend=True)
 
     async def _events(self, tx: Tx, session: str, file: EventFile, walk: Walk, *, mend: bool) -> Differences:
-        """The entries of the items in one file, and what the file tells of their turns."""
+        """Compare the entries of the items in one file, and record its turns in the walk."""
         wanted: dict[int, NewEntry] = {}
         hidden: set[int] = set()
         turns: dict[str, list[tuple[int, Line]]] = {}
@@ -222,7 +232,7 @@ class Rebuilding:
         return +Counter(entries=found)
 
     async def _session(self, tx: Tx, session: str, walk: Walk, *, mend: bool) -> Differences:
-        """Guards, what is behind the last event, and the session's row."""
+        """Compare guards, entries after the last event, and the session's row."""
         book = books.turns(session).number
         found = Counter(
             entries=await derived_index.compare_rows(
@@ -237,7 +247,7 @@ class Rebuilding:
         wanted = {turn: resulting(one, held.get(turn)) for turn, one in walk.turns.items()}
         wrong = [one for turn, one in wanted.items() if not derived.same_guard(held.get(turn), one)]
         gone = [turn for turn in held if turn not in wanted]
-        # turns of days that were removed since: that they were stored is known by their guards alone
+        # turns of days that were removed since: only their guards show that they were stored
         outlived = {turn for turn in gone if walk.created_at is None or held[turn].at < walk.created_at}
         gone = [turn for turn in gone if turn not in outlived]
         found["guards"] += len(wrong) + len(gone)
@@ -253,14 +263,14 @@ class Rebuilding:
         return +found
 
     async def _made_anew(self, tx: Tx, session: str) -> None:
-        """Let maintenance make what rests on entries by their numbers once more."""
+        """Make maintenance recreate what depends on the numbers of entries."""
         await derived.begin_again(tx, session)
         if await vectors.available(tx):
             await vectors.drop_other_models(tx, books.turns(session).number, "")
 
     @asynccontextmanager
     async def _claimed(self, scope: Scope, session: str) -> AsyncIterator[UUID]:
-        """The session, kept from maintenance."""
+        """Claim the session, so that maintenance does not run."""
         async with self._database.begin(scope) as tx:
             claim = await guard.claim(tx, session, GUARDED_AS, fingerprint=b"", now=self._clock.now())
         try:
@@ -281,11 +291,11 @@ class Rebuilding:
 
 
 async def _all_of(tx: Tx, book: Book, learnt_in: Sequence[str]) -> list[str]:
-    """These sessions, and those that came after they were listed: the ones that the rows of the book name."""
+    """Return these sessions and newer ones that the rows of the index name."""
     named = sorted({fact.statement.evidence.session for fact in await derived_facts.facts_of(tx, book.number)})
     return list(dict.fromkeys([*learnt_in, *named]))
 
 
 def _indexed(session: str) -> list[Book]:
-    """The books of a session whose index follows from their entries."""
+    """Return the indexes of a session that are derived from their entries."""
     return [books.turns(session), *books.facts(session, ""), *books.insights(session, "")]

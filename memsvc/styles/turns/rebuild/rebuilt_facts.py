@@ -1,4 +1,4 @@
-"""The facts of a book as the tier files of sessions tell them, compared with its rows."""
+"""Comparison of the facts of an index with the tier files of sessions."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,14 +23,14 @@ FILES_A_PAGE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A fact as its records tell it, wherever it stands in its book. `forgotten`: it is shown to nobody again."""
+    """A fact according to its records; `forgotten` facts are never shown again."""
 
     fact: Fact
     forgotten: bool
 
 
 async def users_of(tx: Tx, session: str) -> list[str]:
-    """The users about whom the tier files of a session hold facts."""
+    """Return the users with facts in the tier files of a session."""
     users = set()
     async for record in _records(tx, f"{session_root(session)}/memory_tiers"):
         users.add(record.get("source_user_id") or "")
@@ -38,8 +38,10 @@ async def users_of(tx: Tx, session: str) -> list[str]:
 
 
 async def compare_facts(tx: Tx, book: Book, sessions: Iterable[str], *, mend: bool) -> Counter[str]:
-    """How many facts of a book are not what the files of these sessions, all that it has facts of, say. With `mend`
-    they are put right: those that are there keep their entries, those that were missing come behind the last."""
+    """Return how many facts of an index differ from the files of these sessions.
+
+    The sessions are all that the index has facts of. With `mend` they are repaired: existing ones
+    keep their entries, missing ones are appended."""
     told = await _told(tx, book, sessions)
     held = {_name(fact): fact for fact in await derived_facts.facts_of(tx, book.number)}
     hidden = await derived_facts.forgotten(tx, book.number)
@@ -68,7 +70,7 @@ async def compare_facts(tx: Tx, book: Book, sessions: Iterable[str], *, mend: bo
 
 
 async def _compare_entries(tx: Tx, book: Book, *, mend: bool) -> int:
-    """The entries of a book against its facts."""
+    """Compare the entries of an index with its facts."""
     held = await derived_facts.facts_of(tx, book.number)
     wanted = {fact.entry: entry for fact, entry in zip(held, _entries(held), strict=True)}
     hidden = {fact.entry for fact in held if fact.state is not State.ACTIVE}
@@ -88,7 +90,9 @@ def _entries(held: Sequence[Fact]) -> list[index.NewEntry]:
 
 
 async def _told(tx: Tx, book: Book, sessions: Iterable[str]) -> dict[tuple[str, str], Told]:
-    """The facts of a book by session and record, oldest first; of one moment, in the order of tiers and lines."""
+    """Return the facts of an index by session and record, oldest first.
+
+    Facts of the same time are in the order of tiers and lines."""
     found: dict[tuple[str, str], Told] = {}
     endings: list[dict[str, Any]] = []
     for session in sessions:
@@ -115,7 +119,7 @@ async def _told(tx: Tx, book: Book, sessions: Iterable[str]) -> dict[tuple[str, 
                 valid_to=_moment(record["ts"]),
                 superseded_by=record.get("superseded_by"),
             )
-        elif record["type"] == "fact_delete":  # what was replaced and is to be forgotten too
+        elif record["type"] == "fact_delete":  # replaced, and forgotten too
             fact = replace(fact, state=State.DELETED, valid_to=_moment(record["ts"]), superseded_by=None)
         found[name] = Told(fact, found[name].forgotten or bool(record.get("forgotten")))
     return dict(sorted(found.items(), key=lambda one: one[1].fact.valid_from))
@@ -165,7 +169,9 @@ def _day(record: dict[str, Any]) -> datetime | None:
 
 
 def _same(held: Fact, told: Fact) -> bool:
-    """Whether a row is what its records say, which have confidences with four digits and, older ones, whole seconds."""
+    """Return whether a row equals its records.
+
+    Records have confidences with four digits and, older ones, whole seconds."""
     one, other = held.statement, told.statement
     plain = replace(one, confidence=other.confidence, cues=other.cues or one.cues) == other or (
         not other.cues and replace(one, confidence=other.confidence, cues="") == other

@@ -1,4 +1,4 @@
-"""The index of a book as its entries call for it, compared with its postings and counters."""
+"""Comparison of an index's postings and counters with its entries."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -14,8 +14,9 @@ _ANY: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def compare_index(tx: Tx, book: Book, *, mend: bool) -> Counter[str]:
-    """How many segments of a book find what its entries do not say, or miss what they do, and whether its counters are
-    wrong; with `mend` they are put right, and the book is held until the transaction ends."""
+    """Return how many segments of an index, and its counters, differ from its entries.
+
+    With `mend` they are repaired, and the index is locked until the transaction ends."""
     found: Counter[str] = Counter()
     shelf = await derived_index.shelf(tx, book.number, for_update=mend)
     bits = derived_index.segment_bits(shelf)

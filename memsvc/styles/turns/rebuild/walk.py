@@ -1,4 +1,4 @@
-"""The files of a session as a rebuild walks through them: how far it came, and what they say of turns and session."""
+"""State of a rebuild that reads a session's files: its position, turns and totals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from memsvc.styles.turns.upkeep.event_files import EventFile, Line
 
 
 class Onward(Enum):
-    """How a walk goes on after a step. VOID: what it rests on changed meanwhile, so that it has to begin again."""
+    """State after a step. VOID: the files that it depends on changed, so it has to start again."""
 
     MORE = "more"
     DONE = "done"
@@ -23,8 +23,9 @@ class Onward(Enum):
 
 @dataclass(slots=True)
 class Walk:
-    """How far the events of a session were read, up to and with the file `after`, and what they come to so far. `read`
-    are the files that this was learnt from, by path: one that changes meanwhile makes the whole walk void."""
+    """Position of a rebuild, after the file `after`, and its results so far.
+
+    `read` are the files that were read, by path: a change of one invalidates the whole walk."""
 
     refs: dict[str, int]
     forgotten: set[str]
@@ -38,12 +39,12 @@ class Walk:
     created_at: datetime | None = None
 
     def number(self, ref: str) -> int:
-        """The number of the next entry: the one that it has, unless that would be out of order."""
+        """Return the number of the next entry: its existing one, unless that is out of order."""
         return max(self.refs.get(ref, -1), self.stop)
 
 
 def done(turn: str, placed: Sequence[tuple[int, Line]]) -> Done:
-    """The guard of a turn, from its lines."""
+    """Return the guard of a turn, from its lines."""
     inputs = [line.item for _, line in placed if line.way == "in"]
     outputs = [line.item for _, line in placed if line.way == "out"]
     last = placed[-1][1]
@@ -51,7 +52,9 @@ def done(turn: str, placed: Sequence[tuple[int, Line]]) -> Done:
 
 
 def resulting(one: Done, held: Done | None) -> Done:
-    """Lines that were written before they held a turn's result leave it as it is, or as much as they tell."""
+    """Return a guard with a result.
+
+    Lines without one keep the existing result, or a minimal one."""
     if one.result is not None:
         return one
     told: dict[str, Any] = held.result if held else {"turn_id": one.turn, "stored_items": 0, "fact_ids": []}
@@ -59,8 +62,9 @@ def resulting(one: Done, held: Done | None) -> Done:
 
 
 def counted(walk: Walk, wanted: dict[str, Done], before: Session | None) -> Count | None:
-    """What the files say of the session's row; None when they hold no turn. Where days of it were removed, what is
-    counted from the beginning stays as it was `before`."""
+    """Return the session's row according to the files; None when they hold no turn.
+
+    Where days of it were removed, the totals stay as they were `before`."""
     stored = [one for one in wanted.values() if one.fingerprint != guard.ANY_CONTENT]
     if not stored or walk.created_at is None:
         return None

@@ -1,4 +1,4 @@
-"""What is asked of memory before a turn."""
+"""A recall request before a turn."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ DEFAULT_SOURCES: Final = frozenset({"turns", "facts", "insights"})
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """What models and other parts of the service say of a question before its transaction begins."""
+    """Embedding and passages of a question, obtained before its transaction."""
 
     meaning: Meaning | None = None
     quotes: Sequence[Quote] = ()
@@ -26,9 +26,11 @@ class LookedUp:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question to memory. `known` are digests of items that the caller holds, `prompt` the entries of items that the
-    recent context shows; neither is recalled a second time, nor is what the turn itself has stored already. `as_of`
-    asks for what was said and believed by then, `sources` says which kinds of memory to look in."""
+    """A recall request.
+
+    `known` are digests of items that the caller has, `prompt` the entries of items in the recent
+    context; neither is recalled again, nor is what the turn itself has already stored. `as_of` asks
+    for the state at that time, `sources` selects kinds of memory."""
 
     session: str
     turn: str
@@ -43,21 +45,22 @@ class Ask:
     prompt: Collection[int] = frozenset()
 
     def fact_books(self) -> list[int]:
-        """The books whose facts are asked for."""
+        """Return the fact indexes to search."""
         return [one.number for one in books.facts(self.session, self.user)] if "facts" in self.sources else []
 
     def insight_books(self) -> list[int]:
-        """The books whose insights are asked for."""
+        """Return the insight indexes to search."""
         return [one.number for one in books.insights(self.session, self.user)] if "insights" in self.sources else []
 
     def in_context(self, place: Place) -> bool:
-        """Whether the recent context shows this item."""
+        """Return whether the recent context shows this item."""
         return place.entry in self.prompt and place.book == books.turns(self.session).number
 
 
 def question_of(items: Sequence[Item]) -> str:
-    """What the items ask: their texts; of a long one its beginning and its end, where people put what they ask. Thanks,
-    greetings and the like ask nothing."""
+    """Return the question in the items: their texts, or "" for thanks, greetings and the like.
+
+    Of a long text the start and the end, where people put their question."""
     text = "\n".join(filter(None, map(text_of, items)))
     if is_courtesy(text):
         return ""

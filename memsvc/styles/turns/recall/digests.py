@@ -1,4 +1,4 @@
-"""Digests: a session is found from its user's other sessions by the words of its spans."""
+"""Session digests: words of spans, by which a session is found from its user's other sessions."""
 
 import re
 from collections.abc import Iterable
@@ -23,21 +23,21 @@ SPAN_ITEMS: Final = 100
 ITEMS_A_STEP: Final = 20 * SPAN_ITEMS
 DIGESTS_A_STEP: Final = 200
 TEXT_CHARS_MAX: Final = 400
-"""What counts of one item: a long answer shall not speak for the other items of its span."""
+"""Characters of one item that count: a long answer must not dominate its span."""
 WORDS_MAX: Final = 2000
 WORD_CHARS_MAX: Final = 40
 FRESH_MAX: Final = 4
-"""Digests whose terms may wait for the postings: a thousand terms each, which every search would look through."""
+"""Digests whose terms may wait for the postings: a thousand terms each, which every search would
+read."""
 
 _WORD: Final = re.compile(r"\w+")
 
 
 class Digests:
-    """Keeps the digests of a session with a user up to date: a full span is written once, the last one anew each time.
+    """Updates the digests of a session with a user.
 
-    Sessions without a user have none, and those in which several spoke lose theirs: what was said there is recalled
-    nowhere else.
-    """
+    A full span is written once, the last one again each time. Sessions without a user have none,
+    and those with several speakers lose theirs: their messages are recalled nowhere else."""
 
     def __init__(self, database: Database, clock: Clock, options: TurnOptions) -> None:
         self._database = database
@@ -45,12 +45,14 @@ class Digests:
         self._options = options
 
     async def follow_up(self, scope: Scope, session: str) -> None:
-        """Step: write what is missing, some spans in a transaction; run again, it writes the last span anew."""
+        """Step: write missing digests, some spans per transaction.
+
+        The last span is always rewritten."""
         while await self._write(scope, session):
             step_done()
 
     async def _write(self, scope: Scope, session: str) -> bool:
-        """The next spans; whether there are more."""
+        """Write the next spans; return whether there are more."""
         async with self._database.begin(scope, read_only=True) as tx:
             known = await digests.due(tx, session)
         if known is None or not known.user:
@@ -64,9 +66,9 @@ class Digests:
         async with self._database.begin(scope, locks=locks, lock_timeout_ms=timeout_ms) as tx:
             due = await digests.due(tx, session, hold=True)
             if due is None or due.user != known.user or due.shared:
-                return due is not None  # somebody else spoke meanwhile: once more, with that one's book
+                return due is not None  # another user spoke meanwhile: retry with that user's index
             start = due.entry // SPAN_ITEMS * SPAN_ITEMS
-            # only what is there: numbers may have gaps of any size
+            # only existing entries: numbers may have gaps of any size
             said = await digests.texts(tx, book, start, most=ITEMS_A_STEP, chars_max=TEXT_CHARS_MAX)
             last = max(said, default=start) // SPAN_ITEMS * SPAN_ITEMS
             more = len(said) == ITEMS_A_STEP
@@ -90,17 +92,17 @@ class Digests:
 
 
 def digest_prefix(session: str) -> str:
-    """What the references of all digests of a session begin with, and no other session's."""
+    """Return the unique prefix of the references of a session's digests."""
     return f"{encode_segment(session)}/"
 
 
 def span_ref(session: str, first: int) -> str:
-    """What the digest of the span that begins with an entry of a session is called."""
+    """Return the reference of the digest of the span that starts with an entry of a session."""
     return f"{digest_prefix(session)}{first}"
 
 
 def digest_of(texts: Iterable[str]) -> str:
-    """The distinct words of some texts in their order, without those that tell nothing, WORDS_MAX at the most."""
+    """Return the distinct content words of some texts in order, at most WORDS_MAX."""
     words: dict[str, None] = {}
     for text in texts:
         for word in _WORD.findall(text.lower()):

@@ -1,4 +1,4 @@
-"""What the memory block shows of a recalled fact, insight, turn or passage."""
+"""Chunks of the memory block: recalled facts, insights, messages and passages."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -16,11 +16,11 @@ from memsvc.styles.turns.recall.quoting import Quote
 from memsvc.styles.turns.recall.recalled import Piece
 
 FACT_TOKENS: Final = 90
-"""What a recalled fact costs beside its value, about."""
+"""Estimated tokens of a recalled fact beside its value."""
 
 
 def fact_piece(fact: Fact, score: float, parts: Mapping[str, float]) -> Piece:
-    """A fact with where it was learnt."""
+    """Return the chunk of a fact with its source."""
     statement = fact.statement
     shown = {
         "id": statement.fact_id,
@@ -38,7 +38,7 @@ def fact_piece(fact: Fact, score: float, parts: Mapping[str, float]) -> Piece:
 
 
 def insight_piece(insight: Insight, score: float, parts: Mapping[str, float]) -> Piece:
-    """An insight with what kind it is of."""
+    """Return the chunk of an insight with its kind."""
     shown = {
         "id": insight.insight,
         "type": insight.kind,
@@ -54,7 +54,7 @@ def insight_piece(insight: Insight, score: float, parts: Mapping[str, float]) ->
 def turn_piece(
     session: str, text: Text, ranked: Ranked, asked: Collection[str], *, place: Place, chars_max: int, elsewhere: bool
 ) -> Piece:
-    """An item with who said it when, and in which session; of a long one what is asked about."""
+    """Return the chunk of an item with its speaker, time and session; a long one is shortened."""
     window = asked_about(text.text, asked, chars_max)
     shown = {
         "session": session,
@@ -81,7 +81,7 @@ def turn_piece(
 
 
 def chunk_piece(quote: Quote, asked: Collection[str], *, chars_max: int) -> Piece:
-    """A passage of a file, with its source, when the file was last written, and the bytes that it was cut from."""
+    """Return the chunk of a passage with its source, last write and byte range."""
     cited, ref = quote.cited, ref_of(quote)
     text = snippet(cited.text, asked, chars_max)
     shown = {
@@ -97,17 +97,17 @@ def chunk_piece(quote: Quote, asked: Collection[str], *, chars_max: int) -> Piec
 
 
 def ref_of(quote: Quote) -> str:
-    """What a passage is called among what was recalled: its file, and where it begins there."""
+    """Return the reference of a passage: its file and start."""
     return f"{quote.cited.path}:{quote.cited.start_bytes}"
 
 
 def snippet(text: str, asked: Collection[str], chars_max: int) -> str:
-    """The text, or the part of it around the first word that was asked for, with `…` where it was cut."""
+    """Return the text, or the part around the first query word, with `…` where it is cut."""
     return cut_out(text, *asked_about(text, asked, chars_max))
 
 
 def asked_about(text: str, asked: Collection[str], chars_max: int) -> tuple[int, int]:
-    """From which character to which a text is shown: all of it, or so many around the first word that was asked for."""
+    """Return the character range to show: all, or this many around the first query word."""
     if len(text) <= chars_max:
         return 0, len(text)
     match = next((word for word in re.finditer(r"\w+", text) if not set(terms(word[0])).isdisjoint(asked)), None)
@@ -117,5 +117,5 @@ def asked_about(text: str, asked: Collection[str], chars_max: int) -> tuple[int,
 
 
 def cut_out(text: str, start: int, stop: int) -> str:
-    """These characters of a text, with `…` where it was cut."""
+    """Return these characters of a text, with `…` where it is cut."""
     return ("…" if start else "") + text[start:stop] + ("…" if stop < len(text) else "")

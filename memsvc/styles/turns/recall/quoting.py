@@ -1,4 +1,4 @@
-"""Passages of files that other styles keep, looked up for a prompt that asks for them."""
+"""Passages of files of other styles, searched for a prompt on request."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ from memsvc.core.ports import Cited, Passages
 from memsvc.core.scope import Scope
 
 QUOTED_SOURCES: Final = ("files", "whiteboard", "notebook")
-"""The sources whose passages are quoted, as before_turn names them."""
+"""Sources of passages, as before_turn names them."""
 USERS_OWN: Final = "whiteboard"
 OWN_SOURCES: Final = ("turns", "facts", "insights")
 SEARCH_BYTES_MAX: Final = 8_000
@@ -19,7 +19,7 @@ SEARCH_BYTES_MAX: Final = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A passage, and the source that it comes from."""
+    """A passage, and its source."""
 
     source: str
     cited: Cited
@@ -28,12 +28,11 @@ class Quote:
 async def quotes(
     passages: Mapping[str, Passages], scope: Scope, user: str, question: str, sources: Collection[str], limit: int
 ) -> Sequence[Quote]:
-    """The best `limit` passages of each source that is asked for, at the same time: the best of each source, then the
-    second of each, as the scores of two sources tell nothing of each other. Boards are those of the user alone.
+    """Return the best `limit` passages of each requested source, searched concurrently.
 
-    INVALID_ARGUMENT for a source that this service does not have, and for boards of nobody. An error of one source is
-    the error of all.
-    """
+    Ordered as the best of each source, then the second of each, as scores of two sources are not
+    comparable. Boards are those of the user alone. INVALID_ARGUMENT for a source that this service
+    does not have, and for boards without a user. An error of one source is the error of all."""
     asked_for = [name for name in QUOTED_SOURCES if name in sources]
     if missing := [name for name in asked_for if name not in passages]:
         there = ", ".join([*OWN_SOURCES, *(name for name in QUOTED_SOURCES if name in passages)])

@@ -1,4 +1,4 @@
-"""Recall: the facts, insights and past items that bear on a question, without what the prompt holds already."""
+"""Recall: the facts, insights and past items relevant to a question that the prompt lacks."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from memsvc.styles.turns.recall.shelves import Pool
 from memsvc.styles.turns.recall.speakers import Speakers
 
 SPARE_ENTRIES: Final = 12
-"""Entries read beyond recall_turns_limit, for those that turn out to be known or said twice."""
+"""Entries read beyond recall_turns_limit, to replace known ones and duplicates."""
 INSIGHTS_FOUND: Final = 10
 UNREAD_TOLD: Final = 20
 UNDER_THE_FLOOR: Final = "nothing is relevant enough"
@@ -43,7 +43,7 @@ WRITTEN_LATER: Final = "written after as_of"
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """What a search found of a question: by book, and the other sessions that were searched."""
+    """Matches of a question by index, and the other sessions that were searched."""
 
     found: Mapping[int, Found]
     elsewhere: Sequence[str]
@@ -51,8 +51,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class RankedMatches:
-    """How the matches of a question stand, best first: items of the pool and how sure it is that they are an answer,
-    facts, insights."""
+    """Ranked matches of a question, best first: items with their confidence, facts, insights."""
 
     pool: Pool
     items: Sequence[Ranked]
@@ -62,14 +61,15 @@ class RankedMatches:
 
     @property
     def silent(self) -> bool:
-        """Whether no item is relevant enough to be shown."""
+        """Return whether no item is relevant enough to be shown."""
         return self.sure.total < relevance.FLOOR
 
 
 class Recall:
-    """Reads what bears on a question from the books of a session and its user, from the user's other sessions, and,
-    if asked for, from `passages`: of files, boards and documents, by their sources. At most three statements beside
-    those, whatever there is."""
+    """Reader of memory relevant to a question: of a session, its user and other sessions.
+
+    On request also from `passages`: of files, boards and documents, by source. Beside those it
+    takes at most three statements."""
 
     def __init__(
         self,
@@ -86,8 +86,9 @@ class Recall:
         self._speakers = Speakers()
 
     async def look_up(self, scope: Scope, session: str, user: str, question: str, sources: Collection[str]) -> LookedUp:
-        """What is to be known of a question before its transaction: models are asked, and nothing is held meanwhile.
-        INVALID_ARGUMENT for a source that is not there, and for boards of nobody."""
+        """Return the embedding and passages of a question, before its transaction.
+
+        INVALID_ARGUMENT for an unknown source, and for boards without a user."""
         meaning = None
         if self._embedding is not None:
             vector = await self._embedding.question(self._speakers.left_out(scope, session, question))
@@ -96,7 +97,7 @@ class Recall:
         return LookedUp(meaning, quoted)
 
     async def search(self, tx: Tx, ask: Ask) -> Matches:
-        """What is found in every book that may be asked."""
+        """Return the matches in every index of the request."""
         meaning, asked = ask.looked_up.meaning, query_terms(ask.question)
         most = self._options.recall_facts_limit
         first = [Shelf(number, most, 0, 0, near=most) for number in ask.fact_books()]
@@ -118,12 +119,12 @@ class Recall:
             there, own = await search.search_among(
                 tx, [shelves.other(name) for name in elsewhere], asked, meaning, user=ask.user, sessions=elsewhere
             )
-            elsewhere = [name for name in elsewhere if name in own]  # a digest may be of a session with others by now
+            elsewhere = [name for name in elsewhere if name in own]  # the session of a digest may be shared by now
             found |= {book: there[book] for name in elsewhere if (book := books.turns(name).number) in there}
         return Matches(found, elsewhere)
 
     async def rank(self, scope: Scope, ask: Ask, matches: Matches) -> RankedMatches:
-        """Put what was found into order. It is our own work alone, done while the database is at the next question."""
+        """Rank the matches; pure computation, done while the database works on the next query."""
         found = matches.found
         self._meter.add("memsvc_recall_candidates", sum(len(one.candidates) for one in found.values()))
         read = when.read(ask.question, ask.now)
@@ -140,9 +141,9 @@ class Recall:
         )
 
     async def gather(self, tx: Tx, ask: Ask, ranked: RankedMatches) -> Recalled:
-        """What memory holds on a question, beyond what the prompt shows anyway."""
+        """Return the memory relevant to a question that the prompt does not already show."""
         pool, sure = ranked.pool, ranked.sure
-        # whoever wants reasons is told about all that was ranked; a prompt needs a few more than it shows
+        # explanations cover all ranked entries; a prompt needs a few more than it shows
         most = 0 if ranked.silent else self._options.recall_turns_limit + SPARE_ENTRIES
         unseen = relevance.spread(one for one in ranked.items if not ask.in_context(pool.place(one.entry)))
         wanted = list(unseen if ask.explain else islice(unseen, most))
@@ -194,7 +195,9 @@ class Recall:
         *,
         dropped: list[Dropped],
     ) -> list[Piece]:
-        """The items to show, in this order; why the others are not is added to what is dropped."""
+        """Return the items to show, in this order.
+
+        The others are added to `dropped` with reasons."""
         pool, silent = ranked.pool, ranked.silent
         distinct = relevance.Distinct()
         pieces: list[Piece] = []
@@ -229,7 +232,7 @@ class Recall:
 
 
 def _unread(ranked: RankedMatches, wanted: Sequence[Ranked], ask: Ask) -> list[Dropped]:
-    """The best items that were not even read, by their places, and why."""
+    """Return the best items that were not even read, by their places, with reasons."""
     pool, read = ranked.pool, {one.entry for one in wanted}
     other = UNDER_THE_FLOOR if ranked.silent else OVER_THE_LIMIT
     dropped: list[Dropped] = []
@@ -242,7 +245,7 @@ def _unread(ranked: RankedMatches, wanted: Sequence[Ranked], ask: Ask) -> list[D
 
 
 def _as_they_stood(ask: Ask, dropped: list[Dropped]) -> list[Quote]:
-    """The passages that stood as they are at the moment asked about; the others are added to what is dropped."""
+    """Return the passages unchanged since the requested time; add the others to `dropped`."""
     kept: list[Quote] = []
     for quote in ask.looked_up.quotes:
         if ask.as_of is None or quote.cited.updated_at <= ask.as_of:
@@ -253,7 +256,7 @@ def _as_they_stood(ask: Ask, dropped: list[Dropped]) -> list[Quote]:
 
 
 def _within(pieces: Sequence[Piece], room: int, dropped: list[Dropped]) -> list[Piece]:
-    """The first pieces that fit into so many tokens; the others are added to what is dropped."""
+    """Return the first chunks within a token limit; add the others to `dropped`."""
     kept: list[Piece] = []
     for piece in pieces:
         room -= piece.tokens

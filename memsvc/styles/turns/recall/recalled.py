@@ -1,4 +1,4 @@
-"""What was recalled for a prompt, and what was left out and why."""
+"""Recalled chunks of a prompt, and what was left out and why."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +12,10 @@ IN_CONTEXT: Final = "in the recent context"
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One recalled thing as the block shows it, with what it costs in tokens and where it came from: `session` is that
-    of an item of another session, else "". `place` is its entry, `cut` which characters of a longer text are shown."""
+    """One recalled chunk of the block, with its token cost and its source.
+
+    `session` is set for an item of another session, else "". `place` is its entry, `cut` the range
+    shown of a longer text."""
 
     kind: Kind
     shown: dict[str, Any]
@@ -28,18 +30,18 @@ class Piece:
 
     @property
     def fact_id(self) -> str | None:
-        """The id of the fact that it is, if it is one."""
+        """Return the id of the fact, if it is one."""
         return self.id if self.kind == "fact" else None
 
     @property
     def is_own_turn(self) -> bool:
-        """Whether it is an item of the session itself."""
+        """Return whether it is an item of the session itself."""
         return self.kind == "turn" and not self.session
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A candidate that is not shown, and why. One that was not even read has no `ref`, but a place."""
+    """A candidate that is not shown, and why; one that was not read has no `ref`, but a place."""
 
     kind: Kind
     ref: str
@@ -51,38 +53,40 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What was recalled, in the order in which it may stay when there is little room and is shown within a kind.
-    `confidence` says why past items are taken for an answer or not."""
+    """Recalled chunks in order of priority, which is also their order within a kind.
+
+    `confidence` explains why past items count as an answer or not."""
 
     pieces: Sequence[Piece]
     dropped: Sequence[Dropped]
     confidence: Mapping[str, Any] | None = None
 
     def first(self, count: int) -> dict[Kind, list[dict[str, Any]]]:
-        """The first so many pieces by kind, as the block shows them."""
+        """Return the first chunks by kind, as the block shows them."""
         shown: dict[Kind, list[dict[str, Any]]] = {"fact": [], "insight": [], "chunk": [], "turn": []}
         for one in self.pieces[:count]:
             shown[one.kind].append(one.shown)
         return shown
 
     def among(self, count: int, refs: Collection[str]) -> set[str]:
-        """Which of these items of the session are among the first so many pieces."""
+        """Return which of these items of the session are among the first chunks."""
         return {one.ref for one in self.pieces[:count] if one.is_own_turn and one.ref in refs}
 
     def without(self, refs: Collection[str]) -> "Recalled":
-        """The same without these items of the session, which the recent context shows."""
+        """Return the same without these items of the session, which the recent context shows."""
         gone = [one for one in self.pieces if one.is_own_turn and one.ref in refs]
         dropped = [Dropped("turn", one.ref, one.score, IN_CONTEXT, place=one.place) for one in gone]
         kept = [one for one in self.pieces if one not in gone]
         return replace(self, pieces=kept, dropped=[*self.dropped, *dropped])
 
     def ids(self, kind: Kind, count: int) -> list[str]:
-        """The ids of this kind among the first so many pieces, each once."""
+        """Return the ids of this kind among the first chunks, each once."""
         return list(dict.fromkeys(one.id for one in self.pieces[:count] if one.kind == kind))
 
     def explanation(self, count: int, *, places: bool = False) -> dict[str, Any]:
-        """Why each candidate is shown, and in which position, or not, best first, and how sure recall is of the past
-        items; if asked for, with where each stands and what was cut out of it."""
+        """Return why each candidate is shown, and its position, or not, best first.
+
+        Includes the confidence in past items and, on request, the place and range of each."""
         shown = [
             {"ref": one.ref, "kind": one.kind, "shown": at < count, "score": one.score}
             | ({"session": one.session} if one.session else {})

@@ -1,4 +1,4 @@
-"""Which facts a question draws on: those that its words or its meaning find, and those that it asks for by kind."""
+"""Facts relevant to a question: matches of its words or embedding, and requested kinds."""
 
 import re
 from collections import Counter
@@ -22,9 +22,9 @@ from memsvc.styles.turns.recall.recalled import Piece
 ALONE: Final = ranking.Weights(
     near=0.0, near_reach=0, answer=0.0, day=0.0, date=0.0, speaker=1.0, brevity=0.0, meaning_near=0.0, order=0.0
 )
-"""Facts and insights stand for themselves: no neighbours, no days, no speakers."""
+"""Facts and insights are ranked alone: no neighbours, no days, no speakers."""
 FLOOR: Final = 1.5
-"""Least relevance of a fact, each for itself, twice as much where the question speaks of what is its asker's own."""
+"""Minimum relevance of a fact by itself, halved where the question is about the user's own matters."""
 
 _CLAUSE: Final = re.compile(r"[,;:.!?。，、；：！？…\n]| (?:and|or|und|oder|et|ou|y|e|o) |和|以及|或", re.IGNORECASE)
 _ABOUT_THE_USER = re.compile(r"\b(about me|who am i|know me|remember me|my profile)\b", re.IGNORECASE)
@@ -32,9 +32,10 @@ _ABOUT_THE_USER = re.compile(r"\b(about me|who am i|know me|remember me|my profi
 
 @dataclass(frozen=True, slots=True)
 class FactsAsked:
-    """What is asked of facts: the question, the books that they may come from, what was found there, best first, and
-    which kinds are asked for without a word of them: everything lasting about the user, or facts of some ids. `spent`
-    are those of its `asked_terms` by which it asks for these ids and for nothing else."""
+    """Request for facts: the question, the indexes, the matches, best first, and requested kinds.
+
+    Kinds are requested without matching words: everything lasting about the user, or facts of some
+    ids. `spent` are those of its `asked_terms` that only request these ids."""
 
     question: str
     books: Sequence[int]
@@ -46,7 +47,7 @@ class FactsAsked:
 
     @classmethod
     def of(cls, question: str, books: Sequence[int], found: Mapping[int, Found]) -> Self:
-        """What a question asks of the facts of some books, of which a search found these."""
+        """Return the request for facts of some indexes, with the matches of a search."""
         asked_for = [ids for pattern, ids in ASKED.items() if pattern.search(question)] if books else []
         return cls(
             question,
@@ -60,18 +61,18 @@ class FactsAsked:
 
     @property
     def every(self) -> bool:
-        """Whether all facts have to be looked at."""
+        """Return whether all facts have to be read."""
         return self.about_the_user or bool(self.ids)
 
 
 def beliefs(question: str, books: Sequence[int], found: Mapping[int, Found]) -> list[tuple[Place, Ranked]]:
-    """The entries of some books that are relevant, each for itself, best first."""
+    """Return the relevant entries of some indexes, each by itself, best first."""
     ranked: list[tuple[Place, Ranked]] = []
     for book in books:
         if book in found:
             shelf = found[book]
             asked = ranking.read_question(question, shelf.entries, shelf.counts_by_term)
-            # of a few entries nobody can tell what an unrelated one is like
+            # too few entries to estimate an unrelated cosine
             telling = sum(one.cosine is not None for one in shelf.candidates) >= FLOOR_CANDIDATES_MIN
             for one in ranking.rank(shelf.candidates, asked, ALONE):
                 known = one.relevance + relevance.MEANING_RATE * one.meaning * telling
@@ -81,7 +82,7 @@ def beliefs(question: str, books: Sequence[int], found: Mapping[int, Found]) -> 
 
 
 def fact_pieces(asked: FactsAsked, read: Sequence[Fact], *, as_of: datetime | None) -> list[Piece]:
-    """The facts to show among those that were read, best first: what was found, then what is asked for by kind."""
+    """Return the chunks of loaded facts, best first: matches, then requested kinds."""
     order = {book: at for at, book in enumerate(asked.books)}
     oldest_first = sorted(read, key=lambda fact: (fact.valid_from, order.get(fact.book, -1), fact.entry))
     held = latest_by_identity(oldest_first)
@@ -100,8 +101,10 @@ def fact_pieces(asked: FactsAsked, read: Sequence[Fact], *, as_of: datetime | No
 
 
 def _spent(question: str) -> frozenset[str]:
-    """The terms of a question that stand only in clauses which are known to ask for facts of some ids. In "What is my
-    dog called?" so is "called", a cue under which names are found as well: it asks for pets here."""
+    """Return the terms that occur only in clauses requesting facts of some ids.
+
+    In "What is my dog called?" this includes "called", a keyword of names as well: here it requests
+    pets."""
     clauses = _CLAUSE.split(question)
     asking = [any(pattern.search(clause) for pattern in ASKED) for clause in clauses]
     free = {term for clause, asks in zip(clauses, asking, strict=True) if not asks for term in terms(clause)}
@@ -111,7 +114,7 @@ def _spent(question: str) -> frozenset[str]:
 
 
 def _is_unasked(fact: Fact, asked: FactsAsked) -> bool:
-    """Whether only cues of a fact are in the question, and only where that asks for facts of other ids."""
+    """Return whether only keywords of a fact match, and only in a request for other ids."""
     said = fact.statement
     if not asked.spent or said.fact_id in asked.ids or said.fact_id not in KINDS_ASKED:
         return False
@@ -120,7 +123,7 @@ def _is_unasked(fact: Fact, asked: FactsAsked) -> bool:
 
 
 def _ranked_here(question: str, facts: Sequence[Fact]) -> list[tuple[Place, Ranked]]:
-    """As a search would find them: past facts are not in the index any more."""
+    """Rank facts as a search would: past facts are not in the index any more."""
     documents = [Counter(terms(_words(fact))) for fact in facts]
     average = sum(document.total() for document in documents) / max(1, len(documents))
     k1, b = bm25_constants(average)

@@ -1,4 +1,4 @@
-"""Which books a question is put to, and what several of them hold together, on one scale."""
+"""Indexes to search for a question, and their combined matches on one scale."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -16,33 +16,33 @@ from memsvc.store.search import Found, Shelf
 from memsvc.styles.turns import books
 
 OTHERS_MAX: Final = 8
-"""Other sessions that are searched: those of the user that were active last, then those that the digests tell of."""
+"""Other sessions to search: the user's most recently active, then those found by digests."""
 DIGESTS: Final = 12
-"""Digests that are looked at: those of one session may be several."""
+"""Digests to read: one session may have several."""
 ELSEWHERE: Final = 0.8
-"""What an item of another session counts beside one of the session itself: of two that match alike the session's own
-comes first, and one from elsewhere has to match by a quarter better."""
+"""Factor of items of other sessions: an equal match of the session itself comes first, and one from
+elsewhere has to match by a quarter better."""
 ENTRIES_A_BOOK: Final = 1 << 32
-"""Books stand so far from each other in the ids of candidates that none neighbours another."""
+"""Distance of indexes in the ids of candidates, so that none are neighbours."""
 
 
 def own(session: str) -> Shelf:
-    """The items of the session."""
+    """Return the query of the session's items."""
     return Shelf(books.turns(session).number, best=80, reach=2, reaching=40, near=60)
 
 
 def other(session: str) -> Shelf:
-    """The items of another session."""
+    """Return the query of another session's items."""
     return Shelf(books.turns(session).number, best=16, reach=1, reaching=6, near=16)
 
 
 def digest(user: str) -> Shelf:
-    """What the user's sessions are about."""
+    """Return the query of the user's session digests."""
     return Shelf(books.digests(user).number, best=DIGESTS, reach=0, reaching=0)
 
 
 def others(session: str, active: Sequence[str], told: Found | None) -> list[str]:
-    """The other sessions to search: the active ones first, then the best by their digests."""
+    """Return the other sessions to search: the active ones first, then the best by digests."""
     by_digest: list[str] = []
     if told is not None:
         best = sorted(told.candidates, key=lambda one: (-sum(one.term_scores.values()), -one.entry))
@@ -52,8 +52,9 @@ def others(session: str, active: Sequence[str], told: Found | None) -> list[str]
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The candidates of several sessions' books as if they were one, and the question as that one reads it. `sessions`
-    is by book."""
+    """Candidates of several sessions as one index, and the question for it.
+
+    `sessions` is by index."""
 
     candidates: list[Candidate]
     question: Question
@@ -61,19 +62,21 @@ class Pool:
     order: Sequence[int]
 
     def place(self, entry: int) -> Place:
-        """Where a candidate stands."""
+        """Return the place of a candidate."""
         return Place(self.order[entry // ENTRIES_A_BOOK], entry % ENTRIES_A_BOOK)
 
 
 def pooled(
     found: Mapping[int, Found], session: str, elsewhere: Collection[str], text: str, when: When, until: datetime | None
 ) -> Pool:
-    """What was found in the items of a session and of others, said by `until` if that is given. How telling a term is
-    comes from all the books together, so that a word that is rare in a small book does not count for more."""
+    """Return the matches of a session and of others, up to `until` if given.
+
+    The idf of a term is computed over all the indexes, so that a rare word of a small index does
+    not count for more."""
     sessions = {books.turns(name).number: name for name in [*elsewhere, session]}
-    order = [book for book in sessions if book in found]  # the session itself last: of equals the later comes first
+    order = [book for book in sessions if book in found]  # the session itself last: among equals the later comes first
     entries = sum(found[book].entries for book in order)
-    if until is None and [sessions[book] for book in order] == [session]:  # as they are: entries of the first book
+    if until is None and [sessions[book] for book in order] == [session]:  # unchanged: entries of the first index
         shelf = found[order[0]]
         return Pool(shelf.candidates, ranking.read_question(text, entries, shelf.counts_by_term, when), sessions, order)
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Who speaks in a session, so that a name in a question does not count as what is asked about."""
+"""Speakers of a session, so that a name in a question is not treated as its subject."""
 
 import re
 from collections import OrderedDict
@@ -14,18 +14,17 @@ _Key = tuple[bytes, str, str]
 
 
 class Speakers:
-    """Remembers the names that searches of a session came upon, for the sessions that were asked about last.
+    """Cache of speaker names seen in searches, for recently used sessions.
 
-    A text hardly ever holds the name of who said it, so that a name in the question makes its vector like what others
-    said to or about that person. Words are not in need of this: the ranking knows its candidates' speakers. What is
-    forgotten here, or not known to another server yet, costs a little quality and nothing else.
-    """
+    A text rarely holds its speaker's name, so a name in the question makes its vector similar to
+    messages to or about that person. Word matching does not need this: the ranking knows its
+    candidates' speakers. A missing entry, also on another server, only costs a little quality."""
 
     def __init__(self) -> None:
         self._names: OrderedDict[_Key, frozenset[str]] = OrderedDict()
 
     def note(self, scope: Scope, session: str, names: Iterable[str]) -> None:
-        """Remember who spoke."""
+        """Remember the speakers."""
         key = (scope.tenant, scope.project, session)
         known = self._names.pop(key, frozenset())
         self._names[key] = frozenset(sorted(known | {name for name in names if name})[:NAMES_KEPT])
@@ -33,7 +32,7 @@ class Speakers:
             self._names.popitem(last=False)
 
     def left_out(self, scope: Scope, session: str, question: str) -> str:
-        """The question without the names of those who speak in the session; as it is where nothing else is in it."""
+        """Return the question without the session's speakers, unless nothing else is left."""
         names = self._names.get((scope.tenant, scope.project, session), frozenset())
         words = sorted({word for name in names for word in [name, *name.split()]}, key=len, reverse=True)
         if not words:

@@ -1,4 +1,4 @@
-"""Raw events of days gone by, packed with zstd: the same bytes, in a fraction of the room."""
+"""Raw archives: events of past days, compressed with zstd."""
 
 import hashlib
 import re
@@ -19,25 +19,26 @@ from memsvc.styles.turns.policy import Policy
 
 PIECE_BYTES: Final = 1024 * 1024
 FED_BYTES: Final = 4096
-"""How much of an archive is unpacked at once: what a frame leaves of it is copied, what it comes to is in memory."""
+"""Bytes of an archive decompressed at once: the rest of a frame is copied, its output is in memory."""
 SHARDS_MAX: Final = 1000
-"""Raw files of a session that one run looks at; the oldest come first."""
+"""Raw files of a session that one run checks, oldest first."""
 
 _SHARD = re.compile(r"/events/raw/(\d{4})/(\d\d)/(\d\d)/log-\d{8}\.jsonl\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """A raw file that became an archive: how many bytes it had, and how many it has now."""
+    """A raw file that became an archive: its bytes before and after."""
 
     raw_bytes: int
     packed_bytes: int
 
 
 def unpacked(content: bytes, *, most: int, frames_most: int | None = None) -> bytes:
-    """What an archive holds; it may have grown by one frame after the other. In time that grows as the archive does.
-    ValueError, saying why, when it is no whole archive, holds more than `most` bytes or has more than `frames_most`
-    frames."""
+    """Return the content of an archive of one or more frames, in linear time.
+
+    ValueError, with the reason, when it is incomplete, holds more than `most` bytes or has more
+    than `frames_most` frames."""
     whole = bytearray()
     decompressor, given, start, frames = zstandard.ZstdDecompressor(), memoryview(content), 0, 0
     while start < len(given):
@@ -60,8 +61,10 @@ def unpacked(content: bytes, *, most: int, frames_most: int | None = None) -> by
 
 
 async def due(tx: Tx, session: str, policy: Policy, *, recent_items: int, now: datetime) -> list[str]:
-    """The raw files of a session that are old enough to be packed, oldest first: by the day in their path and by their
-    last write, or at the end of their day when they are large. A file that the recent context is read from stays."""
+    """Return the raw files of a session that are old enough to be archived, oldest first.
+
+    A file's age counts from the day in its path and its last write; a large file is due at the end
+    of its day. A file that the recent context is read from stays."""
     candidates = []
     for path in await tree.files_at(tx, f"{session_root(session)}/events/raw", after="", most=SHARDS_MAX):
         day = _day(path)
@@ -82,8 +85,9 @@ async def due(tx: Tx, session: str, policy: Policy, *, recent_items: int, now: d
 
 
 async def pack(tx: Tx, path: str, *, now: datetime) -> Archived | None:
-    """Put a raw file into its archive and delete it, once the archive is known to unpack to the same bytes; None when
-    it is gone already. The caller holds the session's lock."""
+    """Archive a raw file and delete it, after verifying that the archive unpacks to the same bytes.
+
+    Returns None when it is already gone. The caller holds the session's lock."""
     file = await files.find(tx, path, for_update=True)
     if file is None:
         return None
@@ -93,14 +97,14 @@ async def pack(tx: Tx, path: str, *, now: datetime) -> Archived | None:
     archive = await files.find(tx, where, for_update=True)
     if archive is None:
         await files.create(tx, where, packed, is_text=False, owner=OWNER, now=now)
-    else:  # something was added to a day that had been packed: one frame more
+    else:  # events were added to an archived day: one more frame
         await files.append(tx, archive, packed, is_text=False, now=now)
     await moves.delete(tx, path, recursive=False, now=now, keep_owned=False)
     return Archived(file.size_bytes, len(packed))
 
 
 def archive_file(raw: str) -> str:
-    """The archive that a raw file goes into."""
+    """Return the archive of a raw file."""
     return raw.replace("/events/raw/", "/events/archive/", 1) + ".zst"
 
 

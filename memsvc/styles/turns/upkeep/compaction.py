@@ -1,4 +1,4 @@
-"""Compaction: older context gives way to one event that says what was said; the raw events stay."""
+"""Compaction: one summary event replaces older context; the raw events stay."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,14 +26,16 @@ from memsvc.styles.turns.upkeep.condensing import Said, condensed, sentence_of
 SUMMARY_TOK_MAX: Final = 500
 SUMMARY_TOK_MIN: Final = 60
 STEP_ITEMS: Final = 1000
-"""Items that one step puts into the summary at the most; a long past takes several steps."""
+"""Maximum number of items summarised in one step; a long history takes several steps."""
 TEXT_CHARS_READ: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The event that stands for a session's older context: its id, what it says, what it was made of, the model that
-    worded it ("" for none), and the session's own policy."""
+    """Current summary of a session's older context.
+
+    Its event id, its text, its source messages, the model that wrote it ("" for none), and the
+    session's own policy."""
 
     event: str
     text: str
@@ -43,8 +45,10 @@ class Standing:
 
 
 class Compaction:
-    """Puts what no longer fits into the running context of a session into its summary, each step one transaction under
-    the session's lock. `then` are the jobs that shall know of a new summary; their subject is the session."""
+    """Summarises what no longer fits into the running context of a session.
+
+    Each step is one transaction under the session's lock. `then` are jobs to queue for a new
+    summary; their subject is the session."""
 
     def __init__(
         self,
@@ -64,7 +68,7 @@ class Compaction:
         self._then = then
 
     async def follow_up(self, scope: Scope, session: str) -> None:
-        """Compact a session if it has become too large, which one statement tells."""
+        """Compact a session if it is too large, which one statement checks."""
         while await self._is_due(scope, session):
             async with self._database.begin(
                 scope, locks=[session_lock(session)], lock_timeout_ms=self._options.session_lock_timeout_ms
@@ -76,12 +80,13 @@ class Compaction:
             step_done()
 
     def counted(self) -> None:
-        """Count a step that was committed."""
+        """Count a committed step."""
         self._meter.add("mcp_memory_compaction_total")
 
     async def step(self, tx: Tx, session: str) -> int:
-        """Move the oldest items of a context that is too large into its summary; how many. The caller holds the
-        session's lock and calls again until it is 0."""
+        """Move the oldest items of a context that is too large into its summary; return how many.
+
+        The caller holds the session's lock and calls again until it is 0."""
         now = self._clock.now()
         found = await sessions.find(tx, session)
         if found is None:
@@ -121,7 +126,9 @@ class Compaction:
         return weight.items > most or weight.tokens > self._options.compact_threshold * policy.max_input_tok
 
     def _kept_tok(self, policy: Policy) -> float:
-        """What the items that stay may cost: half of what starts a compaction, so that the next one is not due soon."""
+        """Return the token limit of the items that stay: half of the threshold.
+
+        So the next compaction is not due soon."""
         return self._options.compact_threshold * policy.max_input_tok / 2
 
     async def _write(
@@ -139,7 +146,7 @@ class Compaction:
 
 
 async def standing_summary(tx: Tx, session: str) -> Standing | None:
-    """What stands for a session's older context now, with the items that the last step put into it."""
+    """Return the current summary of a session's older context, with its last source items."""
     found = await sessions.find(tx, session)
     if found is None or found.summary is None:
         return None
@@ -154,8 +161,9 @@ async def standing_summary(tx: Tx, session: str) -> Standing | None:
 
 
 async def replace_summary(tx: Tx, session: str, event: str, text: str, *, now: datetime, worded_by: str = "") -> bool:
-    """Let the event with this id say something else from now on, in the words of a model if one is named; False, and
-    nothing written, when another one stands for the session's older context by now. The caller holds the session's
+    """Replace the text of the current summary event, naming the model that wrote it, if any.
+
+    Returns False, and writes nothing, when another event is current. The caller holds the session's
     lock."""
     found = await sessions.find(tx, session)
     if found is None or found.summary is None or found.summary["event"] != event:
@@ -174,8 +182,10 @@ async def replace_summary(tx: Tx, session: str, event: str, text: str, *, now: d
 
 
 async def unsay(tx: Tx, session: str, texts: Sequence[str], values: Sequence[str], *, now: datetime) -> None:
-    """Take out of the summary of a session what it says of items with these texts, or with one of these values in it.
-    What a model worded cannot be told apart, and goes as a whole. The caller holds the session's lock."""
+    """Remove items with these texts or values from the summary of a session.
+
+    A model's text cannot be separated, and is removed as a whole. The caller holds the session's
+    lock."""
     standing = await standing_summary(tx, session)
     if standing is None or not (texts or values):
         return
@@ -192,13 +202,15 @@ async def unsay(tx: Tx, session: str, texts: Sequence[str], values: Sequence[str
 
 
 def summary_tok_max(policy: Policy) -> int:
-    """What a summary may cost at the most."""
+    """Return the token limit of a summary."""
     return min(SUMMARY_TOK_MAX, max(SUMMARY_TOK_MIN, policy.max_input_tok // 10))
 
 
 def _cut(items: Sequence[StoredItem], room_tok: float) -> int:
-    """The entry that the context shall begin with: the latest items (at least one) that fit and can be read at once,
-    and neither an output without its call nor a call without its reasoning."""
+    """Return the entry that the context should start with: the latest items that fit.
+
+    At least one, only items that can be read at once; neither an output without its call nor a call
+    without its reasoning."""
     kept, spent = 0, 0
     for item in reversed(items):
         spent += item.tokens
@@ -217,7 +229,7 @@ def _heard(said: Sequence[SaidItem]) -> list[Said]:
 
 
 def _who(one: SaidItem) -> str:
-    """Who said it, as one word or more without the colon that a line of a summary has behind it."""
+    """Return the speaker without a colon, which ends the name in a line of a summary."""
     return " ".join((one.speaker or one.role).replace(":", " ").split()) or one.role
 
 

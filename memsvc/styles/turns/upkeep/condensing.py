@@ -1,4 +1,4 @@
-"""A summary without a model: of much that was said, the sentences that tell most, with their day and who said them."""
+"""Extractive summary without a model: the most informative sentences, with day and speaker."""
 
 import re
 from collections import Counter
@@ -18,9 +18,9 @@ SENTENCES_MAX: Final = 4000
 """Sentences that are compared; of more, the latest."""
 TERMS_MIN: Final = 3
 WORTH_SHARE_MIN: Final = 0.35
-"""What tells less than this share of the best sentence is not worth the tokens, even where there is room."""
+"""Minimum share of the best sentence's score, even where more tokens are left."""
 ALIKE: Final = 0.6
-"""Two sentences that share so much of their words say the same."""
+"""Share of common words from which two sentences are duplicates."""
 
 _NAME: Final = regex.compile(r"(?<!^)(?<![.!?]\s)\b\p{Lu}\p{L}+")
 _FIGURE: Final = regex.compile(r"\p{N}")
@@ -32,8 +32,9 @@ _TOLD_BEFORE: Final = 1.15
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Something that was said: the day as YYYY-MM-DD, by whom, and in which role; only `user` and `assistant` are told
-    of."""
+    """A message: its day as YYYY-MM-DD, speaker and role.
+
+    Only `user` and `assistant` are summarised."""
 
     day: str
     who: str
@@ -56,13 +57,12 @@ class _Sentence:
 
 
 def condensed(before: str, said: Sequence[Said], *, budget_tok: int, cost: Callable[[str], int]) -> str:
-    """The sentences of `said` that tell most, each with its day and speaker, oldest first, in lines of at most
-    `budget_tok` tokens together.
+    """Return the most informative sentences of `said`, each with its day and speaker, oldest first.
 
-    `before` is the summary that stood there so far: its lines take part like what was said. A sentence is worth the
-    words in it that the others speak of too but not all of them do, names and figures, and what people say of
-    themselves; questions are worth less, and of two that say nearly the same one is left out.
-    """
+    The lines have at most `budget_tok` tokens together. `before` is the previous summary: its lines
+    compete like messages. A sentence scores for words that others use too but not all of them do,
+    for names and figures, and for the first person; questions score less, and of two near
+    duplicates one is left out."""
     sentences = [*_told(before), *_sentences(said, start=len(before))][-SENTENCES_MAX:]
     spread = Counter(term for sentence in sentences for term in sentence.terms)
     ranked = sorted(
@@ -83,7 +83,7 @@ def condensed(before: str, said: Sequence[Said], *, budget_tok: int, cost: Calla
 
 
 def sentence_of(line: str) -> str:
-    """What was said, in a line of a summary: without its day and speaker, and without the mark where it was cut."""
+    """Return the text of a summary line, without its day, speaker and the mark of a cut."""
     found = _LINE.fullmatch(line)
     return (found[3] if found else line.removeprefix("- ")).removesuffix("…").strip()
 
@@ -112,7 +112,7 @@ def _sentences(said: Sequence[Said], *, start: int) -> list[_Sentence]:
 
 
 def _worth(sentence: _Sentence, spread: Counter[str], sentences: int) -> float:
-    """How much a sentence tells: the weight of its words over the root of how many there are."""
+    """Return the score of a sentence: the weight of its words over the root of their number."""
     if len(sentence.terms) < TERMS_MIN:
         return 0.0
     told = sum(log(1 + spread[term]) * log(1 + sentences / spread[term]) for term in sentence.terms)

@@ -1,4 +1,4 @@
-"""Consolidation: what new events and facts show together becomes insights, each once, while it is true."""
+"""Consolidation: insights from new events and facts, each stored once, while it is valid."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,10 +24,10 @@ from memsvc.styles.turns.layout import OWNER, insights_file, timestamp, turn_of
 from memsvc.styles.turns.upkeep.insights import Found, of_facts, together, topics
 
 EVENTS_MIN: Final = 6
-"""New raw events of a session that are worth looking at."""
+"""New raw events of a session from which a run is worthwhile."""
 STEP_ITEMS: Final = 500
 LOOK_BACK_ITEMS: Final = 400
-"""Older items that are looked at once more for what the user comes back to."""
+"""Older items that are read again to find recurring topics."""
 TEXT_CHARS_READ: Final = 4000
 FALLEN_A_STEP: Final = 100
 
@@ -35,17 +35,20 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def locks(found: Session) -> list[Lock]:
-    """What `step` needs beside the session's lock, in order."""
+    """Return the locks that `step` needs beside the session's, in order."""
     return [book_lock(name) for name in sorted(book.name for book in books.insights(found.session, found.user_id))]
 
 
 async def step(tx: Tx, session: Session, *, now: datetime) -> tuple[int, bool]:
-    """Look at the events that nobody looked at yet, at most STEP_ITEMS of them: how many insights they gave, and
-    whether there may be more. The caller holds the session's lock and `locks`."""
+    """Consolidate at most STEP_ITEMS new events.
+
+    Return the number of insights, and whether more may follow.
+
+    The caller holds the session's lock and `locks`."""
     latest = await sessions.find(tx, session.session)
     if latest is None:
         return 0, False
-    found = replace(latest, user_id=session.user_id)  # the locks are those of the user of the time
+    found = replace(latest, user_id=session.user_id)  # the locks are those of the user at that time
     book = books.turns(found.session).number
     first = found.consolidated_entry
     fresh = await context.said(tx, book, first, ENTRY_MAX, most=STEP_ITEMS, chars_max=TEXT_CHARS_READ)
@@ -61,9 +64,10 @@ async def step(tx: Tx, session: Session, *, now: datetime) -> tuple[int, bool]:
 
 
 async def withdraw(tx: Tx, session: str, shelves: Sequence[Book], *, now: datetime) -> int:
-    """Take away some insights of these books whose facts were replaced, deleted or have expired; how many. Recall does
-    not show them even before that. The caller holds the locks of the session and the books, and calls again until it is
-    0."""
+    """Remove some insights of these indexes whose facts were replaced, deleted or have expired.
+
+    Returns how many. Recall does not show them even before that. The caller holds the locks of the
+    session and the indexes, and calls again until it is 0."""
     fallen = await insights.fallen(tx, [book.number for book in shelves], now, most=FALLEN_A_STEP)
     if fallen:
         await insights.remove(tx, fallen)
@@ -75,7 +79,7 @@ async def withdraw(tx: Tx, session: str, shelves: Sequence[Book], *, now: dateti
 
 async def _of_facts(tx: Tx, found: Session, fresh: Sequence[SaidItem], now: datetime) -> list[Found]:
     shelves = [book.number for book in books.facts(found.session, found.user_id)]
-    # who said what cannot be told from the index: in a session of several users nobody counts as repeating a fact
+    # the index does not tell users apart: in a session of several users no repeat counts
     statements = [] if found.shared else _statements(fresh, found)
     turns = list(dict.fromkeys(turn_of(item.ref) for item in fresh))
     touched = await facts.learnt(tx, shelves, found.session, turns, found.consolidated_at or _NEVER)
@@ -87,13 +91,13 @@ async def _of_facts(tx: Tx, found: Session, fresh: Sequence[SaidItem], now: date
 
 
 def _current(history: Sequence[Fact], touched: Sequence[Fact]) -> list[Fact]:
-    """Those of the touched facts that no newer one of any book has replaced."""
+    """Return the touched facts that no newer one of any index has replaced."""
     latest = {fact.statement.identity: (fact.book, fact.entry) for fact in history}
     return [fact for fact in touched if latest[fact.statement.identity] == (fact.book, fact.entry)]
 
 
 def _statements(fresh: Sequence[SaidItem], found: Session) -> list[Statement]:
-    """What the user states in these items, whether or not it changed anything when it was stored."""
+    """Return the user's statements in these items, whether or not they changed anything."""
     stated: list[Statement] = []
     spoken = [item for item in fresh if item.role == "user"]
     for turn, said in groupby(spoken, key=lambda item: turn_of(item.ref)):
@@ -104,7 +108,7 @@ def _statements(fresh: Sequence[SaidItem], found: Session) -> list[Statement]:
 
 
 async def _write(tx: Tx, found: Session, made: Sequence[Found], now: datetime) -> int:
-    """Keep the insights that are not there yet, in rows, index and file; how many."""
+    """Store new insights in rows, index and file; return how many."""
     by_facts = dict(
         zip(
             [book.number for book in books.facts(found.session, found.user_id)],

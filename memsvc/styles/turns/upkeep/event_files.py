@@ -1,4 +1,4 @@
-"""The event files of a session, raw and packed, read line by line in the order in which they were written."""
+"""Reader of a session's event files, raw and archived, line by line in the order of writing."""
 
 import re
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _WAYS = {"input_item": "in", "output_item": "out"}
 
 @dataclass(frozen=True, slots=True, order=True)
 class EventFile:
-    """The events of a day, or what was packed of them, which was written before."""
+    """The events of a day; an archive holds earlier events than the raw file of the same day."""
 
     day: str
     raw: bool
@@ -30,14 +30,16 @@ class EventFile:
 
     @property
     def packed(self) -> bool:
-        """Whether it is an archive."""
+        """Return whether it is an archive."""
         return not self.raw
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One item of a turn as it was written. `place` is stream, start and size of the line; `result` is what the turn
-    was answered with, on its last line."""
+    """One item of a turn as it was written.
+
+    `place` is stream, start and size of the line; `result` is the answer of the turn, on its last
+    line."""
 
     event: str
     turn: str
@@ -50,7 +52,7 @@ class Line:
 
 
 async def event_files(tx: Tx, session: str, *, after: EventFile | None = None) -> list[EventFile]:
-    """The files of events of a session behind this one, oldest first."""
+    """Return the event files of a session after this one, oldest first."""
     found = []
     for place in ("archive", "raw"):
         last = ""
@@ -64,7 +66,7 @@ async def event_files(tx: Tx, session: str, *, after: EventFile | None = None) -
 
 
 async def lines_of(tx: Tx, file: EventFile) -> list[Line]:
-    """The items in a file of events."""
+    """Return the items in an event file."""
     stream, content = await _content(tx, file)
     found = []
     start = 0
@@ -77,7 +79,7 @@ async def lines_of(tx: Tx, file: EventFile) -> list[Line]:
 
 
 async def forgotten_turns(tx: Tx, among: list[EventFile]) -> set[str]:
-    """The turns of which these files say that they are to be forgotten."""
+    """Return the turns that these files mark as forgotten."""
     turns = set()
     for file in among:
         _, content = await _content(tx, file)

@@ -1,4 +1,4 @@
-"""What is past its time goes: the lines of facts out of their files, what is older than a session's time to live."""
+"""Expiry: removal of lines of expired facts, and of data beyond a session's time to live."""
 
 import re
 from collections import Counter, defaultdict
@@ -25,15 +25,16 @@ _DATED_LINE: Final = re.compile(r"- (\d{4}-\d\d-\d\d) ")
 
 
 def moment(now: datetime, ttl_days: int) -> datetime:
-    """Midnight UTC so many days ago: what was written before it is past its time."""
+    """Return midnight UTC this many days ago: older data has expired."""
     return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=ttl_days)
 
 
 async def step(tx: Tx, session: str, before: datetime, *, now: datetime) -> Counter[str]:
-    """Remove some of what a session said and learnt before this moment: facts of its own and their lines, items and
-    their events, summaries and insights of those days. Facts about a user are shared with other sessions, and are not
-    this session's to remove. What went; nothing when nothing is left to do. The caller holds the locks of the session
-    and of its own book of facts."""
+    """Remove some of a session's data from before this time; return counts, nothing when done.
+
+    Facts of its own and their lines, items and their events, summaries and insights of those days.
+    Facts about a user are shared with other sessions, and stay. The caller holds the locks of the
+    session and of its own fact index."""
     gone: Counter[str] = Counter()
     outlived = await facts.outlive(tx, books.facts_learnt(session, "").number, before, most=STEP)
     await forget_lines(tx, outlived, now)
@@ -42,20 +43,20 @@ async def step(tx: Tx, session: str, before: datetime, *, now: datetime) -> Coun
     old = await context.written_before(tx, session, book, before, most=STEP)
     await index.remove(tx, book, old)
     gone["expired_items"] = len(old)
-    if not old:  # the files go when no entry stands for their lines any more
+    if not old:  # files are deleted when no entry refers to their lines any more
         await _delete_days(tx, session, before, now)
         await _shorten_summary(tx, session, before, now)
     gone = +gone
     if gone:
         await sessions.count(tx, session, gone)
-    if old:  # the words of what is left are read anew
+    if old:  # digests of the remaining items are rebuilt
         await digests.outdate(tx, session, min(old), span=SPAN_ITEMS)
         await jobs.enqueue(tx, FOLLOW_UP_JOB, session, now=now)
     return gone
 
 
 async def forget_lines(tx: Tx, gone: Sequence[Fact], now: datetime) -> None:
-    """Take the lines of facts that are gone out of their tier files; a file that is left empty is deleted."""
+    """Remove the lines of these facts from their tier files; an empty file is deleted."""
     by_file: dict[str, set[str]] = defaultdict(set)
     for fact in gone:
         path = tier_file(fact.statement.evidence.session, fact.statement.tier, fact.valid_from)

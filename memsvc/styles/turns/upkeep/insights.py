@@ -1,4 +1,4 @@
-"""What several facts and turns show together, found without a model: pure rules over what is stored."""
+"""Insights from several facts and turns, found without a model by pure rules over stored data."""
 
 import hashlib
 import re
@@ -30,7 +30,7 @@ TOPICS_MAX: Final = 3
 TOPIC_TURNS_MIN: Final = 3
 TOPIC_DAYS_MIN: Final = 2
 TOPIC_SHARE_MAX: Final = 0.5
-"""A word of more than every other turn is how somebody talks, not what about."""
+"""A word in more than every other turn is a habit of speech, not a topic."""
 SOURCES_MAX: Final = 5
 
 _WORD: Final = re.compile(r"[^\W\d_]{4,40}")
@@ -38,7 +38,7 @@ _WORD: Final = re.compile(r"[^\W\d_]{4,40}")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An insight, and the book of the facts that it is about; None when it is about the session itself."""
+    """An insight, and the index of its facts; None when it is about the session itself."""
 
     fact_book: int | None
     insight: NewInsight
@@ -53,9 +53,10 @@ class _Topic:
 
 
 def of_facts(history: Sequence[Fact], repeated: Sequence[Statement], now: datetime) -> list[Found]:
-    """What the history of some identities shows, oldest fact first: a value that was stated again in another turn, and
-    a value that changed. `repeated` are statements of the user that changed nothing. Only of facts that hold, and never
-    anything of a fact that was deleted."""
+    """Return insights from the history of identities, oldest fact first.
+
+    A value that was stated again in another turn, and a value that changed. `repeated` are
+    statements of the user that changed nothing. Only for valid facts, never for deleted ones."""
     by_identity: dict[Identity, list[Fact]] = defaultdict(list)
     for fact in history:
         by_identity[fact.statement.identity].append(fact)
@@ -70,7 +71,7 @@ def of_facts(history: Sequence[Fact], repeated: Sequence[Statement], now: dateti
 
 
 def together(facts: Iterable[Fact], session: str, now: datetime) -> list[Found]:
-    """Facts that hold and were stated in one and the same turn of the session."""
+    """Return insights about valid facts that were stated in the same turn of the session."""
     by_turn: dict[tuple[int, str], list[Fact]] = defaultdict(list)
     for fact in facts:
         evidence = fact.statement.evidence
@@ -87,8 +88,10 @@ def together(facts: Iterable[Fact], session: str, now: datetime) -> list[Found]:
 
 
 def topics(items: Sequence[SaidItem], fresh_from: int, session: str, book: int) -> list[Found]:
-    """What the user comes back to: words of the latest items (from the entry `fresh_from` on) that several turns of
-    several days are about, but by no means all. The best of them, with the turns that they stand in."""
+    """Return recurring topics of the user: words of several turns on several days.
+
+    A word occurs in the latest items (from the entry `fresh_from` on), but not in most turns. The
+    best ones, with their turns."""
     said = [item for item in items if item.role == "user"]
     seen: dict[str, _Topic] = defaultdict(_Topic)
     for item in said:
@@ -115,7 +118,7 @@ def topics(items: Sequence[SaidItem], fresh_from: int, session: str, book: int) 
 
 
 def insight_id(kind: Kind, identity: Sequence[str], summary: str) -> str:
-    """The id of an insight: the same for the same thing said of the same facts, whenever it is found."""
+    """Return the id of an insight, the same whenever it is found for the same facts."""
     content = orjson.dumps({"identity": list(identity), "type": kind, "summary": summary}, option=orjson.OPT_SORT_KEYS)
     return "insight-" + hashlib.sha1(content, usedforsecurity=False).hexdigest()[:16]
 

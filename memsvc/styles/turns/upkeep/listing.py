@@ -1,4 +1,4 @@
-"""Directories of memory with an abstract of each; reading writes nothing."""
+"""Directories of memory with their abstracts; reading writes nothing."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ from memsvc.styles.turns.upkeep.shelving import notes_on, read_shelves
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """One directory as it is listed."""
+    """One listed directory."""
 
     path: str
     abstract: str
@@ -23,14 +23,16 @@ class Directory:
 
 
 class Listing:
-    """Lists directories; the stored abstract where maintenance wrote one, else one made on the spot."""
+    """Lists directories with the stored abstract, or one made on the fly."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
 
     async def directories(self, scope: Scope, session: str, path: str, *, depth: int, limit: int) -> list[Directory]:
-        """The directories at and below `path` (the session's own if ""), sorted by path; none when nothing is there."""
+        """Return the directories at and below `path` (default: the session's), sorted by path.
+
+        Returns none when nothing is there."""
         root = session_root(session)
         top = path or root
         async with self._database.begin(scope, read_only=True) as tx:

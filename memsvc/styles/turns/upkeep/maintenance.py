@@ -1,5 +1,7 @@
-"""Maintenance of a session: older context is summarised, old events are packed, what is past its day goes, facts come
-to insights, and directories get their summaries; safe to run at any time."""
+"""Maintenance of a session, safe to run at any time.
+
+Summarises older context, archives old events, removes expired facts, derives insights and writes
+summaries of directories."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -27,7 +29,7 @@ from memsvc.styles.turns.policy import Policy, policy_of
 from memsvc.styles.turns.upkeep import archive, consolidation, expiry, shelving
 from memsvc.styles.turns.upkeep.compaction import Compaction
 
-# Maintenance is guarded like a turn, under the one turn id that no caller can have.
+# Maintenance has a guard like a turn, under the one turn id that no caller can use.
 GUARDED_AS = ""
 FACTS_A_STEP = 500
 MAINTAIN_JOB: Final = "turns.maintain"
@@ -37,12 +39,12 @@ EXPIRE_EVERY_S: Final = 3600
 SESSIONS_A_STEP = 200
 SETTLE_DAYS_MIN: Final = 2
 PARTS: Final = ("compacting", "expiring", "sweeping", "consolidating", "archiving", "summarising")
-"""What a run does, in this order."""
+"""Phases of a run, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """What a run of maintenance did."""
+    """Counts of a maintenance run."""
 
     compacted_items: int = 0
     archived_files: int = 0
@@ -56,7 +58,7 @@ class Maintained:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run under way: whose session, by which claim, and what it did so far."""
+    """A run in progress: its session, its claim, and its counts so far."""
 
     scope: Scope
     found: Session
@@ -66,9 +68,11 @@ class _Run:
 
 
 class Maintenance:
-    """Runs in short transactions with a claim that is proven in each, so that a run that was killed or overtaken
-    leaves nothing half done and the next one goes on where it stood. What a step did is counted where it is written. A
-    slice of time ends behind a step that did something alone: else a run of slow looks would begin anew for ever."""
+    """Runs in short transactions, each of which verifies the run's claim.
+
+    A run that was killed or overtaken leaves nothing half done, and the next one continues there.
+    Counts are stored with each step. A time slice ends only after a step that changed something:
+    else a run of slow checks would restart for ever."""
 
     def __init__(self, database: Database, clock: Clock, options: TurnOptions, compaction: Compaction) -> None:
         self._database = database
@@ -77,8 +81,9 @@ class Maintenance:
         self._compaction = compaction
 
     def jobs(self) -> list[Job]:
-        """The job that maintains a session, the one that queues it where a policy has a time to live and, where the
-        options want it, the one that queues it for all sessions."""
+        """Return the jobs that maintain a session and queue maintenance.
+
+        One queues it where a policy has a time to live, and optionally one for all sessions."""
         wanted = [
             Job(name=MAINTAIN_JOB, run=self._maintain),
             Job(name=EXPIRE_JOB, run=self.queue_outliving, every_s=EXPIRE_EVERY_S),
@@ -88,7 +93,9 @@ class Maintenance:
         return wanted
 
     async def run(self, scope: Scope, session: str, progress: Progress = SILENT) -> Maintained:
-        """Maintain one session; RESOURCE_BUSY while somebody else does. A session without turns has nothing to do."""
+        """Maintain one session; RESOURCE_BUSY while another run does.
+
+        A session without turns has nothing to do."""
         async with self._database.begin(scope) as tx:
             found = await sessions.find(tx, session)
             if found is None:
@@ -110,7 +117,7 @@ class Maintenance:
         return Maintained(**run.done)
 
     async def queue_all(self, scope: Scope, subject: str) -> None:
-        """Job: queue maintenance for every session of the project in which there may be something to do."""
+        """Job: queue maintenance for every session of the project that may need it."""
         del subject
         policy = policy_of(None, self._options)
         days = max(policy.tiers.L1.retention_days, policy.tiers.L2.retention_days, SETTLE_DAYS_MIN)
@@ -126,8 +133,9 @@ class Maintenance:
             after = due[-1]
 
     async def queue_outliving(self, scope: Scope, subject: str) -> None:
-        """Job: queue maintenance for every session whose policy has a time to live, once a day: at midnight UTC another
-        day of it is past its time."""
+        """Job: queue maintenance daily for sessions whose policy has a time to live.
+
+        At midnight UTC another day expires."""
         del subject
         after = ""
         while True:
@@ -146,7 +154,7 @@ class Maintenance:
 
     @asynccontextmanager
     async def _step(self, run: _Run, *more: Lock) -> AsyncIterator[Tx]:
-        """A transaction under the session's lock and others, which proves that the run's claim still holds."""
+        """Open a transaction under these locks that verifies the run's claim."""
         async with self._database.begin(
             run.scope,
             locks=[session_lock(run.found.session), *more],
@@ -166,7 +174,7 @@ class Maintenance:
             step_done()
 
     async def _expire(self, run: _Run) -> None:
-        """Remove what is older than the session's time to live, if it has one."""
+        """Remove data older than the session's time to live, if it has one."""
         if run.policy.ttl_days is None:
             return
         before = expiry.moment(self._clock.now(), run.policy.ttl_days)
@@ -194,7 +202,7 @@ class Maintenance:
                 step_done()
 
     async def _shelves(self, run: _Run) -> list[Book]:
-        """The books of facts of this session and its latest user, and of others whose facts expired in it."""
+        """Return the fact indexes of the session and its user, plus expired ones."""
         async with self._database.begin(run.scope, read_only=True) as tx:
             others = await facts.expired_books(tx, run.found.session, self._clock.now())
         own = books.facts(run.found.session, run.found.user_id)
@@ -236,7 +244,7 @@ class Maintenance:
                 step_done()
 
     async def _summarise(self, run: _Run) -> None:
-        """Write the summaries that are older than the refresh interval and no longer true."""
+        """Write the summaries that are older than the refresh interval and out of date."""
         fresh = timedelta(minutes=run.policy.summary.refresh_interval_minutes)
         async with self._step(run) as tx:
             written = await shelving.refresh(tx, run.found.session, fresh=fresh, now=self._clock.now())

@@ -1,4 +1,4 @@
-"""The summaries of a session's directories, kept true: what is on each shelf, written anew where it changed."""
+"""Summaries of a session's directories, rewritten where the content changed."""
 
 from collections import defaultdict
 from datetime import datetime, timedelta
@@ -13,8 +13,11 @@ from memsvc.styles.turns.views import rendered_names, split
 
 
 async def refresh(tx: Tx, session: str, *, fresh: timedelta, now: datetime) -> int:
-    """Write the summaries that are missing, or that are older than `fresh` and than what they speak of; how many. The
-    caller holds the session's lock."""
+    """Write missing summaries, and those older than `fresh` and than their content.
+
+    Return how many.
+
+    The caller holds the session's lock."""
     root = session_root(session)
     shelves = await read_shelves(tx, root)
     names = (summaries.ABSTRACT_NAME, summaries.OVERVIEW_NAME)
@@ -45,7 +48,7 @@ async def refresh(tx: Tx, session: str, *, fresh: timedelta, now: datetime) -> i
 
 
 async def read_shelves(tx: Tx, directory: str) -> dict[str, summaries.Shelf]:
-    """What each directory at or below this one holds, summaries themselves not counted."""
+    """Return statistics of each directory at or below this one, without the summaries."""
     census = [
         summaries.Shelf(held.directory, held.files, 0, held.size_bytes, held.created_at, held.updated_at, held.samples)
         for held in await tree.census(
@@ -59,7 +62,7 @@ async def read_shelves(tx: Tx, directory: str) -> dict[str, summaries.Shelf]:
 
 
 async def notes_on(tx: Tx, session: str, now: datetime) -> dict[str, str]:
-    """What the abstracts say of a session beyond files and bytes, by place; names of facts, never their values."""
+    """Return notes for the abstracts by place: counters and names of facts, never values."""
     found = await sessions.find(tx, session)
     if found is None:
         return {}
@@ -83,7 +86,7 @@ async def notes_on(tx: Tx, session: str, now: datetime) -> dict[str, str]:
 
 
 async def _rendered_shelves(tx: Tx, directory: str) -> list[summaries.Shelf]:
-    """What a session's directories hold of files that are made when somebody reads them, and so have no size yet."""
+    """Return statistics of a session's rendered files, which have no size yet."""
     session, _ = split(directory)
     found = await sessions.find(tx, session) if session is not None else None
     if found is None:
