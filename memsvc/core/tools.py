@@ -116,9 +116,7 @@ class Calls(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """Function of a tool that calls other tools: it gets `Calls` instead of a scope.
-
-    It touches data only through them, so it needs no scope."""
+    """Function of a tool that calls other tools: it gets `Calls`, through which it touches data."""
 
     run: Callable[[Calls, Any], Awaitable[Result]]
 
@@ -132,9 +130,7 @@ class Reporting:
 
 @dataclass(frozen=True, slots=True)
 class ByCaller:
-    """Function of a tool whose result depends on the caller's permissions.
-
-    It gets the caller instead of a scope."""
+    """Function of a tool whose result depends on permissions: it gets the caller, not a scope."""
 
     run: Callable[[Caller, Any], Awaitable[Result]]
 
@@ -219,9 +215,7 @@ class OpenFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """Result of storing content; `created` when no file existed.
-
-    `version` is "" where none are kept."""
+    """Result of storing content; `created` when no file existed, `version` may be ""."""
 
     bytes_written: int
     version: str

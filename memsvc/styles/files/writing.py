@@ -69,11 +69,8 @@ class Writing:
 
         PAYLOAD_TOO_LARGE, QUOTA_EXCEEDED, NOT_DIRECTORY, IS_DIRECTORY, INVALID_OFFSET,
         VERSION_CONFLICT or ALREADY_EXISTS (`when`), or PERMISSION_DENIED where the memory keeps its
-        own files.
-
-        A TRUNCATE that requires a content by its hash, but finds its own content already there,
-        succeeds and changes nothing, so that a caller that missed the answer can retry. A required
-        version is stricter: it must match."""
+        own files. A TRUNCATE that requires a content by its hash, but no version, and finds its own
+        content already there succeeds and changes nothing, so that it can be retried."""
         for view in self._views:
             if view.takes(path):
                 await write_rendered(view, scope, path, content, whole=mode == "TRUNCATE", when=when)
@@ -88,8 +85,8 @@ class Writing:
     async def delete(self, scope: Scope, path: str, *, recursive: bool, when: Precondition = ANY_STATE) -> int:
         """Delete a file, or a directory with its content; return how many files were deleted.
 
-        NOT_FOUND, NOT_EMPTY for a directory without `recursive`, VERSION_CONFLICT unless the file
-        meets `when`, PERMISSION_DENIED for the root and for files of the memory itself."""
+        NOT_FOUND, NOT_EMPTY without `recursive`, VERSION_CONFLICT unless the file meets `when`,
+        PERMISSION_DENIED for the root and for files of the memory itself."""
         if path == ROOT:
             raise MemsvcError(Code.PERMISSION_DENIED, "root directory cannot be deleted")
         refuse_kept(path)
@@ -127,9 +124,9 @@ class Writing:
     ) -> int:
         """Move a file or a directory with its history; return how many files moved.
 
-        The count is 0 for a path to itself. INVALID_PATH for the root and for a directory into
-        itself, NOT_FOUND, NOT_DIRECTORY, ALREADY_EXISTS unless `overwrite` puts a file in the place
-        of a file, VERSION_CONFLICT, PERMISSION_DENIED."""
+        0 for a path to itself. INVALID_PATH for the root and for a directory into itself,
+        NOT_FOUND, NOT_DIRECTORY, ALREADY_EXISTS unless `overwrite` replaces a file by a file,
+        VERSION_CONFLICT, PERMISSION_DENIED."""
         for path in (source, destination):
             if path == ROOT:
                 raise MemsvcError(Code.INVALID_PATH, "the root cannot be moved, nor moved to")
@@ -170,8 +167,7 @@ class Writing:
             except MemsvcError as error:
                 if error.code is not Code.ALREADY_EXISTS or file is not None:
                     raise
-                # created by another call meanwhile; this one now holds the tree lock, so the file
-                # stays
+                # created by another call meanwhile; this one now holds the tree lock
                 version = await self._put(tx, await store.find(tx, wanted.path, for_update=True), wanted)
         return Written(len(wanted.content), version)
 

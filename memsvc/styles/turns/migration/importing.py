@@ -78,9 +78,7 @@ class Importing:
     async def run(
         self, scope: Scope, session: str, reading: Reading, *, dry_run: bool = False, advance: Advance = lambda _: None
     ) -> Imported:
-        """Import one session.
-
-        Errors pass through; what was written until then stays and is not written again."""
+        """Import one session; what was written before an error stays."""
         now = self._clock.now()
         old = await to_thread.run_sync(legacy_turns.turns, reading, now)
         facts = legacy_facts.facts(reading, old.order, now)
@@ -243,9 +241,7 @@ class Importing:
                     await self._follow_up.queue(tx, session, first=0, items=0, books=[shelf])
 
     async def _policy(self, scope: Scope, session: str, reading: Reading, done: Imported, *, dry_run: bool) -> None:
-        """Import the folder's policy unless the session has one.
-
-        Only what differs from the options is stored."""
+        """Import the folder's policy where it differs from the options, if the session has none."""
         for record in reading.of(Kind.POLICY)[-1:]:
             try:
                 own = own_policy(orjson.dumps(record.body), self._options)

@@ -137,9 +137,7 @@ class Rebuilding:
         )
 
     async def _next(self, tx: Tx, session: str, walk: Walk, started: str, found: Differences) -> Onward:
-        """Repair from the next file; with the last one also the totals.
-
-        These are one step, so that no turn comes in between."""
+        """Repair from the next file; with the last one also the totals, in one step."""
         among = await event_files(tx, session)
         # turns forgotten meanwhile are recorded in today's files
         if not await forgotten_turns(tx, [one for one in among if one.day >= started]) <= walk.forgotten:
@@ -163,8 +161,7 @@ class Rebuilding:
     async def _renumbered(self, scope: Scope, session: str, token: UUID) -> Differences:
         """Renumber the entries of a session in order, in one transaction.
 
-        An entry whose number is taken would not exist in between. Nothing is recreated when the
-        numbers were right."""
+        An entry whose number is taken would not exist in between."""
         book = books.turns(session)
         found: Differences = Counter()
         async with self._step(scope, session, token, book) as tx:
