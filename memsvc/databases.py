@@ -84,7 +84,7 @@ def _keep_alive(server: EmbeddedPostgres, ending: Event) -> None:
         except (MemsvcError, OSError) as error:
             pause_s = min(pause_s * 2, LOOK_AGAIN_S_MAX)
             told = error.message if isinstance(error, MemsvcError) else type(error).__name__
-            log.error("the embedded PostgreSQL cannot be looked after or started", error=told, again_in_s=pause_s)
+            log.error("the embedded PostgreSQL cannot be checked or started", error=told, again_in_s=pause_s)
 
 
 async def bring_up_to_date(urls: DatabaseUrls, settings: Settings, *, anyway: bool = False) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def _tell_of_pooler(database: Database, settings: Settings) -> None:
         keep = "let the pooler keep prepared statements (PgBouncer 1.21 and newer: max_prepared_statements)"
         log.info("statements are not prepared and take one more round trip", recovery=keep)
     if not settings.database.direct_url:
-        told = "a pooler is between: in transaction mode, changes and new jobs are not heard of"
+        told = "a pooler in transaction mode hides notifications of changes and new jobs"
         log.warning(told, recovery="set database.direct_url to PostgreSQL itself")
 
 

@@ -54,7 +54,7 @@ async def first_key(database: Database, file: Path, now: datetime) -> tuple[str,
         found = await keys.find_key(database, keys.hash_key(kept))
         if found is not None and found.opens(now):
             return f"<the key in {file}>", f"The API key is in {file}."
-        return "<API key>", f"The API key in {file} is not valid here (any more): make one with `memsvc key create`."
+        return "<API key>", f"The API key in {file} is no longer valid here: make one with `memsvc key create`."
     if any(key.opens(now) and key.label != ADOPTED_LABEL for key in await keys.list_keys(database)):
         return "<API key>", "Keys were made before: use one of them, or make another with `memsvc key create`."
     made = await keys.create_key(database, "first", now)

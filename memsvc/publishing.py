@@ -186,7 +186,9 @@ async def opened_models(settings: Settings, database: Database, clock: Clock, me
     ):
         embedding = Embedding(database, WatchedEmbedder(embeds), clock, meter) if embeds else None
         if embedding is not None and not await vectors.ready(database):
-            log.warning("this database keeps no vectors: it has no pgvector 0.7, or was not migrated since it has")
+            log.warning(
+                "this database stores no vectors: it lacks pgvector 0.7, or was not migrated since its installation"
+            )
             embedding = None
         clients = (model, turn_model, memories_model)
         general, of_turns, of_memories = (WatchedLlm(one) if one else None for one in clients)

@@ -27,7 +27,7 @@ from memsvc.web_server import configured
 log = structlog.get_logger("memsvc.serve")
 
 OPEN_WARNING: Final = """\
-WARNING: auth.mode is open on an address that other machines reach: whoever connects is let in, with any key.
+WARNING: auth.mode is open on an address that other machines reach: everybody who connects is let in, with any key.
 Set auth.mode to listed, or host to 127.0.0.1.
 
 """
@@ -43,7 +43,7 @@ def run(settings: Settings, say: Say, *, conformance: bool = False) -> None:
         raise invalid("--conformance is for this machine alone", recovery="set host to 127.0.0.1")
     begin(settings)
     if conformance:
-        log.warning("FIXTURES OF THE CONFORMANCE SUITE ARE SERVED: this server is for its tests, and for nothing else")
+        log.warning("FIXTURES OF THE CONFORMANCE SUITE ARE SERVED: use this server for its tests only")
     with (
         claimed(settings.host, settings.port) as sockets,
         database_starting(settings) as started,

@@ -39,7 +39,7 @@ def claimed(host: str, port: int) -> Iterator[list[socket.socket]]:
 def _not_to_be_had(host: str, port: int, error: OSError) -> MemsvcError:
     match error.errno:
         case errno.EADDRINUSE:
-            reason, recovery = "is taken by another process", "stop that process, or choose another with --port"
+            reason, recovery = "is taken by another process", "stop that process, or choose another port with --port"
         case errno.EACCES:
             reason, recovery = "may not be used by this user", "choose a port above 1023 with --port"
         case _:

@@ -265,9 +265,9 @@ class Worker:
             try:
                 await do()
             except MemsvcError as error:
-                log.warning("the worker could not look after the queue", code=error.code.value)
+                log.warning("the worker could not maintain the queue", code=error.code.value)
             except Exception as error:  # a fault in one round must not end all later ones
-                log.error("the worker could not look after the queue", exc_info=error)
+                log.error("the worker could not maintain the queue", exc_info=error)
             await asyncio.sleep(every_s)
 
     async def _sample(self) -> None:

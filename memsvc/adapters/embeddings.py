@@ -135,7 +135,7 @@ class HttpEmbedder:
         vectors = [self._vector(one) for one in self._in_order(answer, len(texts))]
         dimensions = self._dimensions or len(vectors[0])
         if any(len(vector) != dimensions for vector in vectors):
-            raise self._endpoint.wrong(f"answered vectors that have not {dimensions} dimensions")
+            raise self._endpoint.wrong(f"answered vectors without {dimensions} dimensions")
         self._dimensions = dimensions
         return vectors
 
@@ -143,7 +143,7 @@ class HttpEmbedder:
         """Return the embeddings sorted by their index; each index must occur once."""
         found = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(found, list) or len(found) != wanted or not all(isinstance(one, dict) for one in found):
-            raise self._endpoint.wrong("answered another number of vectors than was asked for")
+            raise self._endpoint.wrong("answered an unexpected number of vectors")
         numbers = [one.get("index", at) for at, one in enumerate(found)]
         if any(type(number) is not int for number in numbers) or sorted(numbers) != list(range(wanted)):
             raise self._endpoint.wrong("numbered its vectors wrongly")
@@ -152,9 +152,9 @@ class HttpEmbedder:
 
     def _vector(self, given: Any) -> list[float]:
         if not isinstance(given, list) or not 0 < len(given) <= DIMENSIONS_MAX:
-            raise self._endpoint.wrong("answered a vector that is no list of numbers")
+            raise self._endpoint.wrong("answered a vector that is not a list of numbers")
         if not all(type(number) in (int, float) for number in given):
-            raise self._endpoint.wrong("answered a vector that is no list of numbers")
+            raise self._endpoint.wrong("answered a vector that is not a list of numbers")
         vector = unit([float(number) for number in given])
         if vector is None:
             raise self._endpoint.wrong("answered a vector whose numbers are not finite or all zero")

@@ -80,14 +80,14 @@ class Endpoint:
         if status != 200:
             raise self.wrong(f"answered with status {status}")
         if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise self.wrong("compresses its answers though it was asked not to")
+            raise self.wrong("compresses its answers despite the request headers")
 
     async def _read(self, response: httpx.Response, size_bytes_max: int) -> bytes:
         raw = bytearray()
         async for piece in response.aiter_raw():
             raw += piece
             if len(raw) > size_bytes_max:
-                raise self.wrong("answered far more than was asked for")
+                raise self.wrong("answered far more than requested")
         return bytes(raw)
 
 

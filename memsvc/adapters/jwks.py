@@ -140,7 +140,7 @@ class Jwks:
             self._outage = False
         except (NoKeysError, OSError, TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
             if not self._outage:
-                log.warning("the keys of the issuer cannot be read just now", error=type(error).__name__)
+                log.warning("the keys of the issuer cannot be read", error=type(error).__name__)
             self._outage = True
         finally:
             self._reading = None

@@ -72,7 +72,7 @@ class LocalEmbedder:
             tokenizer = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER_FILE))
         # both libraries raise bare Exception or types of their own without a common base
         except Exception as error:
-            raise _unusable("the files of the local model cannot be read", "export the model anew") from error
+            raise _unusable("the files of the local model cannot be read", "export the model again") from error
         _prepare(tokenizer)
         with path.open("rb") as file:
             digest = file_digest(file, "sha256").hexdigest()[:12]
@@ -92,7 +92,7 @@ class LocalEmbedder:
             (vector,) = self._run(["-"])
         # whatever the runtime raises, the model is not one that we can use
         except Exception as error:
-            raise _unusable("the local model cannot be run", "export the model anew") from error
+            raise _unusable("the local model cannot be run", "export the model again") from error
         if len(vector) > DIMENSIONS_MAX or self._options.dimensions not in (0, len(vector)):
             raise _unusable(
                 f"the local model has {len(vector)} dimensions, not {self._options.dimensions}",

@@ -62,7 +62,7 @@ async def export_archive(
                     size_bytes += len(piece)
     except httpx.HTTPError as error:
         raise MemsvcError(
-            Code.UNAVAILABLE, f"the archive broke off ({type(error).__name__})", recovery="run it once more"
+            Code.UNAVAILABLE, f"the archive ended early ({type(error).__name__})", recovery="run it once more"
         ) from error
     if str(archive) == "-":
         return Said(None, ())
@@ -96,7 +96,7 @@ def _told(body: dict[str, Any]) -> Iterable[str]:
     for one in body["projects"]:
         rows = ", ".join(f"{name} {count}" for name, count in sorted(one["rows"].items()))
         if not one["written"]:
-            what = "came from this archive before"
+            what = "was restored from this archive before"
         elif one["occupied"]:
             what = "is whole, but the project holds something already: restore it --into another"
         elif body["checked_only"]:

@@ -96,7 +96,7 @@ def restore(
         told = f"restored to the end of the log, which was kept until {until.isoformat()}"
     else:
         told = "restored as of the backup"
-    again = "its log is not kept: `memsvc db archive` with a new folder keeps it"
+    again = "its log is not archived: run `memsvc db archive` with a new folder"
     body = {"backup": str(used.folder), "at": moment}
     show(Said(body, [f"{told}, from the backup of {used.ended_at.isoformat()}", again]), as_json=as_json)
 
@@ -132,7 +132,7 @@ def _told(taken: Backup) -> Said:
 def _lines(rows: list[_Listed], until: datetime | None) -> Iterator[str]:
     for one in rows:
         if until is None:
-            reach = "to be had as it is"
+            reach = "restorable as it is"
         elif one.missing:
             reach = f"the log after it has gaps: {one.missing} segments are missing"
         else:

@@ -120,7 +120,7 @@ def failure(response: httpx.Response) -> MemsvcError:
         body = orjson.loads(response.content)
         code, message = Code(body["code"]), str(body["message"])
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-        told = f"{response.url.host} answered with status {response.status_code}, and not as memsvc does"
+        told = f"{response.url.host} answered with status {response.status_code}, but not as memsvc does"
         return MemsvcError(Code.UNAVAILABLE, told, recovery=f"check --url or {URL_VARIABLE}")
     recovery = body.get("recovery")
     if response.status_code == httpx.codes.UNAUTHORIZED:

@@ -132,7 +132,7 @@ async def _listening(settings: Settings, url: str) -> Finding:
         deaf = await hands_out(settings.database.direct_url or url)
     except CANNOT_CONNECT as error:
         return Finding("listening", False, f"no connection ({type(error).__name__})", "check database.direct_url")
-    told = "a pooler in transaction mode is between: changes and new jobs are not heard of" if deaf else "it hears"
+    told = "a pooler in transaction mode hides notifications of changes and new jobs" if deaf else "it hears"
     return Finding("listening", not deaf, told, "set database.direct_url to PostgreSQL itself")
 
 

@@ -71,7 +71,7 @@ def maintain(
     if not done and not everyone:
         raise MemsvcError(
             Code.NOT_FOUND,
-            "nothing is kept here for this key",
+            "nothing is stored here for this key",
             recovery="check MEMSVC_API_KEY or --tenant, and the data folder or database.url",
         )
     differ = sum(sum(one["differences"].values()) for one in done)

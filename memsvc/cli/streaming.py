@@ -61,7 +61,7 @@ class _Body(httpx.AsyncByteStream):
             if not message.get("more_body", False):
                 self._whole = True
                 return
-        raise httpx.RemoteProtocolError("the answer broke off")
+        raise httpx.RemoteProtocolError("the answer ended early")
 
     async def aclose(self) -> None:
         """Stop the app if its answer was not read to the end; else let it finish."""

@@ -124,7 +124,7 @@ async def edit(page: Page) -> Response:
             raise MemsvcError(Code.PAYLOAD_TOO_LARGE, "this file is too large to be edited here")
         held = await page.call("file_read", path=path, length=EDITED_BYTES_MAX)
         if held["content_encoding"] != "utf-8":
-            raise MemsvcError(Code.INVALID_CONTENT, "this file is no text")
+            raise MemsvcError(Code.INVALID_CONTENT, "this file is not text")
         content, base = held["content"], held["version"] or ""
     return _editor(page, path, content, base)
 

@@ -123,7 +123,7 @@ class BoardTools:
 def entries_of(given: Sequence[ContextEntry], options: WhiteboardOptions) -> list[Entry]:
     """Return the entries with content, cleaned; INVALID_ARGUMENT for what is too long."""
     if len(given) > options.entries_max:
-        raise invalid(f"entries may hold {options.entries_max} entries at the most, not {len(given)}")
+        raise invalid(f"entries may hold at most {options.entries_max} entries, not {len(given)}")
     for index, entry in enumerate(given):
         if len(entry.content) > options.content_chars_max:
             raise invalid(f"entries[{index}].content may have {options.content_chars_max} characters at the most")

@@ -83,7 +83,7 @@ class ByModel:
         try:
             await self._budget.take(scope)
         except SpentError:
-            log.info("a board is written by rules: this day has had its questions to the model", project=scope.project)
+            log.info("a board is written by rules: the daily limit of model calls is reached", project=scope.project)
             return await self._rules(scope, board, recent, new)
         started = perf_counter()
         try:
@@ -92,7 +92,7 @@ class ByModel:
             )
             text = shortened(board_in(answer[:ANSWER_CHARS_MAX]), self._tokens_max, self._tokens.count)
             if not text:
-                raise UnusableAnswerError(Code.INTERNAL_ERROR, "the model answered with something that is no board")
+                raise UnusableAnswerError(Code.INTERNAL_ERROR, "the model answered with something that is not a board")
         except MemsvcError as error:
             self._meter.add("memsvc_model_calls_total", purpose=PURPOSE, status="error")
             if error.code is Code.UNAVAILABLE:
