@@ -12,8 +12,8 @@ COLUMNS = """entry, record, fact_id, key, slot, value, cues, tier, confidence, s
               superseded_by, evidence"""
 
 
-# The facts at the places $3 (indexes) and $6 (entries) that hold now ($4), but for those that a newer fact of the same
-# identity in any of the indexes $5 has made stale; of the same moment, the later index counts as newer.
+# Facts at the places $3 (indexes) and $6 (entries) that hold now ($4), without those that a newer
+# one of the same identity in the indexes $5 made stale; at the same time, a later index is newer.
 CURRENT_AT = f"""
     SELECT book, {COLUMNS} FROM (
         SELECT f.* FROM unnest($3::int8[], $6::int4[]) AS place (book, entry) CROSS JOIN LATERAL (
@@ -27,7 +27,7 @@ CURRENT_AT = f"""
             AND (n.expires_at IS NULL OR n.expires_at > $4)
             AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5, f.book)) OFFSET 0)
 """
-# The facts of the indexes $5 that hold now ($4): the latest, and whichever of the others stand at the places.
+# Facts of the indexes $5 that hold now ($4): the latest, and the others at the places.
 CURRENT_MOST = 2000
 CURRENT = f"""
     (SELECT book, {COLUMNS} FROM facts
@@ -37,7 +37,7 @@ CURRENT = f"""
     UNION
     ({CURRENT_AT})
 """
-# The latest facts of the indexes $5 that held at a moment ($4), whatever became of them since; not what was forgotten.
+# The latest facts of the indexes $5 that held at a time ($4), whatever their state, not forgotten.
 BELIEVED_MOST = 2000
 BELIEVED = f"""
     SELECT book, {COLUMNS} FROM facts
@@ -176,7 +176,7 @@ async def apply(tx: Tx, book: int, first: int, merge: Merge, dated: Sequence[Dat
         await index.hide(tx, shelf, indexed(fact for fact, _, _ in closed if fact.book == shelf))
 
 
-# Whether the session that a fact was learned in wants facts of its tier to stay when they are past their day.
+# Whether the session of a fact keeps expired facts of its tier.
 _UNSWEPT = """EXISTS (SELECT FROM sessions AS s WHERE s.tenant = $1 AND s.project = $2
     AND s.session = f.evidence ->> 'session' AND s.policy -> 'tiers' -> f.tier ->> 'sweep' = 'false')"""
 

@@ -174,7 +174,7 @@ async def _run(
         async with connection.begin():
             timeout_s = min(DDL_LOCK_TIMEOUT_S, lock_timeout_s)
             await connection.execute(text(f"SET lock_timeout = {round(timeout_s * 1000)}"))
-            # Citus alters no function after what went to nodes over several connections; elsewhere it is no setting
+            # Citus alters no function after statements over several connections to nodes
             await connection.execute(text("SELECT set_config('citus.multi_shard_modify_mode', 'sequential', false)"))
 
         async def retried(step: Callable[[], Awaitable[object]]) -> None:
@@ -264,7 +264,7 @@ async def alone(admin_url: str, lock_timeout_s: float) -> AsyncIterator[AsyncCon
             await connection.execute(text(f"SET lock_timeout = {round(lock_timeout_s * 1000)}"))
             await connection.commit()
             until = monotonic() + lock_timeout_s
-            # polled: a concurrent build of an index waits for every snapshot, that of a statement that waits too
+            # polled: a concurrent build of an index waits for the snapshot of a waiting statement
             while not await connection.scalar(text(f"SELECT pg_try_advisory_lock({LOCK_KEY})")):
                 await connection.commit()
                 if monotonic() >= until:

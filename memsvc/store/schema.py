@@ -1,8 +1,7 @@
-"""The tables: the one truth that alembic migrates to.
+"""Tables that alembic migrates to; each key of a tenant's table leads with the tenant.
 
-Every tenant table leads with the tenant in each of its keys. Those of turn memory stand in
-`schema_turns`, trees of documents in `schema_outlines`, memories in `schema_memories`, blocks in
-`schema_notions`, write fences in `schema_purges`, restored archives in `schema_archives`.
+Further tables are in `schema_turns`, `schema_outlines` (trees of documents), `schema_memories`,
+`schema_notions` (blocks), `schema_purges` (write fences) and `schema_archives` (restored archives).
 """
 
 from sqlalchemy import (
@@ -37,8 +36,8 @@ __all__ = [
     "schema_turns",
 ]
 
-# The registry of tenants and keys: no content, no tenant policy; only hashes of keys. `bounded_since` is when the quota
-# of what is stored came for a tenant who was there before.
+# Registry of tenants and keys: no content, no tenant policy, only hashes of keys. `bounded_since`
+# is when the quota of what is stored came for a tenant who was there before.
 tenants = Table(
     "tenants",
     metadata,
@@ -64,7 +63,8 @@ api_keys = Table(
     Index("api_keys_tenant", "tenant"),
 )
 
-# Closed sessions of the console, by a hash of what their cookies are bound to: of no tenant, and short-lived.
+# Closed sessions of the console, by a hash of what their cookies are bound to: of no tenant, and
+# short-lived.
 ended_sessions = Table(
     "ended_sessions",
     metadata,
@@ -72,8 +72,8 @@ ended_sessions = Table(
     moment("expires_at"),
 )
 
-# One row a call, from every surface; arguments are shapes, never content. In parts, a week each, which the function
-# memsvc_roll_calls makes and drops (`store/call_parts`); what no part is for goes into `calls_rest`.
+# One row a call, from every surface; arguments are shapes, never content. Partitioned by week by
+# memsvc_roll_calls (`store/call_parts`); calls without a partition go into `calls_rest`.
 calls = Table(
     "calls",
     metadata,
@@ -112,8 +112,9 @@ usage = Table(
     info={"tenant": True},
 )
 
-# A live or soft-deleted file. `stream` names the blocks of its present content, `revision` counts its changes;
-# entries of the index stand for its first `indexed_bytes`; `sha256` is of the content where a write had it all.
+# A live or soft-deleted file. `stream` names the blocks of its present content, `revision` counts
+# its changes; entries of the index stand for its first `indexed_bytes`; `sha256` is of the content
+# where a write had it all.
 files = tenant_table(
     "files",
     Column("incarnation", UUID(as_uuid=True), nullable=False),
@@ -148,8 +149,8 @@ files = tenant_table(
     key=("incarnation",),
 )
 
-# Where a file's content began anew: every stream that the file ever had, with the oldest of its revisions that can be
-# read; below 0 when none can any more and its blocks are on their way out.
+# Where a file's content began anew: every stream that the file ever had, with the oldest of its
+# revisions that can be read; below 0 when none can any more and its blocks are on their way out.
 streams = tenant_table(
     "streams",
     Column("incarnation", UUID(as_uuid=True), nullable=False),
@@ -159,8 +160,9 @@ streams = tenant_table(
     key=("incarnation", "first_revision"),
 )
 
-# Immutable content. A version of a file is the blocks of one stream up to a revision, so that an append stores only
-# what is appended and its history costs nothing more. Old blocks are merged, never changed otherwise.
+# Immutable content. A version of a file is the blocks of one stream up to a revision, so that an
+# append stores only what is appended and its history costs nothing more. Old blocks are merged,
+# never changed otherwise.
 blocks = tenant_table(
     "blocks",
     Column("stream", BigInteger, nullable=False),
@@ -171,8 +173,8 @@ blocks = tenant_table(
     key=("stream", "start"),
 )
 
-# The index that a style keeps its entries in, with the counters that BM25 needs. `book` is a hash of the name; a
-# segment of its postings spans 2 ** segment_bits entries.
+# The index that a style keeps its entries in, with the counters that BM25 needs. `book` is a hash
+# of the name; a segment of its postings spans 2 ** segment_bits entries.
 books = tenant_table(
     "books",
     Column("book", BigInteger, nullable=False),
@@ -186,8 +188,9 @@ books = tenant_table(
     key=("book",),
 )
 
-# One recallable thing: its text, who said it and when, and the bytes of the file that it came from. A chunk of a
-# document has the role `document` and the document's name as `ref`; `cues` are words beside the text that find it.
+# One recallable thing: its text, who said it and when, and the bytes of the file that it came from.
+# A chunk of a document has the role `document` and the document's name as `ref`; `cues` are words
+# beside the text that find it.
 entries = tenant_table(
     "entries",
     Column("book", BigInteger, nullable=False),
@@ -217,8 +220,8 @@ entries = tenant_table(
     key=("book", "entry"),
 )
 
-# The terms of an index's newest entries, from `folded_entry` on, which its postings do not have yet: for each of them a
-# hit as there.
+# The terms of an index's newest entries, from `folded_entry` on, which its postings do not have
+# yet: for each of them a hit as there.
 fresh_terms = tenant_table(
     "fresh_terms",
     Column("book", BigInteger, nullable=False),
@@ -228,8 +231,9 @@ fresh_terms = tenant_table(
     key=("book", "entry"),
 )
 
-# Entries with a term: one row for each term and each segment of entries of an index, so that a common term is few rows
-# and a rare one is one. A hit is one number: the entry (32 bits), its count of the term (16) and of all terms (16).
+# Entries with a term: one row for each term and each segment of entries of an index, so that a
+# common term is few rows and a rare one is one. A hit is one number: the entry (32 bits), its count
+# of the term (16) and of all terms (16).
 postings = tenant_table(
     "postings",
     Column("book", BigInteger, nullable=False),
@@ -239,8 +243,9 @@ postings = tenant_table(
     key=("book", "term", "segment"),
 )
 
-# The jobs of a tenant that wait in the queue (`started` false) or were begun, by what they are about: two jobs of one
-# name and subject never wait at once, and never run at once. The queue itself holds ids alone.
+# The jobs of a tenant that wait in the queue (`started` false) or were begun, by what they are
+# about: two jobs of one name and subject never wait at once, and never run at once. The queue
+# itself holds ids alone.
 job_refs = tenant_table(
     "job_refs",
     Column("name", Text, nullable=False),
@@ -251,8 +256,8 @@ job_refs = tenant_table(
     key=("name", "subject", "started"),
 )
 
-# What a model says a file is about, as the file was when its stream had so many bytes. `generation` is a hash of all
-# that the text depends on: it is not asked for twice.
+# What a model says a file is about, as the file was when its stream had so many bytes. `generation`
+# is a hash of all that the text depends on: it is not asked for twice.
 summaries = tenant_table(
     "summaries",
     Column("incarnation", UUID(as_uuid=True), nullable=False),
@@ -279,8 +284,8 @@ allowances = Table(
     info={"tenant": True},
 )
 
-# How far ahead of now what a tenant uses is, for buckets that are busy: shared by the replicas of the service. Seconds
-# since 1970 by the database's clock; `used_s` is what was told last.
+# How far ahead of now what a tenant uses is, for buckets that are busy: shared by the replicas of
+# the service. Seconds since 1970 by the database's clock; `used_s` is what was told last.
 rates = Table(
     "rates",
     metadata,
