@@ -1,11 +1,11 @@
-"""Permits that tenants share: one that is free goes to those who wait in turn, whichever of them asked first."""
+"""Permits shared by tenants in turn: a free one goes round-robin to those who wait."""
 
 import asyncio
 from collections import OrderedDict, deque
 
 
 class FairSemaphore:
-    """So many permits, of which one tenant has no more than `each_max`."""
+    """A number of permits, of which one tenant has at most `each_max`."""
 
     def __init__(self, permits: int, each_max: int) -> None:
         self._permits = permits
@@ -16,20 +16,20 @@ class FairSemaphore:
 
     @property
     def taken(self) -> int:
-        """How many permits are taken."""
+        """Return how many permits are in use."""
         return self._permits - self._free
 
     @property
     def waiting(self) -> int:
-        """How many wait for a permit."""
+        """Return how many callers wait for a permit."""
         return sum(map(len, self._waiting.values()))
 
     def queued(self, tenant: bytes) -> int:
-        """Return how many of a tenant wait for a permit."""
+        """Return how many callers of a tenant wait for a permit."""
         return len(self._waiting.get(tenant, ()))
 
     def ahead(self, tenant: bytes) -> int:
-        """Return how many would get a permit before one more of a tenant."""
+        """Return how many callers would get a permit before one more of a tenant."""
         turn = self.queued(tenant) + 1
         return sum(min(len(queue), turn) for queue in self._waiting.values())
 
@@ -38,7 +38,7 @@ class FairSemaphore:
         return self._free > 0 and self._taken.get(tenant, 0) < self._each_max
 
     async def acquire(self, tenant: bytes) -> None:
-        """Take a permit, to be released in any case, and wait for it if need be."""
+        """Take a permit, waiting if necessary; it must be released in any case."""
         if self.available(tenant):
             self._take(tenant)
             return
@@ -47,14 +47,14 @@ class FairSemaphore:
         try:
             await turn
         except BaseException:
-            if turn.done() and not turn.cancelled():  # it came while this was being cancelled
+            if turn.done() and not turn.cancelled():  # granted during the cancellation
                 self.release(tenant)
             else:
                 self._leave(tenant, turn)
             raise
 
     def release(self, tenant: bytes) -> None:
-        """Give a permit back, to whose turn it is."""
+        """Return a permit; the next waiting tenant gets it."""
         self._free += 1
         self._taken[tenant] -= 1
         if not self._taken[tenant]:
@@ -66,7 +66,7 @@ class FairSemaphore:
             queue = self._waiting.pop(following)
             turn = queue.popleft()
             if queue:
-                self._waiting[following] = queue  # behind the others
+                self._waiting[following] = queue  # after the others
             if not turn.done():
                 self._take(following)
                 turn.set_result(None)
