@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.process import CHECKOUT, environment
 
 WITHOUT_PROGRAMS = """
@@ -15,6 +17,7 @@ sys.exit(pytest.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_every_test_is_collected_on_a_machine_that_has_no_optional_program(tmp_path: Path) -> None:
     options = ("--collect-only", "-q", "--assert=plain", "-p", "no:cacheprovider")
     done = subprocess.run(

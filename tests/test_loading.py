@@ -34,6 +34,7 @@ def loads(program: str, *arguments: str) -> set[str]:
     return set(done.stderr.splitlines()[-1].split())
 
 
+@pytest.mark.slow
 def test_help_loads_no_command_and_a_command_that_asks_a_server_loads_nothing_of_one() -> None:
     helping = loads(RUN, "--help")
     assert "memsvc.cli.main" in helping
@@ -43,6 +44,7 @@ def test_help_loads_no_command_and_a_command_that_asks_a_server_loads_nothing_of
     assert asking & {*SERVING, *MIGRATING, *ANSWERING} == set()
 
 
+@pytest.mark.slow
 def test_a_worker_loads_nothing_that_answers_calls_or_migrates() -> None:
     working = loads("import sys, memsvc.cli.serve, memsvc.worker_app; print(*sys.modules, file=sys.stderr)")
     assert "memsvc.worker" in working

@@ -28,6 +28,7 @@ async def test_a_client_of_its_own_reaches_no_other_host() -> None:
         httpx2.get(f"http://{ELSEWHERE}/v1/models", timeout=5, trust_env=False)
 
 
+@pytest.mark.slow
 async def test_a_real_model_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-nobody")

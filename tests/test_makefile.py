@@ -1,4 +1,4 @@
-"""`make` says in one sentence what it needs and what it could not do."""
+"""`make` says in one sentence what it needs and what it could not do; `.ci/run` ends with what came of the tests."""
 
 import os
 import shutil
@@ -68,3 +68,34 @@ def test_an_audit_that_could_not_be_made_is_skipped_by_name_and_one_that_finds_s
     done = make("audit", f"UV={index}")
     assert done.stdout.startswith(f"requirements.lock: {told}")
     assert (done.returncode == 0) is (told in {"skipped", "no known vulnerabilities"})
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "closing"),
+    [
+        (
+            "== 9 passed, 2 skipped, 4 deselected in 2.50s ==\n= 4 passed in 61.00s (0:01:01) =",
+            0,
+            "13 passed, 2 skipped in 63.50s",
+        ),
+        (
+            "== 9 passed in 2.50s ==\n== 1 failed, 3 passed, 1 error in 1.00s ==",
+            2,
+            "1 failed, 12 passed, 1 errors in 3.50s",
+        ),
+        ("== 1 failed, 8 passed, 1 warning in 2.50s ==", 2, "1 failed, 8 passed, 1 warnings in 2.50s"),
+        ("no tests ran in 0.10s", 0, "no tests ran in 0.10s"),
+        ("== 9 passed in 2.50s ==\nKilled", 2, "the tests did not all run: see above"),
+        ("ruff check", 2, "the tests did not all run: see above"),
+    ],
+)
+def test_what_decides_over_a_change_ends_with_the_sum_of_both_parts_of_the_suite(
+    tmp_path: Path, lines: str, status: int, closing: str
+) -> None:
+    stand_in = tmp_path / "make"
+    stand_in.write_text(f"#!/bin/sh\necho '{lines}'\nexec test \"$* {status}\" = 'test-all 0'\n")
+    stand_in.chmod(0o755)
+    command, around = [str(CHECKOUT / ".ci/run")], os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(command, env=around, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines()[-1] == closing
+    assert (done.returncode == 0) is (status == 0)

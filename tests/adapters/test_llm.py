@@ -286,6 +286,7 @@ def test_options_never_show_their_key() -> None:
     assert KEY not in repr(ModelOptions(model="openai:m", api_key=KEY))
 
 
+@pytest.mark.slow
 def test_starting_without_a_model_imports_none_of_its_packages() -> None:
     code = (
         "import asyncio, sys; import memsvc.app; from memsvc.adapters.llm import ModelOptions, llm\n"

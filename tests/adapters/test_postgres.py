@@ -17,6 +17,8 @@ import pytest
 from memsvc.adapters.postgres import EmbeddedPostgres, EmbeddedPostgresError, EmbeddedUrls
 from memsvc.adapters.postgres_cluster import programs
 
+pytestmark = pytest.mark.slow
+
 HOLDER = """
 import sys
 from pathlib import Path

@@ -18,6 +18,8 @@ from benchmarks.peers.store import Ground, Peer
 from benchmarks.peers.timing import measure
 from benchmarks.peers.trial import Trial, behave, each, recall
 
+pytestmark = pytest.mark.slow
+
 LIBRARY = """
 import json, sys
 from pathlib import Path

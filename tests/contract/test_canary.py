@@ -18,7 +18,7 @@ from tests.contract.catalogue import EXAMPLES, TOOLS, message
 from tests.door import Door, open_door
 from tests.fakes import FakeClock
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 SECRET = "xyzzy-sk-4f9a1c"
 
 

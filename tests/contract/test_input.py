@@ -98,6 +98,7 @@ def check_shape(outcome: Outcome) -> None:
     assert len(outcome.text) < 3000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_wrong_values_of_every_argument_are_refused_or_harmless(call: Door, stored: Digest, tool: str) -> None:
     for name in ("memory_after_turn", "file_write"):
@@ -329,6 +330,7 @@ def arguments_of(tool: str) -> st.SearchStrategy[dict[str, Any]]:
 CALLS = st.sampled_from(list(TOOLS)).flatmap(lambda tool: st.tuples(st.just(tool), arguments_of(tool)))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=FUZZ_EXAMPLES,
     deadline=None,

@@ -84,6 +84,7 @@ async def found(call: Door, name: str) -> dict[str, bool]:
     }
 
 
+@pytest.mark.slow
 async def test_no_name_is_taken_for_another_one(call: Door) -> None:
     mixed = []
     for number, pair in enumerate(OTHERS):

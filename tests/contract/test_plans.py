@@ -115,6 +115,7 @@ def faults(tool: Tool, read: Read) -> Iterator[str]:
         yield f"reads {read.found + read.thrown_away} rows, and keeps {read.found}"
 
 
+@pytest.mark.slow
 async def test_every_statement_of_every_tool_finds_its_rows_by_an_index_that_begins_with_the_tenant(
     call: Door, admin: asyncpg.Connection, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

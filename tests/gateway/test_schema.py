@@ -26,7 +26,7 @@ from tests.contract.catalogue import EXAMPLES, TOOLS
 from tests.gateway.served import Service, served
 from tests.servers import DatabaseUrls
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 REQUESTS = int(os.environ.get("MEMSVC_FUZZ_REQUESTS", "600"))
 ANSWER_S_MAX = 30
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

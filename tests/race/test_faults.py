@@ -14,6 +14,8 @@ from tests.servers import DatabaseUrls
 from tests.styles.turns.talk import ask, events, file_records, say, snapshot, values
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 STATEMENTS = ("fetch", "fetchrow", "fetchval", "execute", "lock")
 MOST = 40
 

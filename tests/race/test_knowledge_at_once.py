@@ -56,6 +56,7 @@ async def test_writers_recallers_and_dreamers_at_once_lose_nothing(call: Door, a
     assert {row[0]: row[1] for row in counted} == {"active": 15}
 
 
+@pytest.mark.slow
 async def test_consolidation_that_is_killed_at_any_statement_goes_on_where_it_was(
     call: Door, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,8 @@ from tests.race.test_faults import STATEMENTS
 from tests.race.test_turns_at_once import at_once
 from tests.styles.turns.talk import events, file_records, file_text, say
 
+pytestmark = pytest.mark.slow
+
 RUN = "memory_run_maintenance"
 MOST = 150
 RECENT = 2

@@ -16,7 +16,7 @@ from memsvc.styles.turns.options import TurnOptions
 from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
 from tests.door import Door, Refused
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 WRITERS = 8
 
 

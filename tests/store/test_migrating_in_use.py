@@ -13,7 +13,7 @@ from memsvc.store.migrate import current_revision, downgrade, migrate
 from memsvc.store.revisions import Revisions
 from tests.servers import DatabaseUrls, TestServer
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 ROWS = 5000
 WAIT_S_MAX = 2.0
 ENTRY = """

@@ -58,6 +58,7 @@ async def pages(files: FileDoor, directory: str, depth: int, limit: int) -> list
         cursor = page["next_cursor"]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=TREES.map(without_conflicts), removed=st.sets(st.integers(0, 13), max_size=3), limit=st.integers(1, 5))
 @example(tree={"/a/b", "/a.txt", "/a-b", "/b", "/c"}, removed=set(), limit=1)

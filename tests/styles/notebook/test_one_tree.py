@@ -178,6 +178,7 @@ class Walk:
                 assert await self.notebook.text(name) == self.model.texts[name]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=50,
     deadline=None,

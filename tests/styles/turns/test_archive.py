@@ -108,6 +108,7 @@ def test_an_archive_of_many_frames_is_read_piece_by_piece_in_their_order() -> No
         unpacked(packed, most=1000)
 
 
+@pytest.mark.slow
 def test_unpacking_takes_a_bounded_piece_for_each_frame_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[int] = []
 

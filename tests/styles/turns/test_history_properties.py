@@ -53,6 +53,7 @@ def sent(way: str, stored: list[Item], said: list[Item]) -> list[Item]:
             return prepared(stored, Conversation(stored[-RECENT - 3 :], said))
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(TURNS, st.sampled_from(WAYS), st.booleans())
 def test_a_client_of_any_kind_has_every_item_stored_once_and_in_order(

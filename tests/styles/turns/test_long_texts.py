@@ -17,7 +17,7 @@ from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
 from tests.styles.turns.talk import ask, memory, say, texts, user
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 PASTE = "The walrus sleeps. " + "Line of a paste, é and 中. " * 13_950
 PASTE += "z" * (348_853 - len(PASTE) - 17) + " The narwhal ends"

@@ -23,6 +23,8 @@ from tests.styles.turns.talk import (
     user,
 )
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["Ada", "Grace", "Barbara", "Hedy", "Radia", "Frances", "Sophie", "Karen"]
 LIKED = ["green tea", "slow trains", "dark chocolate", "window seats", "short meetings", "loud music"]
 TODAY = ["to pay the rent", "to call the plumber", "to water the orchids", "to renew the passport"]

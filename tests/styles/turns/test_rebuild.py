@@ -19,6 +19,8 @@ from tests.styles.turns.folders import jsonl, turn
 from tests.styles.turns.steps import meanwhile
 from tests.styles.turns.talk import ask, file_paths, say, values
 
+pytestmark = pytest.mark.slow
+
 DERIVED = ("books", "entries", "facts", "fresh_terms", "guards", "postings", "sessions")
 """What a rebuild makes anew from nothing but the files."""
 

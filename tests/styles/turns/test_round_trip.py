@@ -65,6 +65,7 @@ ITEMS = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(inputs=st.lists(ITEMS, min_size=1, max_size=4), outputs=st.lists(ITEMS, max_size=4))
 async def test_items_are_stored_and_shown_as_they_were_given_in_their_order(

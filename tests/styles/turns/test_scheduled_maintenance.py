@@ -1,5 +1,7 @@
 """Maintenance on a schedule: every session in which something may be due, and no other."""
 
+import pytest
+
 from memsvc.core.scope import Scope
 from memsvc.styles.turns.upkeep.maintenance import MAINTAIN_ALL_JOB, MAINTAIN_JOB
 from tests.door import Door
@@ -37,6 +39,7 @@ async def test_every_session_is_maintained_until_nothing_more_can_come_due_in_it
     assert await due(door) == ["quiet"]
 
 
+@pytest.mark.slow
 async def test_many_sessions_are_queued_each_once(opened: Opened) -> None:
     door = opened(maintenance_every_hours=1)
     sessions = [f"s{number:03}" for number in range(205)]

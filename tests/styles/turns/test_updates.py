@@ -13,6 +13,7 @@ def test_there_are_two_hundred_updates() -> None:
     assert len(UPDATES) >= 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["", "u1"])
 async def test_no_stale_fact_is_shown_after_an_update_and_the_fresh_one_is(opened: Opened, user: str) -> None:
     door = opened(recent_context_items=0)
