@@ -25,7 +25,7 @@ from memsvc.store.migrate import migrate
 from tests.e2e.restored import Writers, judged, served
 from tests.servers import in_memory
 
-pytestmark = pytest.mark.xdist_group("backups")
+pytestmark = pytest.mark.slow
 
 
 def invoked(*arguments: object) -> Result:

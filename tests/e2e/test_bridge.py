@@ -4,7 +4,6 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,26 +11,18 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tests.e2e.host import hosting
-from tests.e2e.process import CHECKOUT, Served, environment, free_port, run
+from tests.e2e.process import CHECKOUT, Served, environment, free_port, on, typed
 from tests.e2e.sdk import WIRES, connected, used
+from tests.servers import DatabaseUrls
+
+pytestmark = pytest.mark.slow
 
 LONG_S = 60
 
 
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("bridge") / "data"
-
-
-@pytest.fixture(scope="module")
-def served(data_dir: Path) -> Iterator[Served]:
-    with Served(data_dir) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def key(served: Served, data_dir: Path) -> str:
-    return (data_dir / "api-key").read_text().strip()
+@pytest.fixture
+def key() -> str:
+    return "key-of-the-bridge"
 
 
 def _bridge(url: str, key: str) -> StdioServerParameters:
@@ -41,8 +32,8 @@ def _bridge(url: str, key: str) -> StdioServerParameters:
 
 @pytest.mark.parametrize("path", ["", "/", "/mcp"])
 @pytest.mark.parametrize("wire", WIRES)
-async def test_a_host_uses_the_server_as_if_it_were_its_own(served: Served, key: str, wire: str, path: str) -> None:
-    async with Client(stdio_client(_bridge(served.url + path, key)), mode=wire) as client:
+async def test_a_host_uses_the_server_as_if_it_were_its_own(shared: Served, key: str, wire: str, path: str) -> None:
+    async with Client(stdio_client(_bridge(shared.url + path, key)), mode=wire) as client:
         assert "memory_after_turn" in {tool.name for tool in (await client.list_tools()).tools}
         text = "line\u2028separator, メモ, \r\n" + "x" * 300_000
         await used(client, "file_write", project="p", path="/bridged.txt", content=text, mode="overwrite")
@@ -54,12 +45,12 @@ async def test_a_host_uses_the_server_as_if_it_were_its_own(served: Served, key:
         assert "memory:whiteboard" in {prompt.name for prompt in (await client.list_prompts()).prompts}
 
 
-async def test_changes_are_heard_of_through_it(served: Served, key: str) -> None:
+async def test_changes_are_heard_of_through_it(shared: Served, key: str) -> None:
     uri = "memory://ada/bridged"
     entries = [{"role": "user", "content": "We meet at noon."}]
     async with (
-        Client(stdio_client(_bridge(served.url, key)), mode="2026-07-28") as client,
-        connected(served.url, key) as other,
+        Client(stdio_client(_bridge(shared.url, key)), mode="2026-07-28") as client,
+        connected(shared.url, key) as other,
         client.listen(resource_subscriptions=[uri]) as changes,
     ):
         await used(other, "context_update", user_id="ada", conversation_id="bridged", entries=entries)
@@ -69,10 +60,12 @@ async def test_changes_are_heard_of_through_it(served: Served, key: str) -> None
         assert "noon" in (await client.read_resource(uri)).contents[0].text
 
 
-async def test_a_key_that_the_server_does_not_know_is_an_error_of_each_request(served: Served, data_dir: Path) -> None:
-    made = run("key", "create", "--data-dir", str(data_dir)).stdout.split()
-    run("key", "revoke", made[4], "--data-dir", str(data_dir))
-    async with hosting("stdio", MEMSVC_URL=served.url, MEMSVC_API_KEY=made[1]) as host:
+async def test_a_key_that_the_server_does_not_know_is_an_error_of_each_request(
+    shared: Served, shared_urls: DatabaseUrls
+) -> None:
+    made = typed("key", "create", **on(shared_urls)).stdout.split()
+    assert typed("key", "revoke", made[4], **on(shared_urls)).returncode == 0
+    async with hosting("stdio", MEMSVC_URL=shared.url, MEMSVC_API_KEY=made[1]) as host:
         for _ in range(2):
             answer = await host.ask("tools/list")
             assert answer["error"]["data"]["code"] == "PERMISSION_DENIED"
@@ -80,7 +73,7 @@ async def test_a_key_that_the_server_does_not_know_is_an_error_of_each_request(s
             assert made[1] not in json.dumps(answer)
 
 
-async def test_a_server_that_is_away_is_an_error_and_no_end(tmp_path: Path) -> None:
+async def test_a_server_that_is_away_is_an_error_and_no_end(database_urls: DatabaseUrls, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     async with hosting("stdio", MEMSVC_URL=url, MEMSVC_API_KEY="some-key") as host:
         for _ in range(2):
@@ -89,7 +82,8 @@ async def test_a_server_that_is_away_is_an_error_and_no_end(tmp_path: Path) -> N
             assert answer["error"]["code"] == -32603
             assert answer["error"]["data"]["code"] == "UNAVAILABLE"
             assert answer["error"]["data"]["retryable"]
-        served = await asyncio.to_thread(Served, tmp_path / "data", "--port", url.rpartition(":")[2])
+        folder, port = tmp_path / "data", url.rpartition(":")[2]
+        served = await asyncio.to_thread(lambda: Served(folder, "--port", port, **on(database_urls)))
         with served:
             assert (await host.shake_hands())["serverInfo"]["name"] == "memsvc"
             assert "result" in await host.ask("tools/list")
@@ -100,8 +94,8 @@ async def test_a_server_that_is_away_is_an_error_and_no_end(tmp_path: Path) -> N
         assert await host.errors() == ""
 
 
-async def test_lines_that_are_no_messages_are_answered_and_end_nothing(served: Served, key: str) -> None:
-    async with hosting("stdio", MEMSVC_URL=served.url, MEMSVC_API_KEY=key) as host:
+async def test_lines_that_are_no_messages_are_answered_and_end_nothing(shared: Served, key: str) -> None:
+    async with hosting("stdio", MEMSVC_URL=shared.url, MEMSVC_API_KEY=key) as host:
         for line, code in (("no json", -32700), ("7", -32600), ("[]", -32600), ('{"jsonrpc":"2.0"}', -32600)):
             await host.write(line)
             answer = await host.read()
@@ -113,8 +107,8 @@ async def test_lines_that_are_no_messages_are_answered_and_end_nothing(served: S
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_it(served: Served, key: str, ending: int) -> None:
-    async with hosting("stdio", MEMSVC_URL=served.url, MEMSVC_API_KEY=key) as host:
+async def test_a_signal_ends_it(shared: Served, key: str, ending: int) -> None:
+    async with hosting("stdio", MEMSVC_URL=shared.url, MEMSVC_API_KEY=key) as host:
         await host.shake_hands()
         host.process.send_signal(ending)
         assert await host.ended() == 0

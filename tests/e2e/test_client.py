@@ -7,15 +7,16 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.e2e.process import Served, run
+from tests.e2e.conftest import copied
+from tests.e2e.process import Served, typed
 from tests.e2e.sdk import WIRES, connected, used
 
 SECOND_TENANT = "ab" * 32
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("client") / "data"
+def data_dir(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copied(migrated, tmp_path_factory.mktemp("client") / "data")
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ async def test_a_wrong_key_is_refused_and_no_empty_memory(served: Served, key: s
 
 
 async def test_two_tenants_see_nothing_of_each_other(served: Served, key: str, data_dir: Path) -> None:
-    made = run("key", "create", "--tenant", SECOND_TENANT, "--data-dir", str(data_dir))
+    made = typed("key", "create", "--tenant", SECOND_TENANT, "--data-dir", str(data_dir))
     assert made.returncode == 0, made.stderr
     other_key = next(word for word in made.stdout.split() if word.startswith(key.split("_", maxsplit=1)[0] + "_"))
     where = {"session_id": "shared name", "user_id": "same user"}

@@ -1,10 +1,11 @@
-"""The commands that use a memory, through the real executable: against a server, and against a data folder."""
+"""The commands that use a memory: against a server, and against a data folder. What an executable adds to them, how it
+starts and how it ends, is tested with it."""
 
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,15 @@ from typer.testing import CliRunner
 
 from memsvc.cli.main import PLACES, commands, loaded
 from memsvc.core.version import version
-from tests.e2e.process import Served, environment, run
+from tests.e2e.process import Served, environment, run, typed
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
-pytestmark = pytest.mark.xdist_group("commands")
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with Served(tmp_path_factory.mktemp("commands") / "data") as served:
-        yield served
-
 
 @pytest.fixture
-def memsvc(served: Served) -> Command:
+def memsvc(shared: Served) -> Command:
     def command(*arguments: str, key: str = "key-of-the-commands") -> subprocess.CompletedProcess[str]:
-        return run(*arguments, MEMSVC_URL=served.url, MEMSVC_API_KEY=key)
+        return typed(*arguments, MEMSVC_URL=shared.url, MEMSVC_API_KEY=key)
 
     return command
 
@@ -157,11 +150,11 @@ def test_knowledge_is_remembered_recalled_rated_and_curated(memsvc: Command) -> 
     assert "dark mode" not in said(memsvc("recall", "which mode does the user prefer"))
 
 
-def test_an_identity_is_recalled_whole_unless_somebody_says_how_much_of_it(memsvc: Command, served: Served) -> None:
+def test_an_identity_is_recalled_whole_unless_somebody_says_how_much_of_it(memsvc: Command, shared: Served) -> None:
     headers = {"Authorization": "Bearer key-of-an-identity"}
     for principle in ("think", "listen", "ask", "test", "measure", "rest", "laugh"):
         block = {"content": f"I {principle} first.", "tags": ["self/constitutional"]}
-        httpx.post(f"{served.url}/api/tools/elfmem_remember", json=block, headers=headers).raise_for_status()
+        httpx.post(f"{shared.url}/api/tools/elfmem_remember", json=block, headers=headers).raise_for_status()
     key = {"key": "key-of-an-identity"}
     assert len(answer(memsvc("recall", "", "--frame", "self", "--json", **key))["blocks"]) == 7
     assert len(answer(memsvc("recall", "", "--frame", "self", "--top-k", "2", "--json", **key))["blocks"]) == 2
@@ -238,7 +231,7 @@ def test_a_whiteboard_takes_in_what_was_said(memsvc: Command) -> None:
     assert said(memsvc("whiteboard", "show", "alice", "plan")).strip() == ""
 
 
-def test_a_session_is_shown_with_its_facts_and_what_it_recalls(memsvc: Command, served: Served) -> None:
+def test_a_session_is_shown_with_its_facts_and_what_it_recalls(memsvc: Command, shared: Served) -> None:
     turn = {
         "session_id": "trip/1",
         "turn_id": "t1",
@@ -246,10 +239,10 @@ def test_a_session_is_shown_with_its_facts_and_what_it_recalls(memsvc: Command, 
         "output_items": [{"role": "assistant", "content": "A fine name."}],
     }
     headers = {"Authorization": "Bearer key-of-the-commands"}
-    response = httpx.post(f"{served.url}/api/tools/memory_after_turn", json=turn, headers=headers)
+    response = httpx.post(f"{shared.url}/api/tools/memory_after_turn", json=turn, headers=headers)
     assert response.status_code == 200, response.text
     later = turn | {"session_id": "a later one"}
-    assert httpx.post(f"{served.url}/api/tools/memory_after_turn", json=later, headers=headers).status_code == 200
+    assert httpx.post(f"{shared.url}/api/tools/memory_after_turn", json=later, headers=headers).status_code == 200
     assert [line.split("\t")[1] for line in said(memsvc("turns", "ls")).splitlines()] == ["a later one", "trip/1"]
     shown = said(memsvc("turns", "show", "trip/1"))
     assert [line.split("\t")[1:] for line in shown.splitlines()] == [
@@ -263,7 +256,7 @@ def test_a_session_is_shown_with_its_facts_and_what_it_recalls(memsvc: Command, 
 
 def test_the_doctor_finds_a_server_well_and_a_wrong_address_not(memsvc: Command) -> None:
     assert all(one["ok"] for one in answer(memsvc("doctor", "--json")))
-    sick = run("doctor", "--url", "http://127.0.0.1:9")
+    sick = typed("doctor", "--url", "http://127.0.0.1:9")
     assert sick.returncode == 1
     assert "FAIL" in sick.stdout
 
@@ -277,7 +270,7 @@ def test_a_server_that_is_not_there_is_an_error_with_a_way_out() -> None:
 
 @pytest.mark.parametrize("url", ["localhost:8080", "http://127.0.0.1:99999", "ftp://127.0.0.1", "http://"])
 def test_an_address_that_is_none_is_told_in_two_lines(url: str) -> None:
-    lost = run("files", "ls", "--url", url)
+    lost = typed("files", "ls", "--url", url)
     assert (lost.returncode, lost.stdout) == (1, "")
     assert lost.stderr == f"Error: {url} is no URL of a server\nRecovery: such as http://127.0.0.1:8080\n"
 
@@ -289,8 +282,9 @@ def test_bytes_that_are_no_text_are_told_in_a_line(memsvc: Command) -> None:
     assert (refused.returncode, refused.stderr.splitlines()[0]) == (1, "Error: MEMSVC_API_KEY is no key")
 
 
-def test_a_key_is_rotated_and_both_open_meanwhile(tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
+@pytest.mark.slow
+def test_a_key_is_rotated_and_both_open_meanwhile(data_folder: Path) -> None:
+    data_dir = data_folder
     with Served(data_dir) as served:
         old = dict(line.split(None, 1) for line in run_in(data_dir, "key", "create").splitlines()[:1])["key"]
         key_id = run_in(data_dir, "key", "list").splitlines()[-1].split("\t")[0]
@@ -300,27 +294,29 @@ def test_a_key_is_rotated_and_both_open_meanwhile(tmp_path: Path) -> None:
             assert opened.status_code == 200
         sure = run_in(data_dir, "key", "rotate", key_id, "--overlap-hours", "0")
         assert "the old key expires" in sure
-    again = run("key", "rotate", key_id, "--data-dir", str(data_dir))
+    again = typed("key", "rotate", key_id, "--data-dir", str(data_dir))
     assert (again.returncode, again.stderr.splitlines()[0]) == (1, "Error: this key was revoked or has expired")
 
 
 def run_in(data_dir: Path, *arguments: str) -> str:
-    return said(run(*arguments, "--data-dir", str(data_dir)))
+    return said(typed(*arguments, "--data-dir", str(data_dir)))
 
 
-def test_elfmem_keeps_its_knowledge_in_a_folder(tmp_path: Path) -> None:
-    folder = str(tmp_path / "agent.db")
+@pytest.mark.slow
+def test_elfmem_keeps_its_knowledge_in_a_folder(data_folder: Path) -> None:
+    folder = str(data_folder)
     assert said(elfmem("remember", "Tests come first", "--db", folder)).startswith("Stored block")
     elsewhere = {"MEMSVC_URL": "http://127.0.0.1:9", "MEMSVC_API_KEY": "key-of-a-server"}
     assert "Tests come first" in said(elfmem("recall", "what comes first", ELFMEM_DB=folder, **elsewhere))
     assert json.loads(said(elfmem("status", "--json", ELFMEM_DB=folder)))["inbox_count"] == 1
 
 
-def test_a_data_folder_that_is_named_counts_more_than_a_server_in_the_environment(tmp_path: Path) -> None:
-    away = {"MEMSVC_URL": "http://127.0.0.1:9"}
-    assert said(run("turns", "ls", "--data-dir", str(tmp_path / "data"), **away)) == ""
-    assert "settings" in run("doctor", "--data-dir", str(tmp_path / "data"), **away).stdout
-    assert "no answer" in run("turns", "ls", "--url", "http://127.0.0.1:9", "--data-dir", str(tmp_path / "data")).stderr
+@pytest.mark.slow
+def test_a_data_folder_that_is_named_counts_more_than_a_server_in_the_environment(data_folder: Path) -> None:
+    away, folder = {"MEMSVC_URL": "http://127.0.0.1:9"}, ("--data-dir", str(data_folder))
+    assert said(run("turns", "ls", *folder, **away)) == ""
+    assert "settings" in typed("doctor", *folder, **away).stdout
+    assert "no answer" in typed("turns", "ls", "--url", "http://127.0.0.1:9", *folder).stderr
 
 
 def test_elfmem_says_which_database_it_lacks_and_guides_without_one(tmp_path: Path) -> None:

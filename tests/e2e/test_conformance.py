@@ -8,7 +8,8 @@ import pytest
 
 from tests.e2e.keyed import keyed
 from tests.e2e.node_tools import folder, installed, needs, run_node
-from tests.e2e.process import Served, run
+from tests.e2e.process import Served, on, run
+from tests.servers import DatabaseUrls
 
 SUITE = "@modelcontextprotocol/conformance"
 NEWER_SINCE = "0.2"
@@ -38,7 +39,7 @@ FIXTURE_FREE = {
 NOT_OFFERED = re.compile(r"tasks-")
 """Scenarios of an extension of the protocol that this service does not announce (docs/conformance.md)."""
 
-pytestmark = needs(SUITE)
+pytestmark = [needs(SUITE), pytest.mark.slow]
 
 
 async def _checked(url_port: int, key: str, wire: str) -> dict[str, bool]:
@@ -61,15 +62,14 @@ def _wires() -> list[str]:
 
 
 @pytest.mark.parametrize("wire", _wires())
-async def test_what_needs_no_fixtures_passes_without_them(tmp_path: Path, wire: str) -> None:
-    with Served(tmp_path / "data") as served:
-        passed = await _checked(served.port, "conformance", wire)
+async def test_what_needs_no_fixtures_passes_without_them(shared: Served, wire: str) -> None:
+    passed = await _checked(shared.port, f"conformance-on-{wire}", wire)
     assert {name for name in FIXTURE_FREE[wire] if not passed[name]} == set()
 
 
 @pytest.mark.parametrize("wire", _wires())
-async def test_all_else_passes_with_them(tmp_path: Path, wire: str) -> None:
-    with Served(tmp_path / "data", "--conformance") as served:
+async def test_all_else_passes_with_them(database_urls: DatabaseUrls, tmp_path: Path, wire: str) -> None:
+    with Served(tmp_path / "data", "--conformance", **on(database_urls)) as served:
         passed = await _checked(served.port, "conformance", wire)
         assert "FIXTURES OF THE CONFORMANCE SUITE" in served.log()
     assert {name for name, well in passed.items() if not well and not NOT_OFFERED.match(name)} == set()

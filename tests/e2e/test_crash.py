@@ -10,9 +10,12 @@ from typing import Any
 
 import httpx
 import orjson
+import pytest
 
 from tests.e2e.process import Served, free_port
 from tests.e2e.sdk import connected, used
+
+pytestmark = pytest.mark.slow
 
 WRITERS = 8
 TURNS = 15
@@ -70,8 +73,8 @@ def spoken(writer: int, turn: int) -> dict[str, Any]:
     }
 
 
-async def test_no_acknowledged_turn_is_lost_doubled_or_halved_by_killing_the_server(tmp_path: Path) -> None:
-    data_dir, port = tmp_path / "data", str(free_port())
+async def test_no_acknowledged_turn_is_lost_doubled_or_halved_by_killing_the_server(data_folder: Path) -> None:
+    data_dir, port = data_folder, str(free_port())
     server = await asyncio.to_thread(Served, data_dir, "--port", port)
     key = (data_dir / "api-key").read_text().strip()
     progress = Progress()
@@ -129,8 +132,8 @@ async def check(url: str, key: str) -> None:
     assert shown["turn"] == last
 
 
-async def test_the_embedded_database_is_started_again_under_a_server_that_goes_on(tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
+async def test_the_embedded_database_is_started_again_under_a_server_that_goes_on(data_folder: Path) -> None:
+    data_dir = data_folder
     with Served(data_dir) as server:
         headers = {"X-API-Key": (data_dir / "api-key").read_text().strip()}
         async with httpx.AsyncClient(base_url=f"{server.url}/api/tools", headers=headers, timeout=60) as http:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from tests.e2e.process import CHECKOUT, Served, environment, free_port
 from tests.e2e.sdk import connected, used
 from tests.endpoints import Call, Fault, Provider, provider
 
-KEY = "somebody"
+pytestmark = pytest.mark.slow
+
+KEY = "key-of-the-examples"
 AGENT = CHECKOUT / "docs/examples/agent.py"
 PAGES = ("README.md", "docs/quickstart.md")
 
@@ -49,12 +51,6 @@ class Listener(Provider):
         return {
             "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}]
         }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with Served(tmp_path_factory.mktemp("examples") / "data") as served:
-        yield served
 
 
 @pytest.fixture
@@ -96,40 +92,40 @@ async def ended(process: Process) -> str:
 
 
 @pytest.mark.anyio
-async def test_the_agent_recalls_what_was_said_and_lets_the_model_write_files(server: Served, model: Provider) -> None:
-    async with agent(server.url, model, "--user", "ada", "--session", "one") as process:
+async def test_the_agent_recalls_what_was_said_and_lets_the_model_write_files(shared: Served, model: Provider) -> None:
+    async with agent(shared.url, model, "--user", "ada", "--session", "one") as process:
         assert await said(process, "I prefer trains to planes.") == "How do you like to travel?"
         assert (await said(process, "Note: Vienna in May")).startswith("noted: ")
         assert (await said(process, "Garble.")).startswith("noted: the arguments are not JSON")
         assert await ended(process) == ""
-    async with agent(server.url, model, "--user", "ada", "--session", "two") as process:
+    async with agent(shared.url, model, "--user", "ada", "--session", "two") as process:
         assert await said(process, "Do I prefer trains or planes?") == "By train, as ever."
         assert await ended(process) == ""
-    async with connected(server.url, KEY) as client:
+    async with connected(shared.url, KEY) as client:
         note = await used(client, "file_read", project="default", path="/note.md")
     assert note["content"] == "Vienna in May"
-    assert turns_stored(server, "one") == 3
+    assert turns_stored(shared, "one") == 3
 
 
 @pytest.mark.anyio
 async def test_the_agent_answers_while_memory_is_away_and_stores_those_turns_later(
-    server: Served, model: Provider
+    shared: Served, model: Provider
 ) -> None:
     port = free_port()
     async with agent(f"http://127.0.0.1:{port}", model, "--session", "outage") as process:
         assert await said(process, "I prefer trains to planes.") == "How do you like to travel?"
-        async with relayed(port, server.port):
+        async with relayed(port, shared.port):
             await said(process, "And what about boats?")
             complaints = await ended(process)
     assert complaints.startswith("memory: ")
     assert "not stored" not in complaints
-    assert turns_stored(server, "outage") == 2
+    assert turns_stored(shared, "outage") == 2
 
 
 @pytest.mark.anyio
-async def test_a_model_that_is_away_is_told_in_a_line_that_names_the_cause(server: Served, model: Provider) -> None:
+async def test_a_model_that_is_away_is_told_in_a_line_that_names_the_cause(shared: Served, model: Provider) -> None:
     model.url = f"http://127.0.0.1:{free_port()}"
-    async with agent(server.url, model, "--session", "mute") as process:
+    async with agent(shared.url, model, "--session", "mute") as process:
         assert process.stdin is not None
         process.stdin.write(b"Hello?\n")
         complaints = await ended(process)
@@ -137,10 +133,10 @@ async def test_a_model_that_is_away_is_told_in_a_line_that_names_the_cause(serve
     assert "sub-exception" not in complaints
 
 
-def turns_stored(server: Served, session: str) -> int:
+def turns_stored(shared: Served, session: str) -> int:
     """How many turns a session has."""
     headers = {"Authorization": f"Bearer {KEY}"}
-    address = f"{server.url}/api/tools/memory_list_turns"
+    address = f"{shared.url}/api/tools/memory_list_turns"
     answer = httpx.post(address, json={"session_id": session}, headers=headers, timeout=60)
     return len({item["turn_id"] for item in answer.raise_for_status().json()["items"]})
 
@@ -163,10 +159,10 @@ async def relayed(port: int, to: int) -> AsyncIterator[None]:
 
 
 @pytest.mark.anyio
-async def test_the_sample_of_the_readme_recalls(server: Served, tmp_path: Path) -> None:
+async def test_the_sample_of_the_readme_recalls(shared: Served, tmp_path: Path) -> None:
     (sample,) = (code for language, code in fenced("README.md") if language == "python")
     heard = tmp_path / "heard.json"
-    here = sample.replace("http://127.0.0.1:8080", server.url).replace("YOUR_KEY", "reader")
+    here = sample.replace("http://127.0.0.1:8080", shared.url).replace("YOUR_KEY", "key-of-a-reader")
     model = f"import json\ndef my_model(prompt): open({str(heard)!r}, 'w').write(json.dumps(prompt)); return 'Fine.'\n"
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", model + here)
     assert await asyncio.wait_for(process.wait(), 60) == 0

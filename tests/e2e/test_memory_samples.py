@@ -14,27 +14,19 @@ import httpx
 import pytest
 
 from tests.e2e.memory_samples import BASE_URL, CURL, JAVASCRIPT, PYTHON
-from tests.e2e.process import Served
+from tests.e2e.process import Served, on
 from tests.endpoints import Provider, provider
+from tests.servers import DatabaseUrls
 
-KEY = "somebody"
+pytestmark = pytest.mark.slow
+
+KEY = "key-of-the-samples"
 ASKS_WITH_KEY = f"import requests\nrequests = requests.Session()\nrequests.headers['Authorization'] = 'Bearer {KEY}'\n"
 FETCHES_WITH_KEY = f"""
 const plainly = globalThis.fetch;
 globalThis.fetch = (url, options = {{}}) =>
     plainly(url, {{ ...options, headers: {{ ...options.headers, Authorization: 'Bearer {KEY}' }} }});
 """
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("samples") / "data"
-
-
-@pytest.fixture(scope="module")
-def server(data_dir: Path) -> Iterator[Served]:
-    with Served(data_dir) as served:
-        yield served
 
 
 def ran(command: list[str], text: str, folder: Path) -> str:
@@ -58,8 +50,8 @@ def needed(program: str) -> str:
     return shutil.which(program) or pytest.skip(f"{program} is not installed, so its sample was not run")
 
 
-def test_the_sample_in_python(server: Served, tmp_path: Path) -> None:
-    written = PYTHON.replace("import requests\n", ASKS_WITH_KEY).replace(BASE_URL, server.url)
+def test_the_sample_in_python(shared: Served, tmp_path: Path) -> None:
+    written = PYTHON.replace("import requests\n", ASKS_WITH_KEY).replace(BASE_URL, shared.url)
     told = dict(line.split(": ", 1) for line in ran([sys.executable, "-"], written, tmp_path).splitlines())
     added = ast.literal_eval(told["Added"])
     assert added["message"] == "Added 1 memories successfully"
@@ -68,18 +60,18 @@ def test_the_sample_in_python(server: Served, tmp_path: Path) -> None:
     assert [one["memory"] for one in ast.literal_eval(told["All memories"])["results"]] == [text]
 
 
-def test_the_sample_in_javascript(server: Served, tmp_path: Path) -> None:
+def test_the_sample_in_javascript(shared: Served, tmp_path: Path) -> None:
     node = needed("node")
-    written = FETCHES_WITH_KEY + JAVASCRIPT.replace(BASE_URL, server.url)
+    written = FETCHES_WITH_KEY + JAVASCRIPT.replace(BASE_URL, shared.url)
     told = ran([node, "--input-type=module", "-"], written, tmp_path)
     added, found = told.split("Search results:")
     assert "Added 1 memories successfully" in added
     assert "memory: 'Prefers dark mode in all applications'" in found
 
 
-def test_the_sample_for_curl(server: Served, tmp_path: Path) -> None:
+def test_the_sample_for_curl(shared: Served, tmp_path: Path) -> None:
     needed("curl")
-    told = ran(["sh"], CURL.replace(BASE_URL, server.url).replace("\ncurl", "\necho; curl"), tmp_path)
+    told = ran(["sh"], CURL.replace(BASE_URL, shared.url).replace("\ncurl", "\necho; curl"), tmp_path)
     added, found, listed, gone = (json.loads(line) for line in told.split("\n") if line)
     assert [one["memory"] for one in added["results"]] == ["Name is Alex", "Likes hiking"]
     assert [one["memory"] for one in found["results"]] == ["Likes hiking"]
@@ -87,18 +79,20 @@ def test_the_sample_for_curl(server: Served, tmp_path: Path) -> None:
     assert (gone["code"], gone["message"]) == ("NOT_FOUND", "Memory not found")
 
 
-def test_those_who_wait_for_memories_are_let_go_when_the_server_stops(data_dir: Path, server: Served) -> None:
+def test_those_who_wait_for_memories_are_let_go_when_the_server_stops(
+    shared: Served, shared_urls: DatabaseUrls, tmp_path: Path
+) -> None:
     """On a server of its own, which shares the database of the other one."""
     headers = {"Authorization": f"Bearer {KEY}"}
     with (
-        Served(data_dir) as other,
+        Served(tmp_path / "data", **on(shared_urls)) as other,
         httpx.stream("GET", f"{other.url}/api/memories/events", headers=headers, timeout=60) as answer,
     ):
         lines = answer.iter_lines()
         assert next(lines).startswith("retry:")
         body = {"messages": [{"role": "user", "content": "I like snow."}], "user_id": "alex"}
         with heard(other):
-            httpx.post(f"{server.url}/api/memories", json=body, headers=headers, timeout=60).raise_for_status()
+            httpx.post(f"{shared.url}/api/memories", json=body, headers=headers, timeout=60).raise_for_status()
         event = next(line for line in lines if line.startswith("data: "))
         assert json.loads(event.removeprefix("data: "))["facts"] == ["Likes snow"]
         assert other.stop() == 0
@@ -121,10 +115,11 @@ async def model() -> AsyncIterator[Provider]:
 
 @pytest.mark.anyio
 async def test_the_model_is_gpt_5_mini_by_the_responses_api_where_only_its_endpoint_is_told(
-    data_dir: Path, model: Provider
+    database_urls: DatabaseUrls, tmp_path: Path, model: Provider
 ) -> None:
     model.says = '{"facts": ["Likes tea"], "memory": [{"id": "1", "text": "Likes tea", "event": "ADD"}]}'
-    with Served(data_dir, MEMSVC_MODEL__BASE_URL=model.url, MEMSVC_MODEL__API_KEY="sk-1", MEMORY_DECAY_DAYS="6") as one:
+    named = {"MEMSVC_MODEL__BASE_URL": model.url, "MEMSVC_MODEL__API_KEY": "sk-1", "MEMORY_DECAY_DAYS": "6"}
+    with Served(tmp_path / "data", **named, **on(database_urls)) as one:
         async with httpx.AsyncClient(base_url=one.url, headers={"Authorization": "Bearer another"}, timeout=60) as http:
             body = {"messages": [{"role": "user", "content": "tea, please"}], "user_id": "alex"}
             added = (await http.post("/api/memories", json=body)).json()

@@ -9,8 +9,10 @@ import orjson
 import pytest
 import zstandard
 
-from tests.e2e.process import Served, call, environment, run
+from tests.e2e.process import Served, call, environment, typed
 from tests.styles.turns.folders import canonical, jsonl, legacy, turn
+
+pytestmark = pytest.mark.slow
 
 KEY = "the-key-of-a-client"
 
@@ -26,7 +28,7 @@ def lay_out(root: Path, sessions: dict[str, dict[str, str]]) -> Path:
 
 
 def command(data: Path, *arguments: str, key: str = KEY) -> subprocess.CompletedProcess[str]:
-    return run(*arguments, "--data-dir", str(data), MEMSVC_API_KEY=key)
+    return typed(*arguments, "--data-dir", str(data), MEMSVC_API_KEY=key)
 
 
 def answered(data: Path, *arguments: str) -> Any:
@@ -35,8 +37,8 @@ def answered(data: Path, *arguments: str) -> Any:
     return orjson.loads(done.stdout)
 
 
-def test_packed_days_are_read_and_packed_nonsense_is_told(tmp_path: Path) -> None:
-    data = tmp_path / "data"
+def test_packed_days_are_read_and_packed_nonsense_is_told(data_folder: Path, tmp_path: Path) -> None:
+    data = data_folder
     folder = lay_out(tmp_path / "old", {"s1": canonical()})
     archive = folder / "memory/s1/events/archive/2025/12/31"
     archive.mkdir(parents=True)
@@ -51,8 +53,10 @@ def test_packed_days_are_read_and_packed_nonsense_is_told(tmp_path: Path) -> Non
     assert answered(data, "maintain", "--check")["differences"] == 0
 
 
-async def test_folders_come_in_are_recalled_by_a_client_and_stay_as_their_files_say(tmp_path: Path) -> None:
-    data = tmp_path / "data"
+async def test_folders_come_in_are_recalled_by_a_client_and_stay_as_their_files_say(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    data = data_folder
     folder = lay_out(tmp_path / "old", {"s1": canonical(), "s2": legacy()})
     dry = answered(data, "import", str(folder), "--dry-run")
     assert {name: one["counts"]["turns"] for name, one in dry["sessions"].items()} == {"s1": 2, "s2": 2}
@@ -72,8 +76,8 @@ async def test_folders_come_in_are_recalled_by_a_client_and_stay_as_their_files_
     assert "all as the files say" in told.stdout
 
 
-def test_what_is_odd_in_a_folder_is_told_and_not_followed(tmp_path: Path) -> None:
-    data, outside = tmp_path / "data", tmp_path / "outside.jsonl"
+def test_what_is_odd_in_a_folder_is_told_and_not_followed(data_folder: Path, tmp_path: Path) -> None:
+    data, outside = data_folder, tmp_path / "outside.jsonl"
     outside.write_text(jsonl(turn("stolen", "secret", "secret")), "utf-8")
     broken = canonical() | {"log.jsonl": '{"torn'}
     folder = lay_out(tmp_path / "old", {"s1": broken, "%73%31": {"log.jsonl": "{}"}})
@@ -90,11 +94,11 @@ def test_what_is_odd_in_a_folder_is_told_and_not_followed(tmp_path: Path) -> Non
     assert "torn" not in done.stdout + done.stderr
 
 
-def test_a_key_that_opens_nothing_imports_nothing_and_is_never_shown(tmp_path: Path) -> None:
-    data = tmp_path / "data"
+def test_a_key_that_opens_nothing_imports_nothing_and_is_never_shown(data_folder: Path, tmp_path: Path) -> None:
+    data = data_folder
     folder = lay_out(tmp_path / "old", {"s1": canonical()})
     listed = {"MEMSVC_AUTH__MODE": "listed", "MEMSVC_API_KEY": KEY}
-    refused = run("import", str(folder), "--data-dir", str(data), **listed)
+    refused = typed("import", str(folder), "--data-dir", str(data), **listed)
     assert refused.returncode == 1
     assert "this API key is unknown" in refused.stderr
     assert KEY not in refused.stdout + refused.stderr
@@ -103,11 +107,12 @@ def test_a_key_that_opens_nothing_imports_nothing_and_is_never_shown(tmp_path: P
 
 
 @pytest.mark.parametrize("kills", [2])
-def test_an_import_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_path: Path, kills: int) -> None:
-    data = tmp_path / "data"
+def test_an_import_that_is_killed_again_and_again_ends_as_one_that_was_not(
+    data_folder: Path, tmp_path: Path, kills: int
+) -> None:
+    data = data_folder
     many = jsonl([line for at in range(3000) for line in turn(f"t{at}", f"word{at}", "ok")])
     folder = lay_out(tmp_path / "old", {"s1": {"log.jsonl": many}})
-    command(data, "maintain", "--check")  # so that the database is there
     for _ in range(kills):
         process = subprocess.Popen(
             [sys.executable, "-m", "memsvc", "import", str(folder), "--data-dir", str(data), "--json"],
@@ -125,8 +130,8 @@ def test_an_import_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_p
     assert answered(data, "maintain", "--check", "--project", "default", "--session", "s1")["differences"] == 0
 
 
-def test_the_shadow_report_of_a_project_that_compared_nothing_says_so(tmp_path: Path) -> None:
+def test_the_shadow_report_of_a_project_that_compared_nothing_says_so(data_folder: Path) -> None:
     for how in ([], ["--json"]):
-        done = command(tmp_path / "data", "shadow-report", *how)
+        done = command(data_folder, "shadow-report", *how)
         assert (done.returncode, done.stdout) == (1, "")
         assert "was ever compared" in done.stderr

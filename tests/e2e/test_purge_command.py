@@ -2,61 +2,47 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import pytest
+from tests.e2e.process import Served, on, typed
+from tests.servers import DatabaseUrls
 
-from tests.e2e.process import Served, run
-
-pytestmark = pytest.mark.xdist_group("purge")
 KEY = "key-of-the-operator"
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with Served(tmp_path_factory.mktemp("purge") / "data") as served:
-        yield served
-
-
-@pytest.fixture
-def folder(served: Served) -> Path:
-    """The data folder of the server."""
-    command = cast(list[str], served.process.args)
-    return Path(command[command.index("--data-dir") + 1])
-
-
-def told(served: Served, *arguments: str) -> Any:
-    done = run(*arguments, "--json", MEMSVC_URL=served.url, MEMSVC_API_KEY=KEY)
+def told(shared: Served, *arguments: str) -> Any:
+    done = typed(*arguments, "--json", MEMSVC_URL=shared.url, MEMSVC_API_KEY=KEY)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_a_path_and_then_a_tenant_are_counted_purged_and_gone(served: Served, folder: Path, tmp_path: Path) -> None:
+def test_a_path_and_then_a_tenant_are_counted_purged_and_gone(
+    shared: Served, shared_urls: DatabaseUrls, tmp_path: Path
+) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text("words")
-        done = run("files", "put", f"/notes/{name}", str(tmp_path / name), MEMSVC_URL=served.url, MEMSVC_API_KEY=KEY)
+        done = typed("files", "put", f"/notes/{name}", str(tmp_path / name), MEMSVC_URL=shared.url, MEMSVC_API_KEY=KEY)
         assert done.returncode == 0, done.stderr
-    before = told(served, "usage", "--project", "*")
+    before = told(shared, "usage", "--project", "*")
     assert before["total"]["files"] == 2
     path = ("purge", "path", "/notes/a", "--project", "default")
-    assert told(served, *path, "--dry-run")["counts"]["files"] == 1
-    refused = run(*path, MEMSVC_URL=served.url, MEMSVC_API_KEY=KEY)
+    assert told(shared, *path, "--dry-run")["counts"]["files"] == 1
+    refused = typed(*path, MEMSVC_URL=shared.url, MEMSVC_API_KEY=KEY)
     assert refused.returncode == 1
     assert "confirm" in refused.stderr
-    receipt = told(served, *path, "--confirm", "/notes/a")
+    receipt = told(shared, *path, "--confirm", "/notes/a")
     assert receipt["complete"]
-    assert told(served, "usage", "--project", "default")["total"]["files"] == 1
+    assert told(shared, "usage", "--project", "default")["total"]["files"] == 1
     tenant = hashlib.sha256(KEY.encode()).hexdigest()
-    whole = ("purge", "tenant", "--tenant", tenant, "--data-dir", str(folder), "--keys")
-    shown = run(*whole, "--dry-run")
+    whole = ("purge", "tenant", "--tenant", tenant, "--keys")
+    shown = typed(*whole, "--dry-run", **on(shared_urls))
     assert shown.returncode == 0, shown.stderr
     assert f"--confirm '{tenant}'" in shown.stdout
-    gone = run(*whole, "--confirm", tenant, "--json")
+    gone = typed(*whole, "--confirm", tenant, "--json", **on(shared_urls))
     assert gone.returncode == 0, gone.stderr
     assert json.loads(gone.stdout)["counts"]["tenants"] == 1
-    assert told(served, "usage", "--project", "*")["total"]["files"] == 0
+    assert told(shared, "usage", "--project", "*")["total"]["files"] == 0
 
 
 def test_what_makes_no_sense_is_refused() -> None:
@@ -66,6 +52,6 @@ def test_what_makes_no_sense_is_refused() -> None:
         ("project", "--project", "p", "--keys"),
         ("planet", "--project", "p", "--tenant", "0" * 64),
     ):
-        done = run("purge", *arguments)
+        done = typed("purge", *arguments)
         assert done.returncode == 1, done.stdout
         assert done.stderr.startswith("Error: ")

@@ -18,6 +18,8 @@ from memsvc.core.scope import Scope
 from tests.e2e.restored import Writers, judged, served
 from tests.servers import TestServer, in_memory
 
+pytestmark = pytest.mark.slow
+
 
 def installed() -> list[str]:
     """PostgreSQLs of this machine, the newest last."""

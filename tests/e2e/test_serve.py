@@ -16,10 +16,14 @@ import pytest
 
 from memsvc.adapters.postgres import EmbeddedPostgres
 from memsvc.serve import greeting
-from tests.e2e.process import Served, call, free_port, run
+from tests.e2e.process import Served, call, free_port, on, run, typed
 from tests.endpoints import provider
 from tests.servers import DatabaseUrls
 
+WAITING = (
+    "SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database"
+    " WHERE NOT granted AND datname = current_database()"
+)
 HEURISTIC = "MEMSVC_SETTINGS__MCP__MEMORY__HEURISTIC__"
 TURN = {"turn_id": "t1", "input_items": [{"role": "user", "content": "I live in Kobe."}]}
 
@@ -79,8 +83,9 @@ def test_it_is_healthy_and_ready_and_counts(first: Served) -> None:
     assert "memsvc_calls_total" in first.get("/metrics").text
 
 
-def test_a_second_server_on_the_folder_joins_and_outlives_the_first(tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
+@pytest.mark.slow
+def test_a_second_server_on_the_folder_joins_and_outlives_the_first(data_folder: Path) -> None:
+    data_dir = data_folder
     with Served(data_dir) as one, Served(data_dir) as two:
         assert _key(data_dir) in one.greeting
         assert _key(data_dir) not in two.greeting
@@ -91,8 +96,9 @@ def test_a_second_server_on_the_folder_joins_and_outlives_the_first(tmp_path: Pa
     assert not (data_dir / "postgres" / "postmaster.pid").exists()
 
 
-def test_a_restart_keeps_the_key_and_does_not_show_it(tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
+@pytest.mark.slow
+def test_a_restart_keeps_the_key_and_does_not_show_it(data_folder: Path) -> None:
+    data_dir = data_folder
     with Served(data_dir) as served:
         key = _key(data_dir)
         assert served.stop() == 0
@@ -125,7 +131,7 @@ def test_a_port_that_somebody_is_about_to_serve_is_taken(tmp_path: Path) -> None
 def test_wrong_settings_stop_the_start_with_every_path(tmp_path: Path) -> None:
     config = tmp_path / "memsvc.yaml"
     config.write_text("auth: {oauth: 5}\nsettings: {mcp: {memory: {recent_items: 3}}}\n")
-    refused = run(
+    refused = typed(
         "serve",
         "--config",
         str(config),
@@ -145,22 +151,24 @@ def test_wrong_settings_stop_the_start_with_every_path(tmp_path: Path) -> None:
 
 def test_model_extraction_needs_a_model_and_its_key(tmp_path: Path) -> None:
     command = ("serve", "--data-dir", str(tmp_path / "data"))
-    refused = run(*command, **{f"{HEURISTIC}ENABLED": "true"})
+    refused = typed(*command, **{f"{HEURISTIC}ENABLED": "true"})
     assert refused.returncode == 2
     assert "settings.mcp.memory.heuristic.enabled needs settings.mcp.memory.heuristic.base_url" in refused.stderr
     own = {f"{HEURISTIC}ENABLED": "true", f"{HEURISTIC}BASE_URL": "https://api.openai.com", "OPENAI_API_KEY": ""}
-    refused = run(*command, **own)
+    refused = typed(*command, **own)
     assert refused.returncode == 1
     assert "Error: the model of settings.mcp.memory.heuristic has no key" in refused.stderr
     assert "Recovery: set settings.mcp.memory.heuristic.api_key or OPENAI_API_KEY" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
-async def test_facts_are_found_by_the_model_that_the_settings_name(tmp_path: Path) -> None:
+@pytest.mark.slow
+async def test_facts_are_found_by_the_model_that_the_settings_name(database_urls: DatabaseUrls, tmp_path: Path) -> None:
     change = {"change": "add", "key": "dog_name", "value": "Rex", "tier": "L0", "evidence": ["m1"]}
     async with provider() as endpoint:
         endpoint.finds = {"changes": [change]}
         names = {f"{HEURISTIC}ENABLED": "true", f"{HEURISTIC}BASE_URL": endpoint.url, f"{HEURISTIC}API_KEY": "sk-1"}
+        names |= on(database_urls)
         served = await asyncio.to_thread(lambda: Served(tmp_path / "data", **names))
         with served:
             key = _key(tmp_path / "data")
@@ -179,21 +187,19 @@ async def test_facts_are_found_by_the_model_that_the_settings_name(tmp_path: Pat
 
 
 @asynccontextmanager
-async def _held_up(data_dir: Path) -> AsyncIterator[asyncpg.Connection]:
+async def _held_up(url: str) -> AsyncIterator[asyncpg.Connection]:
     """Holds up every write of a turn while it is entered; the connection is the owner's."""
-    embedded = EmbeddedPostgres(data_dir)
-    owner = await asyncpg.connect((await asyncio.to_thread(embedded.start)).admin_url)
+    owner = await asyncpg.connect(url)
     try:
         async with owner.transaction():
             await owner.execute("LOCK TABLE sessions, guards, entries IN ACCESS EXCLUSIVE MODE")
             yield owner
     finally:
         await owner.close()
-        await asyncio.to_thread(embedded.stop)
 
 
 async def _until_waiting(connection: asyncpg.Connection) -> None:
-    while not await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
+    while not await connection.fetchval(WAITING):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
 
@@ -205,63 +211,70 @@ async def _until_refused(port: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def _in_database(data_dir: Path, query: str) -> list[tuple[Any, ...]]:
+async def _rows(url: str, query: str) -> list[tuple[Any, ...]]:
     """The rows of a query, of all tenants."""
-    embedded = EmbeddedPostgres(data_dir)
-    url = (await asyncio.to_thread(embedded.start)).superuser_url.replace("/postgres?", "/memsvc?")
-    try:
-        connection = await asyncpg.connect(url)
-        rows = [tuple(row) for row in await connection.fetch(query)]
-        await connection.close()
-    finally:
-        await asyncio.to_thread(embedded.stop)
+    connection = await asyncpg.connect(url)
+    rows = [tuple(row) for row in await connection.fetch(query)]
+    await connection.close()
     return rows
 
 
-async def test_a_call_that_has_begun_is_answered_and_logged_after_sigterm(tmp_path: Path) -> None:
+@pytest.mark.slow
+async def test_a_call_that_has_begun_is_answered_and_logged_after_sigterm(
+    database_urls: DatabaseUrls, tmp_path: Path
+) -> None:
     data_dir = tmp_path / "data"
-    with Served(data_dir) as served:
-        async with _held_up(data_dir) as owner:
+    with Served(data_dir, **on(database_urls)) as served:
+        async with _held_up(database_urls.admin) as owner:
             answer = asyncio.create_task(call(served.url, _key(data_dir), "memory_after_turn", **TURN))
             await _until_waiting(owner)
             served.process.send_signal(signal.SIGTERM)
             await _until_refused(served.port)
         assert not (await answer)["isError"]
         assert await asyncio.to_thread(served.process.wait, 60) == 0
-    assert await _in_database(data_dir, "SELECT tool, status FROM calls") == [("memory_after_turn", "success")]
+    assert await _rows(database_urls.superuser, "SELECT tool, status FROM calls") == [("memory_after_turn", "success")]
 
 
-async def test_a_call_that_outlives_the_grace_is_cut_off_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.slow
+async def test_a_call_that_outlives_the_grace_is_cut_off_and_leaves_nothing(
+    database_urls: DatabaseUrls, tmp_path: Path
+) -> None:
     data_dir = tmp_path / "data"
-    with Served(data_dir, MEMSVC_SHUTDOWN_GRACE_S="0") as served:
-        async with _held_up(data_dir) as owner:
+    with Served(data_dir, **on(database_urls), MEMSVC_SHUTDOWN_GRACE_S="0") as served:
+        async with _held_up(database_urls.admin) as owner:
             answer = asyncio.create_task(call(served.url, _key(data_dir), "memory_after_turn", **TURN))
             await _until_waiting(owner)
             served.process.send_signal(signal.SIGTERM)
             with pytest.raises(httpx.HTTPError):
                 await answer
         assert await asyncio.to_thread(served.process.wait, 60) == 0
-    assert await _in_database(data_dir, "SELECT turns FROM sessions") == []
+    assert await _rows(database_urls.superuser, "SELECT turns FROM sessions") == []
 
 
-async def test_a_turn_is_stored_once_although_the_server_is_killed(tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
-    with Served(data_dir) as served:
-        async with _held_up(data_dir) as owner:
-            answer = asyncio.create_task(call(served.url, _key(data_dir), "memory_after_turn", **TURN))
+@pytest.mark.slow
+async def test_a_turn_is_stored_once_although_the_server_is_killed(data_folder: Path) -> None:
+    embedded = EmbeddedPostgres(data_folder)
+    urls = await asyncio.to_thread(embedded.start)
+    with Served(data_folder) as served:
+        async with _held_up(urls.admin_url) as owner:
+            answer = asyncio.create_task(call(served.url, _key(data_folder), "memory_after_turn", **TURN))
             await _until_waiting(owner)
             served.process.kill()
             with pytest.raises(httpx.HTTPError):
                 await answer
+    await asyncio.to_thread(embedded.stop)
     for killed_again in (True, False):
-        with Served(data_dir) as again:
-            assert not (await call(again.url, _key(data_dir), "memory_after_turn", **TURN))["isError"]
+        with Served(data_folder) as again:
+            assert not (await call(again.url, _key(data_folder), "memory_after_turn", **TURN))["isError"]
             if killed_again:
                 again.process.kill()
-    assert await _in_database(data_dir, "SELECT session, turns FROM sessions") == [("default", 1)]
-    assert await _in_database(data_dir, "SELECT turn, done FROM guards") == [("t1", True)]
+    url = (await asyncio.to_thread(embedded.start)).superuser_url.replace("/postgres?", "/memsvc?")
+    assert await _rows(url, "SELECT session, turns FROM sessions") == [("default", 1)]
+    assert await _rows(url, "SELECT turn, done FROM guards") == [("t1", True)]
+    await asyncio.to_thread(embedded.stop)
 
 
+@pytest.mark.slow
 async def test_a_server_of_ones_own_is_migrated_and_served(empty_urls: DatabaseUrls, tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     unmigrated = run(
@@ -283,34 +296,37 @@ async def test_a_server_of_ones_own_is_migrated_and_served(empty_urls: DatabaseU
 
 async def test_keys_are_made_listed_adopted_and_revoked(first: Served, data_dir: Path) -> None:
     folder = ("--data-dir", str(data_dir))
-    made = run("key", "create", "--label", "ci", "--permission", "read", *folder)
+    made = typed("key", "create", "--label", "ci", "--permission", "read", *folder)
     key, key_id, tenant, _ = (line.split()[-1] for line in made.stdout.splitlines())
     assert not (await call(first.url, key, "memory_before_turn", current_input="hello"))["isError"]
     denied = await call(first.url, key, "memory_after_turn", turn_id="t1", output_items=[{"role": "assistant"}])
     assert json.loads(denied["content"][0]["text"])["code"] == "PERMISSION_DENIED"
-    listed = run("key", "list", *folder).stdout
+    listed = typed("key", "list", *folder).stdout
     assert key not in listed
     lines = {line.split("\t")[0]: line.split("\t")[1:] for line in listed.splitlines()}
     assert lines[key_id][:3] == ["ci", "valid", "read"]
     other = next(columns[-1] for each, columns in lines.items() if each != key_id and columns[-1] != "tenant")
-    assert run("key", "adopt", key_id, "--tenant", other, *folder).returncode == 0
+    assert typed("key", "adopt", key_id, "--tenant", other, *folder).returncode == 0
     assert other != tenant
-    assert run("key", "revoke", key_id, *folder).returncode == 0
-    assert f"{key_id}\tci\trevoked" in run("key", "list", *folder).stdout
-    unknown = run("key", "revoke", "00000000-0000-0000-0000-000000000000", *folder)
+    assert typed("key", "revoke", key_id, *folder).returncode == 0
+    assert f"{key_id}\tci\trevoked" in typed("key", "list", *folder).stdout
+    unknown = typed("key", "revoke", "00000000-0000-0000-0000-000000000000", *folder)
     assert (unknown.returncode, unknown.stderr) == (1, "Error: there is no such key\n")
 
 
+@pytest.mark.slow
 def test_migrate_goes_down_and_up(tmp_path: Path) -> None:
     folder = ("--data-dir", str(tmp_path / "data"))
     assert run("migrate", *folder).stdout.startswith("applied: 0001")
-    assert run("migrate", *folder).stdout.startswith("applied: nothing")
-    assert run("migrate", "--down-to", "base", *folder).stdout.startswith("undone: ")
-    assert run("version").stdout.startswith("memsvc ")
+    assert typed("migrate", *folder).stdout.startswith("applied: nothing")
+    assert typed("migrate", "--down-to", "base", *folder).stdout.startswith("undone: ")
 
 
-async def test_a_server_that_was_told_to_stop_answers_on_while_it_gives_notice(tmp_path: Path) -> None:
-    with Served(tmp_path / "data", MEMSVC_SHUTDOWN_NOTICE_S="600") as served:
+@pytest.mark.slow
+async def test_a_server_that_was_told_to_stop_answers_on_while_it_gives_notice(
+    database_urls: DatabaseUrls, tmp_path: Path
+) -> None:
+    with Served(tmp_path / "data", **on(database_urls), MEMSVC_SHUTDOWN_NOTICE_S="600") as served:
         assert served.get("/readyz").headers.get("connection") != "close"
         served.process.send_signal(signal.SIGTERM)
         while (answer := served.get("/readyz")).status_code == 200:

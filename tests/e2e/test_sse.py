@@ -13,8 +13,10 @@ import pytest
 from mcp import Client
 from mcp.client.sse import sse_client
 
-from tests.e2e.process import Served, free_port, run
+from tests.e2e.conftest import copied
+from tests.e2e.process import Served, free_port, on, typed
 from tests.e2e.sdk import used
+from tests.servers import DatabaseUrls
 
 CANARY = "canary-7f3a-do-not-log"
 SECOND_TENANT = "5" * 64
@@ -22,8 +24,8 @@ LONG_S = 60
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("sse") / "data"
+def data_dir(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copied(migrated, tmp_path_factory.mktemp("sse") / "data")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def other_key(served: Served, data_dir: Path) -> str:
 
 
 def _made_key(data_dir: Path, *options: str) -> str:
-    made = run("key", "create", "--data-dir", str(data_dir), *options)
+    made = typed("key", "create", "--data-dir", str(data_dir), *options)
     assert made.returncode == 0, made.stderr
     return made.stdout.split()[1]
 
@@ -222,17 +224,18 @@ async def test_nothing_that_was_sent_reaches_the_log(served: Served, key: str) -
     assert key not in log
 
 
-async def test_after_a_restart_calls_go_on_without_a_new_beginning(tmp_path: Path) -> None:
+@pytest.mark.slow
+async def test_after_a_restart_calls_go_on_without_a_new_beginning(database_urls: DatabaseUrls, tmp_path: Path) -> None:
     """What an EventSource that connects again by itself does: its client knows nothing of it, and just calls."""
     data_dir, place = tmp_path / "data", ("--port", str(free_port()))
     written = {"project": "p", "path": "/again.txt", "content": "kept", "mode": "overwrite"}
-    served = await asyncio.to_thread(Served, data_dir, *place)
+    served = await asyncio.to_thread(lambda: Served(data_dir, *place, **on(database_urls)))
     with served:
         key = (data_dir / "api-key").read_text().strip()
         async with connected(served.url, key) as before:
             await used(before, "file_write", **written)
         await asyncio.to_thread(served.stop)
-    again = await asyncio.to_thread(Served, data_dir, *place)
+    again = await asyncio.to_thread(lambda: Served(data_dir, *place, **on(database_urls)))
     with again:
         assert again.url == served.url
         async with streaming(again, key) as stream:
@@ -247,8 +250,11 @@ async def test_after_a_restart_calls_go_on_without_a_new_beginning(tmp_path: Pat
         await asyncio.to_thread(again.stop)
 
 
-async def test_sigterm_answers_what_was_asked_and_closes_the_streams(tmp_path: Path) -> None:
-    served = await asyncio.to_thread(Served, tmp_path / "data")
+@pytest.mark.slow
+async def test_sigterm_answers_what_was_asked_and_closes_the_streams(
+    database_urls: DatabaseUrls, tmp_path: Path
+) -> None:
+    served = await asyncio.to_thread(lambda: Served(tmp_path / "data", **on(database_urls)))
     with served:
         key = (tmp_path / "data" / "api-key").read_text().strip()
         async with streaming(served, key) as one, streaming(served, key) as other:
@@ -262,8 +268,9 @@ async def test_sigterm_answers_what_was_asked_and_closes_the_streams(tmp_path: P
     assert took_s < 20, "the grace is 25 s, and nothing was left to wait for"
 
 
-async def test_a_silent_client_is_sent_away(tmp_path: Path) -> None:
-    served = await asyncio.to_thread(lambda: Served(tmp_path / "data", MEMSVC_SSE__IDLE_S="0.2"))
+@pytest.mark.slow
+async def test_a_silent_client_is_sent_away(database_urls: DatabaseUrls, tmp_path: Path) -> None:
+    served = await asyncio.to_thread(lambda: Served(tmp_path / "data", **on(database_urls), MEMSVC_SSE__IDLE_S="0.2"))
     with served:
         key = (tmp_path / "data" / "api-key").read_text().strip()
         async with streaming(served, key) as stream:
@@ -273,8 +280,11 @@ async def test_a_silent_client_is_sent_away(tmp_path: Path) -> None:
         await asyncio.to_thread(served.stop)
 
 
-async def test_it_can_be_switched_off(tmp_path: Path) -> None:
-    served = await asyncio.to_thread(lambda: Served(tmp_path / "data", MEMSVC_SSE__ENABLED="false"))
+@pytest.mark.slow
+async def test_it_can_be_switched_off(database_urls: DatabaseUrls, tmp_path: Path) -> None:
+    served = await asyncio.to_thread(
+        lambda: Served(tmp_path / "data", **on(database_urls), MEMSVC_SSE__ENABLED="false")
+    )
     with served:
         key = (tmp_path / "data" / "api-key").read_text().strip()
         async with streaming(served, key) as stream:

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from memsvc.adapters.postgres import EmbeddedPostgres
+from tests.e2e.conftest import copied
 from tests.e2e.host import hosting
-from tests.e2e.process import CHECKOUT, Served, call, environment, run
+from tests.e2e.process import CHECKOUT, Served, call, environment, run, typed
 from tests.e2e.sdk import WIRES, used
+
+pytestmark = pytest.mark.slow
 
 CANARY = "canary-51cc-do-not-log"
 TURN = {"session_id": "s", "turn_id": "t1", "input_items": [{"role": "user", "content": "I live in Kobe."}]}
@@ -26,11 +31,14 @@ ENVELOPE = {
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder in which a server has been before, and has made its key."""
-    folder = tmp_path_factory.mktemp("stdio") / "data"
+def data_dir(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A data folder in which a server has been before, and has made its key. Its PostgreSQL runs all the time."""
+    folder = copied(migrated, tmp_path_factory.mktemp("stdio") / "data")
+    embedded = EmbeddedPostgres(folder)
+    embedded.start()
     assert run("stdio", "--data-dir", str(folder)).returncode == 0
-    return folder
+    yield folder
+    embedded.stop()
 
 
 def _server(data_dir: Path, **variables: str) -> StdioServerParameters:
@@ -87,7 +95,7 @@ async def test_what_one_host_stores_another_one_and_a_server_find(data_dir: Path
 
 
 async def test_a_key_of_the_environment_opens_its_own_memory(data_dir: Path) -> None:
-    made = run("key", "create", "--data-dir", str(data_dir), "--hide-tool", "memory_after_turn").stdout.split()[1]
+    made = typed("key", "create", "--data-dir", str(data_dir), "--hide-tool", "memory_after_turn").stdout.split()[1]
     async with hosting("stdio", "--data-dir", str(data_dir), MEMSVC_API_KEY=made) as host:
         await host.shake_hands()
         tools = (await host.ask("tools/list"))["result"]["tools"]
@@ -96,12 +104,12 @@ async def test_a_key_of_the_environment_opens_its_own_memory(data_dir: Path) -> 
 
 
 async def test_a_revoked_key_is_refused_at_the_start_and_in_between(data_dir: Path) -> None:
-    made = run("key", "create", "--data-dir", str(data_dir)).stdout.split()
+    made = typed("key", "create", "--data-dir", str(data_dir)).stdout.split()
     key, key_id = made[1], made[4]
     async with hosting("stdio", "--data-dir", str(data_dir), MEMSVC_API_KEY=key, MEMSVC_AUTH__CACHE_S="0") as host:
         await host.shake_hands()
         assert "result" in await host.ask("tools/list")
-        assert run("key", "revoke", key_id, "--data-dir", str(data_dir)).returncode == 0
+        assert typed("key", "revoke", key_id, "--data-dir", str(data_dir)).returncode == 0
         refused = (await host.ask("tools/list"))["error"]
         assert refused["data"]["code"] == "PERMISSION_DENIED"
         assert key not in json.dumps(refused)
@@ -185,8 +193,8 @@ async def test_what_was_asked_is_answered_although_nothing_more_is_said(data_dir
 
 
 @pytest.mark.parametrize("ending", ["end of input", signal.SIGTERM, signal.SIGINT])
-async def test_it_ends_cleanly_and_lets_the_database_go(tmp_path: Path, ending: Any) -> None:
-    data_dir = tmp_path / "data"
+async def test_it_ends_cleanly_and_lets_the_database_go(data_folder: Path, ending: Any) -> None:
+    data_dir = data_folder
     async with hosting("stdio", "--data-dir", str(data_dir)) as host:
         await host.shake_hands()
         if ending == "end of input":
@@ -198,8 +206,8 @@ async def test_it_ends_cleanly_and_lets_the_database_go(tmp_path: Path, ending: 
     assert not (data_dir / "postgres" / "postmaster.pid").exists()
 
 
-async def test_a_host_that_is_killed_leaves_the_database_to_the_others(tmp_path: Path) -> None:
-    data_dir = tmp_path / "data"
+async def test_a_host_that_is_killed_leaves_the_database_to_the_others(data_folder: Path) -> None:
+    data_dir = data_folder
     async with hosting("stdio", "--data-dir", str(data_dir)) as killed:
         await killed.shake_hands()
         async with hosting("stdio", "--data-dir", str(data_dir)) as left:

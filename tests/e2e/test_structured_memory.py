@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.conftest import copied
 from tests.e2e.host import Host, hosting
 from tests.e2e.process import CHECKOUT, environment
+
+pytestmark = pytest.mark.slow
 
 TEMPLATE = "# メモ帳\n"
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -95,9 +98,18 @@ STEPS: dict[str, list[Step]] = {
 
 
 @pytest.fixture(scope="module")
-def a_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def a_folder(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the notebook is emptied between the tests that share it."""
-    return tmp_path_factory.mktemp("structured") / "shared"
+    folder = tmp_path_factory.mktemp("structured")
+    copied(migrated, folder / ".memsvc")
+    return folder
+
+
+@pytest.fixture
+def folder(migrated: Path, tmp_path: Path) -> Path:
+    """A folder with a database and no document, as where the first start was interrupted."""
+    copied(migrated, tmp_path / ".memsvc")
+    return tmp_path
 
 
 async def test_it_answers_as_the_server_that_it_replaces(a_folder: Path) -> None:
@@ -172,9 +184,7 @@ async def test_documents_are_files_that_follow_every_change_and_outlive_the_serv
         assert (folder / "kept.md").read_text() == "# kept\n\n"
 
 
-async def test_the_files_of_an_old_server_are_taken_over_once(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    folder.mkdir()
+async def test_the_files_of_an_old_server_are_taken_over_once(folder: Path) -> None:
     files = {"root.md": "# mine\n[[old]]\n", "old.md": "old text, \r\n", "lost.md": "nobody links me"}
     for name, text in files.items():
         (folder / name).write_bytes(text.encode())
@@ -196,8 +206,7 @@ async def test_the_files_of_an_old_server_are_taken_over_once(tmp_path: Path) ->
     assert (folder / "binary.md").read_bytes() == b"\xff\xfe"
 
 
-async def test_a_file_that_somebody_else_changed_is_left_as_it_is(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
+async def test_a_file_that_somebody_else_changed_is_left_as_it_is(folder: Path) -> None:
     async with _serving(folder) as host:
         await host.shake_hands()
         await _said(host, "update_document", content="[[a]] [[b]]")
@@ -213,9 +222,7 @@ async def test_a_file_that_somebody_else_changed_is_left_as_it_is(tmp_path: Path
     assert said.count("a.md was changed by somebody else and was not removed") == 1
 
 
-async def test_files_that_make_no_tree_stop_the_start_and_stay(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    folder.mkdir()
+async def test_files_that_make_no_tree_stop_the_start_and_stay(folder: Path) -> None:
     (folder / "root.md").write_text("[[a]]")
     (folder / "a.md").write_text("[[root]]")
     async with _serving(folder) as host:
@@ -230,8 +237,7 @@ async def test_files_that_make_no_tree_stop_the_start_and_stay(tmp_path: Path) -
         assert await _said(host, "read_document", id="a") == "mended"
 
 
-async def test_two_hosts_share_one_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
+async def test_two_hosts_share_one_folder(folder: Path) -> None:
     async with _serving(folder) as one, _serving(folder) as other:
         await one.shake_hands()
         await other.shake_hands()

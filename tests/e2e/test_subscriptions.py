@@ -2,42 +2,34 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.subscriptions import ResourceUpdated
 
-from tests.e2e.process import CHECKOUT, Served, environment
+from tests.e2e.process import CHECKOUT, Served, environment, on
 from tests.e2e.sdk import connected, used
+from tests.servers import DatabaseUrls
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 BOARD = "memory://alice/trip"
 ENTRY = {"role": "user", "content": "We leave for Kobe on Friday."}
 
 
 @pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    return tmp_path / "data"
+def key() -> str:
+    """A tenant of this test alone."""
+    return uuid4().hex
 
 
-@pytest.fixture
-def server(data_dir: Path) -> Iterator[Served]:
-    with Served(data_dir) as served:
-        yield served
-
-
-def _key(data_dir: Path) -> str:
-    return (data_dir / "api-key").read_text().strip()
-
-
-async def _write(server: Served, key: str) -> None:
-    async with connected(server.url, key) as client:
+async def _write(shared: Served, key: str) -> None:
+    async with connected(shared.url, key) as client:
         await used(client, "context_update", user_id="alice", conversation_id="trip", entries=[ENTRY])
 
 
@@ -47,16 +39,15 @@ async def _shows(client: Client) -> bool:
 
 
 async def test_a_board_written_by_one_server_is_told_by_another_which_stops_at_once(
-    server: Served, data_dir: Path
+    shared: Served, shared_urls: DatabaseUrls, key: str, tmp_path: Path
 ) -> None:
-    key = _key(data_dir)
-    with Served(data_dir) as other:
+    with Served(tmp_path / "data", **on(shared_urls)) as other:
         async with (
             connected(other.url, key, timeout_s=60) as client,
             client.listen(resource_subscriptions=[BOARD]) as subscription,
         ):
             assert subscription.honored.resource_subscriptions == [BOARD]
-            await _write(server, key)
+            await _write(shared, key)
             async with asyncio.timeout(30):
                 async for event in subscription:  # the first may say that the server only begins to hear
                     assert event == ResourceUpdated(uri=BOARD)
@@ -72,15 +63,15 @@ async def test_a_board_written_by_one_server_is_told_by_another_which_stops_at_o
 
 
 async def test_files_and_sessions_are_told_to_their_tenant_when_they_change_and_when_they_go(
-    server: Served, data_dir: Path
+    shared: Served, key: str
 ) -> None:
     file, session, kept = (
         f"memsvc://default/{place}" for place in ("files/a.md", "sessions/s", "files/memory/s/meta.json")
     )
     turn = {"session_id": "s", "turn_id": "t", "input_items": [ENTRY]}
     async with (
-        connected(server.url, _key(data_dir), timeout_s=60) as client,
-        connected(server.url, "somebody-else") as stranger,
+        connected(shared.url, key, timeout_s=60) as client,
+        connected(shared.url, uuid4().hex) as stranger,
         client.listen(resource_subscriptions=[file, session, kept]) as subscription,
     ):
         assert subscription.honored.resource_subscriptions == [file, session]
@@ -99,10 +90,11 @@ async def test_files_and_sessions_are_told_to_their_tenant_when_they_change_and_
 @pytest.mark.filterwarnings("ignore:resources/.*removed as of 2026-07-28")
 @pytest.mark.parametrize("wire", ["legacy", "2026-07-28"])
 async def test_a_board_written_by_a_server_is_told_over_standard_streams(
-    server: Served, data_dir: Path, wire: str
+    shared: Served, shared_urls: DatabaseUrls, key: str, tmp_path: Path, wire: str
 ) -> None:
-    arguments = ["-m", "memsvc", "stdio", "--data-dir", str(data_dir)]
-    process = StdioServerParameters(command=sys.executable, args=arguments, env=environment(), cwd=CHECKOUT)
+    arguments = ["-m", "memsvc", "stdio", "--data-dir", str(tmp_path)]
+    variables = environment(**on(shared_urls), MEMSVC_API_KEY=key)
+    process = StdioServerParameters(command=sys.executable, args=arguments, env=variables, cwd=CHECKOUT)
     updates: asyncio.Queue[str] = asyncio.Queue()
 
     async def hear(message: Any) -> None:
@@ -121,11 +113,11 @@ async def test_a_board_written_by_a_server_is_told_over_standard_streams(
             assert client.server_capabilities.resources is not None
             assert client.server_capabilities.resources.subscribe is True
             await client.subscribe_resource(BOARD)
-            await _write(server, _key(data_dir))
+            await _write(shared, key)
             await until_it_shows()
         else:
             async with client.listen(resource_subscriptions=[BOARD]) as subscription:
-                await _write(server, _key(data_dir))
+                await _write(shared, key)
                 async with asyncio.timeout(30):
                     async for event in subscription:
                         assert event == ResourceUpdated(uri=BOARD)

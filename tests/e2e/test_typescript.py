@@ -1,7 +1,6 @@
 """The official TypeScript SDKs go through a turn and a whiteboard, on every wire that they speak."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,19 +8,10 @@ import pytest
 from tests.e2e.node_tools import folder, needs, run_node
 from tests.e2e.process import Served
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).parent / "node" / "lifecycle.mjs"
 SDK, CLIENT = "@modelcontextprotocol/sdk", "@modelcontextprotocol/client"
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("typescript") / "data"
-
-
-@pytest.fixture(scope="module")
-def served(data_dir: Path) -> Iterator[Served]:
-    with Served(data_dir) as served:
-        yield served
 
 
 @pytest.mark.parametrize(
@@ -33,9 +23,8 @@ def served(data_dir: Path) -> Iterator[Served]:
         pytest.param("client", "2026-07-28", marks=needs(CLIENT)),
     ],
 )
-def test_a_turn_and_a_whiteboard(served: Served, data_dir: Path, sdk: str, wire: str) -> None:
-    key = (data_dir / "api-key").read_text().strip()
-    done = run_node(str(SCRIPT), str(folder()), sdk, wire, served.url, key)
+def test_a_turn_and_a_whiteboard(shared: Served, sdk: str, wire: str) -> None:
+    done = run_node(str(SCRIPT), str(folder()), sdk, wire, shared.url, f"key-of-{sdk}-{wire}")
     assert done.returncode == 0, done.stderr
     came = json.loads(done.stdout)
     assert "memory_before_turn" in came["tools"]

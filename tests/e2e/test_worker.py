@@ -18,9 +18,11 @@ from memsvc.adapters.clock import SystemClock
 from memsvc.core.scope import Scope
 from memsvc.store import backlog, jobs
 from memsvc.store.database import Database, DatabaseOptions
-from tests.e2e.process import CHECKOUT, Served, environment, free_port, run
+from tests.e2e.process import CHECKOUT, Served, environment, free_port, typed
 from tests.fakes import RecordingMeter
 from tests.servers import DatabaseUrls
+
+pytestmark = pytest.mark.slow
 
 PATIENCE_S = 40
 SCRIPT = CHECKOUT / "tests" / "e2e" / "with_jobs.py"
@@ -127,23 +129,25 @@ async def test_a_failed_job_is_listed_tried_again_and_dropped_on_the_command_lin
     await write(database, scope, "bad")
     with worker(folder, **urls):
         wait((folder / "bad.begun.1").exists)
-        while not (failed := json.loads(run("jobs", "list", "--state", "failed", "--json", **urls).stdout)):
+        while not (failed := json.loads(typed("jobs", "list", "--state", "failed", "--json", **urls).stdout)):
             pass
         [job] = failed
         assert (job["subject"], job["code"], job["tenant"]) == ("bad", "INTERNAL_ERROR", scope.tenant.hex())
-        assert run("jobs", "retry", str(job["id"]), **urls).stdout == f"waiting {job['id']}\n"
+        assert typed("jobs", "retry", str(job["id"]), **urls).stdout == f"waiting {job['id']}\n"
         wait((folder / "bad.begun.2").exists)
-    table = run("jobs", "list", **urls).stdout.splitlines()
+    table = typed("jobs", "list", **urls).stdout.splitlines()
     assert table[0].startswith("id\tstate\tname")
     assert len(table) == 2
     await database.registry("UPDATE memsvc_queue SET status = 'failed'")
-    assert json.loads(run("jobs", "drop", "--json", str(job["id"]), **urls).stdout)["state"] == "dropped"
-    gone = run("jobs", "drop", str(job["id"]), **urls)
+    assert json.loads(typed("jobs", "drop", "--json", str(job["id"]), **urls).stdout)["state"] == "dropped"
+    gone = typed("jobs", "drop", str(job["id"]), **urls)
     assert (gone.returncode, gone.stderr) == (1, "Error: there is no such job\n")
 
 
-def test_on_the_embedded_server_the_worker_runs_beside_a_server_that_runs_no_jobs(tmp_path: Path, folder: Path) -> None:
-    data_dir = tmp_path / "data"
+def test_on_the_embedded_server_the_worker_runs_beside_a_server_that_runs_no_jobs(
+    data_folder: Path, folder: Path
+) -> None:
+    data_dir = data_folder
     with Served(data_dir, MEMSVC_WORKER__ENABLED="false") as served:
         assert "worker" not in served.get("/readyz").json()
         with worker(folder, "--data-dir", str(data_dir)) as beside:

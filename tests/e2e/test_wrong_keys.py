@@ -6,14 +6,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.process import Served, run
+from tests.e2e.conftest import copied
+from tests.e2e.process import Served, run, typed
+
+pytestmark = pytest.mark.slow
 
 SHIPPED = {"MEMSVC_AUTH__MODE": ""}
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("keys") / "data"
+def data_dir(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copied(migrated, tmp_path_factory.mktemp("keys") / "data")
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +31,11 @@ def test_each_way_in_refuses_a_wrong_key_and_names_the_file_of_the_right_one(ser
     in_folder = {"MEMSVC_DATA_DIR": str(data_dir)} | SHIPPED
     for place in (at_server, in_folder):
         for key, command in (("tpyo", ["remember", "Tests come first"]), ("YOUR_KEY", ["turns", "ls"])):
-            refused = run(*command, MEMSVC_API_KEY=key, **place)
+            refused = typed(*command, MEMSVC_API_KEY=key, **place)
             assert (refused.returncode, refused.stdout) == (1, "")
             assert file in refused.stderr
             assert ("placeholder" in refused.stderr) is (key == "YOUR_KEY")
-        examined = run("doctor", MEMSVC_API_KEY="tpyo", **place)
+        examined = typed("doctor", MEMSVC_API_KEY="tpyo", **place)
         assert examined.returncode == 1
         assert (
             f"FAIL  key: this API key is unknown, was revoked, or has expired; the key of this data folder is in {file}"
@@ -50,19 +53,19 @@ def test_a_key_is_made_at_the_server_that_the_environment_names(served: Served, 
     first = (data_dir / "api-key").read_text().strip()
     fresh = tmp_path / "fresh"
     place = {"MEMSVC_URL": served.url, "MEMSVC_DATA_DIR": str(fresh)} | SHIPPED
-    made = run("key", "create", "--label", "where", MEMSVC_API_KEY=first, **place)
+    made = typed("key", "create", "--label", "where", MEMSVC_API_KEY=first, **place)
     assert made.returncode == 0, made.stderr
     key, _, where = (line.split(None, 1) for line in made.stdout.splitlines())
     assert where == ["made", f"at {served.url}"]
-    assert run("turns", "ls", MEMSVC_API_KEY=key[1], **place).returncode == 0
-    assert "\twhere\t" in run("key", "list", MEMSVC_API_KEY=key[1], **place).stdout
-    assert run("key", "adopt", "00000000-0000-0000-0000-000000000000", **place).returncode == 1
+    assert typed("turns", "ls", MEMSVC_API_KEY=key[1], **place).returncode == 0
+    assert "\twhere\t" in typed("key", "list", MEMSVC_API_KEY=key[1], **place).stdout
+    assert typed("key", "adopt", "00000000-0000-0000-0000-000000000000", **place).returncode == 1
     assert not fresh.exists()
-    here = run("key", "create", "--data-dir", str(data_dir), **place).stdout.splitlines()
+    here = typed("key", "create", "--data-dir", str(data_dir), **place).stdout.splitlines()
     assert here[-1] == f"made    in data folder {data_dir}"
     named = tmp_path / "named.yaml"
     named.write_text(f"data_dir: {fresh}\n")
-    there = run(
+    there = typed(
         "key", "create", "--config", str(named), **{**place, "MEMSVC_DATA_DIR": str(data_dir)}
     ).stdout.splitlines()
     assert there[-1] == f"made    in data folder {data_dir}"

@@ -9,6 +9,8 @@ from tests.e2e.console.conftest import Console
 from tests.e2e.console.made_up import HOSTILE, MARKUP, USER, Caller, message
 from tests.e2e.console.seen import Seen
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=[True, False], ids=["with scripts", "without scripts"])
 def editing(request: pytest.FixtureRequest, signed_in: Seen, without_scripts: Seen) -> Iterator[Seen]:

@@ -10,6 +10,8 @@ from tests.e2e.console.conftest import Console
 from tests.e2e.console.made_up import CROWDED, HOSTILE, LONG_PATH, USER, Caller
 from tests.e2e.console.seen import NARROW, Seen, Spoken
 
+pytestmark = pytest.mark.slow
+
 Query = dict[str, str]
 
 SHIFT_MAX = 0.05

@@ -5,6 +5,8 @@ import pytest
 from tests.e2e.console.made_up import CROWDED, HOSTILE, USER
 from tests.e2e.console.seen import NARROW, Seen
 
+pytestmark = pytest.mark.slow
+
 VISIBLE = """() => {
   const one = document.activeElement, box = one.getBoundingClientRect(), style = getComputedStyle(one);
   const isOutlined = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2;

@@ -1,8 +1,12 @@
 """What the console says when something is out of reach: that it is, and never that there is nothing."""
 
+import pytest
+
 from tests.e2e.console.conftest import Console
 from tests.e2e.console.made_up import CROWDED, HOSTILE, USER
 from tests.e2e.console.seen import Seen
+
+pytestmark = pytest.mark.slow
 
 SAID = "The memory is out of reach just now"
 TRIES_MAX = 50

@@ -10,6 +10,8 @@ from tests.e2e.console.made_up import HOSTILE
 from tests.e2e.console.seen import Seen
 from tests.e2e.process import Served
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_door_is_for_everybody(console: Console, opened: Callable[..., Seen]) -> None:
     seen = opened()
