@@ -72,7 +72,7 @@ def test_every_schema_is_a_schema_and_takes_its_example() -> None:
                 refused.append(f"{name}: no object, or not in one piece")
         example = Draft202012Validator(input_schema(tool)).iter_errors(EXAMPLES[name])
         refused += [f"{name}: the example: {error.message}" for error in example]
-    assert refused == []
+    assert not refused, "\n".join(refused)
 
 
 def test_every_array_says_what_is_in_it() -> None:
@@ -83,7 +83,7 @@ def test_every_array_says_what_is_in_it() -> None:
         for where, part in parts(schema)
         if part.get("type") == "array" and "items" not in part
     ]
-    assert silent == []
+    assert not silent, "\n".join(silent)
 
 
 def test_every_field_is_described() -> None:
@@ -95,12 +95,12 @@ def test_every_field_is_described() -> None:
         for field, schema in part.get("properties", {}).items()
         if not schema.get("description", "").strip()
     ]
-    assert silent == []
+    assert not silent, "\n".join(silent)
 
 
 def test_every_tool_says_what_it_does_and_whether_it_changes_anything() -> None:
     wrong = [f"{name}: {promise}" for name, tool in TOOLS.items() for promise in broken_promises(tool)]
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 def broken_promises(tool: Tool) -> Iterator[str]:

@@ -11,8 +11,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from tests.e2e.console.conftest import CHROMIUM, NOWHERE_ELSE
-from tests.e2e.process import Served, on
-from tests.servers import DatabaseUrls
+from tests.e2e.process import Served
 
 pytestmark = pytest.mark.slow
 
@@ -67,21 +66,16 @@ def a_site() -> Iterator[str]:
         server.server_close()
 
 
-def test_a_page_of_an_allowed_origin_talks_mcp_and_one_of_another_cannot(
-    database_urls: DatabaseUrls, tmp_path: Path
-) -> None:
+def test_a_page_of_an_allowed_origin_talks_mcp_and_one_of_another_cannot(data_folder: Path) -> None:
     if CHROMIUM is None:
         pytest.skip("no chromium: install it, or name one in MEMSVC_TEST_CHROMIUM")
     with (
         a_site() as allowed,
         a_site() as foreign,
-        Served(
-            tmp_path / "data",
-            **on(database_urls) | {"MEMSVC_AUTH__MODE": "listed", "MEMSVC_LIMITS__ALLOWED_ORIGINS": allowed},
-        ) as served,
+        Served(data_folder, MEMSVC_AUTH__MODE="listed", MEMSVC_LIMITS__ALLOWED_ORIGINS=allowed) as served,
         sync_playwright() as playwright,
     ):
-        key = (tmp_path / "data" / "api-key").read_text().strip()
+        key = (data_folder / "api-key").read_text().strip()
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", NOWHERE_ELSE]
         )
