@@ -46,3 +46,23 @@ def test_every_argument_and_result_is_described_below_its_tool_or_once_for_all()
             for name, line in members.items():
                 assert not line.endswith(": "), (tool.name, name)
                 assert line in below[tool.name] or (f"`{name}`" in below[tool.name] and f"{line}\n" in shared)
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    checkout = DOCS.parent
+    pages = [*checkout.glob("*.md"), *DOCS.rglob("*.md")]
+    broken = []
+    for page in pages:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+            path, _, anchor = target.partition("#")
+            leads_to = page.parent / path if path else page
+            if "://" not in target and not (leads_to.exists() and (not anchor or anchor in anchors(leads_to))):
+                broken.append(f"{page.relative_to(checkout)}: {target}")
+    assert pages
+    assert broken == []
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that a page's headings have on the repository's host."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}

@@ -75,8 +75,8 @@ def table() -> str:
         cells = []
         for language in LANGUAGES:
             own = [rule.ends for rule in language.rules if rule.topic.fact_id == fact_id]
-            cells.append(f"{own.count(False)} + {own.count(True)}" if own else "")
+            cells.append(f"{own.count(False)}+{own.count(True)}" if own else "")
         lines.append(f"| {fact_id} | {' | '.join(cells)} |")
     ends = [sum(rule.ends for rule in language.rules) for language in LANGUAGES]
-    totals = [f"{len(one.rules) - back} + {back}" for one, back in zip(LANGUAGES, ends, strict=True)]
+    totals = [f"{len(one.rules) - back}+{back}" for one, back in zip(LANGUAGES, ends, strict=True)]
     return "\n".join([*lines, f"| all | {' | '.join(totals)} |"])
