@@ -25,7 +25,7 @@ from benchmarks.command import Command
 from benchmarks.report import Report, Table, judged
 from benchmarks.service import add_arguments, service
 from memsvc.core.decay import DECAY_PER_H
-from memsvc.styles.knowledge.beta import penalised
+from memsvc.styles.knowledge.beta import decay_after
 from memsvc.styles.knowledge.tiers import CONSTITUTIONAL, KNOWLEDGE, tier_of
 from tests.endpoints import DIMENSIONS, Provider, provider
 
@@ -165,7 +165,7 @@ async def _beliefs(ours: Side, database: Path, told: Comparison) -> None:
         decay = DECAY_PER_H[tier_of(tags, KNOWLEDGE)]
         if CONSTITUTIONAL not in tags:
             for signal in (0.9, *((0.1,) if text == BLOCKS[0][0] else ())):
-                decay = penalised(decay, signal)
+                decay = decay_after(decay, signal)
         told.same(f"decay of {text[:20]}", there[text][1], round(decay, PLACES))
 
 

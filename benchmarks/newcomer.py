@@ -1,6 +1,6 @@
 """How long it takes from a checkout, or a wheel, to a service that answers: `python -m benchmarks.newcomer`.
 
-A copy of this checkout is set up by `make serve` as it would be on a bare machine, from whatever package cache pip has:
+A copy of this checkout is set up by `build serve` as it would be on a bare machine, from whatever package cache pip has:
 run it twice if the first run had to download. Then its wheel is installed and served from an empty folder.
 """
 
@@ -51,7 +51,7 @@ def made(command: list[str], folder: Path, says: bytes) -> Iterator[tuple["subpr
 
 
 def make_serve(folder: Path) -> float:
-    """Seconds from `make serve` to ready."""
+    """Seconds from `build serve` to ready."""
     with made(["make", "serve", f"ARGS=--port {free_port()}"], folder, b"ready ") as (_, seconds):
         return seconds
 

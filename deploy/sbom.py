@@ -1,4 +1,4 @@
-"""Writes what is shipped as CycloneDX, from the lock of what serving needs: `make sbom`."""
+"""Writes what is shipped as CycloneDX, from the lock of what serving needs: `build sbom`."""
 
 import json
 import re

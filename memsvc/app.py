@@ -11,24 +11,20 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from memsvc.console_door import console
-from memsvc.core.background import lag_measured
+from memsvc.console_setup import console
+from memsvc.core.background import report_loop_delay
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.tools import Published
 from memsvc.core.version import version
-from memsvc.gateway import archives as archive_routes
-from memsvc.gateway import files as file_routes
-from memsvc.gateway import jobs as job_routes
-from memsvc.gateway import memories as memory_routes
-from memsvc.gateway import openapi, rest, server
+from memsvc.gateway import archive_routes, file_routes, job_routes, memory_routes, openapi, rest, server
 from memsvc.gateway import tools as tool_routes
-from memsvc.gateway.happenings import HappeningsEndpoint
+from memsvc.gateway.event_routes import EventsEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.retention import Retention
-from memsvc.parts import Parts, checks_of, instructions, put_together
-from memsvc.publishing import Models, published
+from memsvc.runtime import Runtime, build_runtime, checks_of, instructions
 from memsvc.settings import Settings
 from memsvc.store.database import Database
+from memsvc.tool_registry import Models, published
 from memsvc.worker import Worker
 
 
@@ -56,7 +52,7 @@ async def opened(
     that nobody else uses.
     """
     publish = _with_fixtures if conformance else published
-    async with put_together(settings, app_url, settings.host, publish) as parts:
+    async with build_runtime(settings, app_url, settings.host, publish) as parts:
         database, worker = parts.database, parts.worker
         checks = checks_of(database, worker)
         asgi = server.build(
@@ -85,7 +81,7 @@ async def opened(
                 version=version(),
             ),
             draining=draining,
-            told={"model": lambda: not parts.models.refused()} if parts.models.any_asked else {},
+            states={"model": lambda: not parts.models.refused()} if parts.models.has_llm else {},
             prompts=parts.published.prompts,
             guides=parts.published.guides,
             completions=parts.published.completions,
@@ -97,12 +93,12 @@ async def opened(
                 *archive_routes.routes(parts.dispatch, parts.published.archives),
                 *openapi.routes(parts.dispatch, version()),
             ],
-            listening=lambda subscriptions: memory_routes.routes(
-                parts.dispatch, _happenings(parts, subscriptions, settings)
+            stream_routes=lambda subscriptions: memory_routes.routes(
+                parts.dispatch, _events_endpoint(parts, subscriptions, settings)
             ),
             background=[
                 *parts.published.background,
-                partial(lag_measured, parts.metrics),
+                partial(report_loop_delay, parts.metrics),
                 Retention(database, settings.audit.retention_days).running,
                 *(part.running for part in (worker, parts.changes, parts.rates) if part is not None),
             ],
@@ -114,15 +110,15 @@ def _with_fixtures(
     database: Database, settings: Settings, clock: Clock, tokens: TokenCounter, meter: Meter, models: Models
 ) -> Published:
     """Return what is published, plus the tools of the conformance suite."""
-    from memsvc.gateway.mcp.conformance.serving import tools  # noqa: PLC0415 - for this mode alone
+    from memsvc.gateway.mcp.conformance.handlers import tools  # noqa: PLC0415 - for this mode alone
 
-    there = published(database, settings, clock, tokens, meter, models)
-    return replace(there, tools=[*there.tools, *tools()])
+    base = published(database, settings, clock, tokens, meter, models)
+    return replace(base, tools=[*base.tools, *tools()])
 
 
-def _happenings(parts: Parts, subscriptions: Subscriptions | None, settings: Settings) -> HappeningsEndpoint | None:
-    if subscriptions is None or parts.published.happenings is None:
+def _events_endpoint(parts: Runtime, subscriptions: Subscriptions | None, settings: Settings) -> EventsEndpoint | None:
+    if subscriptions is None or parts.published.events is None:
         return None
-    return HappeningsEndpoint(
-        parts.dispatch, parts.published.happenings, subscriptions, parts.authenticator, settings.limits
+    return EventsEndpoint(
+        parts.dispatch, parts.published.events, subscriptions, parts.authenticator, settings.limits
     )

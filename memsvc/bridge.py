@@ -21,7 +21,7 @@ from memsvc.adapters.standard_streams import StandardStreams, claimed_streams
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 
-MISUSED_STATUS: Final = 2
+USAGE_STATUS: Final = 2
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 CONNECT_S_MAX: Final = 10.0
@@ -48,16 +48,16 @@ def main() -> None:
         address, key = endpoint(os.environ)
     except MemsvcError as error:
         sys.stderr.write(f"Error: {error.message}\nRecovery: {error.recovery}\n")
-        sys.exit(MISUSED_STATUS)
+        sys.exit(USAGE_STATUS)
     with claimed_streams() as streams:
         asyncio.run(_forward(address, key, streams))
 
 
 def endpoint(environment: Any) -> tuple[str, str]:
     """Return the URL to forward to and the key to send there."""
-    given = environment.get(URL_VARIABLE, "").strip().rstrip("/")
+    url = environment.get(URL_VARIABLE, "").strip().rstrip("/")
     try:
-        parts = urlsplit(given)
+        parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query and not parts.fragment
     except ValueError:
         usable = False
@@ -68,9 +68,9 @@ def endpoint(environment: Any) -> tuple[str, str]:
     key = environment.get(KEY_VARIABLE, "").strip()
     if not key:
         raise MemsvcError(
-            Code.INVALID_ARGUMENT, f"{KEY_VARIABLE} is not set", recovery=f"set it to a key of the server at {given}"
+            Code.INVALID_ARGUMENT, f"{KEY_VARIABLE} is not set", recovery=f"set it to a key of the server at {url}"
         )
-    return (given if given.endswith("/mcp") else f"{given}/mcp"), key
+    return (url if url.endswith("/mcp") else f"{url}/mcp"), key
 
 
 async def _forward(address: str, key: str, streams: StandardStreams) -> None:
@@ -100,71 +100,71 @@ class Bridge:
         self._streams = streams
         self._version: str | None = None
         self._session: str | None = None
-        self._asked: dict[str, asyncio.Task[None]] = {}
+        self._requests: dict[str, asyncio.Task[None]] = {}
         self._listening: set[asyncio.Task[None]] = set()
-        self._notifying: set[asyncio.Task[None]] = set()
+        self._notifications: set[asyncio.Task[None]] = set()
 
     async def read(self) -> None:
         """Forward whatever comes in, until the input ends."""
         async for line in self._streams.lines(LINE_BYTES_MAX):
             if line is None:
-                await self._refuse(None, INVALID_REQUEST, f"Invalid Request: a message may have {LINE_BYTES_MAX} bytes")
+                await self._reject(None, INVALID_REQUEST, f"Invalid Request: a message may have {LINE_BYTES_MAX} bytes")
             elif line.strip():
-                await self._take(line)
+                await self._receive(line)
 
     async def finish(self, grace_s: float) -> None:
         """Wait for pending requests except subscriptions, and cancel what takes longer."""
-        under_way = {*self._asked.values(), *self._notifying}
-        if under_way - self._listening:
-            await asyncio.wait(under_way - self._listening, timeout=grace_s)
-        for task in under_way:
+        pending = {*self._requests.values(), *self._notifications}
+        if pending - self._listening:
+            await asyncio.wait(pending - self._listening, timeout=grace_s)
+        for task in pending:
             task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        await asyncio.gather(*pending, return_exceptions=True)
 
-    async def _take(self, line: bytes) -> None:
+    async def _receive(self, line: bytes) -> None:
         try:
             message = orjson.loads(line)
         except orjson.JSONDecodeError:
-            await self._refuse(None, PARSE_ERROR, "Parse error: this line is not JSON")
+            await self._reject(None, PARSE_ERROR, "Parse error: this line is not JSON")
             return
         method = message.get("method") if isinstance(message, dict) else None
         if not isinstance(method, str):
             if not (isinstance(message, dict) and ("result" in message or "error" in message)):
-                await self._refuse(None, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message")
+                await self._reject(None, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message")
             return  # an answer: the server sends no requests, so it waits for none
         if "id" not in message:
             self._notify(line, message)
             return
-        asked = str(message["id"])
-        task = asyncio.create_task(self._ask(line, message))
-        self._asked[asked] = task
+        request_id = str(message["id"])
+        task = asyncio.create_task(self._send_request(line, message))
+        self._requests[request_id] = task
         if method == LISTEN:
             self._listening.add(task)
-        task.add_done_callback(lambda done: self._done(asked, done))
+        task.add_done_callback(lambda done: self._done(request_id, done))
 
-    def _done(self, asked: str, task: asyncio.Task[None]) -> None:
+    def _done(self, request_id: str, task: asyncio.Task[None]) -> None:
         self._listening.discard(task)
-        if self._asked.get(asked) is task:
-            del self._asked[asked]
+        if self._requests.get(request_id) is task:
+            del self._requests[request_id]
 
     def _notify(self, line: bytes, message: Message) -> None:
         if message["method"] == CANCELLED:
             params = message.get("params")
-            asked = self._asked.get(str(params.get("requestId"))) if isinstance(params, dict) else None
-            if asked is None:
+            request_task = self._requests.get(str(params.get("requestId"))) if isinstance(params, dict) else None
+            if request_task is None:
                 return
-            asked.cancel()  # on the newer wire that is all: the server sees the closed connection
+            request_task.cancel()  # on the newer wire that is all: the server sees the closed connection
             if self._session is None:
                 return
         task = asyncio.create_task(self._send_notification(line, message))
-        self._notifying.add(task)
-        task.add_done_callback(self._notifying.discard)
+        self._notifications.add(task)
+        task.add_done_callback(self._notifications.discard)
 
     async def _send_notification(self, line: bytes, message: Message) -> None:
         with suppress(httpx.HTTPError):  # nobody waits for an answer, so nobody can get the error
             await self._http.post(self._address, content=line, headers=self._headers(message))
 
-    async def _ask(self, line: bytes, message: Message) -> None:
+    async def _send_request(self, line: bytes, message: Message) -> None:
         """Forward a request and write what comes back; the last message is always its answer."""
         timeout: Any = httpx.USE_CLIENT_DEFAULT
         if message["method"] == LISTEN:
@@ -211,8 +211,8 @@ class Bridge:
             return
         body = await response.aread()
         if response.is_success and kind == "application/json":
-            self._learn_version(request, body)
-            self._learn_session(request, response)
+            self._store_version(request, body)
+            self._store_session(request, response)
             await self._write(body)
             return
         error = _error_in(body)
@@ -221,14 +221,14 @@ class Bridge:
         else:
             await self._write(orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}))
 
-    def _learn_version(self, request: Message, body: bytes) -> None:
+    def _store_version(self, request: Message, body: bytes) -> None:
         if request["method"] != "initialize":
             return
         with suppress(orjson.JSONDecodeError, KeyError, TypeError):
             version = orjson.loads(body)["result"]["protocolVersion"]
             self._version = version if isinstance(version, str) and version.isascii() else None
 
-    def _learn_session(self, request: Message, response: httpx.Response) -> None:
+    def _store_session(self, request: Message, response: httpx.Response) -> None:
         if request["method"] == "initialize":
             self._session = response.headers.get("mcp-session-id")
 
@@ -242,14 +242,14 @@ class Bridge:
 
     async def _fail(self, request: Message, message: str) -> None:
         error = MemsvcError(Code.UNAVAILABLE, message)
-        told = {"code": INTERNAL_ERROR, "message": message, "data": error.body()}
+        error_body = {"code": INTERNAL_ERROR, "message": message, "data": error.body()}
         with suppress(OSError):
-            await self._write(orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "error": told}))
+            await self._write(orjson.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error_body}))
 
-    async def _refuse(self, asked: str | int | None, code: int, message: str) -> None:
+    async def _reject(self, request_id: str | int | None, code: int, message: str) -> None:
         with suppress(OSError):
             await self._write(
-                orjson.dumps({"jsonrpc": "2.0", "id": asked, "error": {"code": code, "message": message}})
+                orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}})
             )
 
     async def _write(self, message: bytes) -> None:
@@ -275,11 +275,11 @@ def _error_in(body: bytes) -> Message | None:
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the data of each event of a stream of server-sent events."""
-    kept = b""
+    rest = b""
     lines: list[bytes] = []
     async for chunk in chunks:
-        *ended, kept = (kept + chunk).split(b"\n")
-        for line in (one.removesuffix(b"\r") for one in ended):
+        *complete, rest = (rest + chunk).split(b"\n")
+        for line in (one.removesuffix(b"\r") for one in complete):
             if line.startswith(b"data:"):
                 lines.append(line.removeprefix(b"data:").removeprefix(b" "))
             elif not line and lines:

@@ -12,14 +12,14 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from memsvc.loading import PREFIX, SHORT_FORMS, keys, section_of
 from memsvc.settings import Settings
+from memsvc.settings_loader import PREFIX, SHORT_NAMES, keys, section_of
 
 _YAML_HEAD: Final = """\
 # Every setting of memsvc at its default. Keep what you change and delete the rest; an empty value means the default.
 # Made by `memsvc docs` from the settings themselves; docs/configuration.md says more.
 """
-_SHORT: Final = ", ".join(f"`{short}` is short for `{whole}`" for short, whole in SHORT_FORMS.items())
+_SHORT: Final = ", ".join(f"`{short}` is short for `{whole}`" for short, whole in SHORT_NAMES.items())
 _PAGE_HEAD: Final = f"""\
 # Configuration
 
@@ -38,7 +38,7 @@ the first of these that has it:
 An unknown name or a value that is not allowed stops the start with exit code 2 and a line for each problem. No message
 and no log line shows a value.
 """
-_SIGNS: Final = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+_OPERATORS: Final = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 _KINDS: Final[dict[Any, str]] = {int: "integer", float: "number", Path: "path"}
 
 
@@ -90,7 +90,7 @@ def allowed(field: FieldInfo) -> str:
         kind = next(part for part in get_args(kind) if part is not type(None))
     limits = (
         f"{sign} {getattr(bound, name)}"
-        for name, sign in _SIGNS.items()
+        for name, sign in _OPERATORS.items()
         for bound in field.metadata
         if getattr(bound, name, None) is not None
     )

@@ -11,21 +11,21 @@ from contextlib import contextmanager
 from memsvc.gateway.logs import configure_logging
 from memsvc.settings import Settings
 
-QUIET_LIBRARIES = ("alembic", "mcp", "pgqueuer", "uvicorn")
+QUIET_MODULES = ("alembic", "mcp", "pgqueuer", "uvicorn")
 SWITCH_S = 0.001
 """How long a thread that computes may keep the event loop waiting for the interpreter, each time that it wakes. A call
 wakes it some twenty times."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 """Prints how far a process has come, in words."""
 
 
 def begin(settings: Settings) -> None:
     """Configure logging, and let a signal undo what was started."""
     configure_logging(settings.log_level)
-    for library in QUIET_LIBRARIES:
-        logging.getLogger(library).setLevel(logging.WARNING)
+    for name in QUIET_MODULES:
+        logging.getLogger(name).setLevel(logging.WARNING)
     # until the process takes them over, so that what was started is stopped
     for each in STOP_SIGNALS:
         signal.signal(each, signal.default_int_handler)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from memsvc.core.errors import HTTP_STATUS, RETRYABLE, Code
 from memsvc.core.resources import Guide, Prompt
 from memsvc.core.tools import Published, Tool
-from memsvc.gateway.metrics import described
+from memsvc.gateway.metrics import describe_metrics
 from memsvc.gateway.schemas import input_schema, output_schema
 
 SHARED_BY_MIN: Final = 3
@@ -56,7 +56,7 @@ they help. A fault of the input is never retryable; an outage is never an empty 
 | code | HTTP | retry | meaning |
 | --- | --- | --- | --- |
 """
-MEANINGS: Final[dict[Code, str]] = {
+DESCRIPTIONS: Final[dict[Code, str]] = {
     Code.INVALID_ARGUMENT: "an argument is missing, unknown, of the wrong type, or out of bounds; the message names it",
     Code.INVALID_PATH: "the path or project has a form that is not allowed",
     Code.INVALID_OFFSET: "the offset, length or write mode does not fit the file, or would split a character",
@@ -130,7 +130,7 @@ def results_of(tool: Tool) -> dict[str, str]:
 def errors_page() -> str:
     """Return the text of docs/errors.md."""
     rows = (
-        f"| `{code}` | {HTTP_STATUS[code]} | {'yes' if code in RETRYABLE else 'no'} | {MEANINGS[code]} |\n"
+        f"| `{code}` | {HTTP_STATUS[code]} | {'yes' if code in RETRYABLE else 'no'} | {DESCRIPTIONS[code]} |\n"
         for code in Code
     )
     return _ERRORS_HEAD + "".join(rows)
@@ -139,12 +139,12 @@ def errors_page() -> str:
 def metrics_page() -> str:
     """Return the text of docs/metrics.md."""
     rows, bounds = "", dict[tuple[float, ...], list[str]]()
-    for one in described():
-        labels = "; ".join(_label(name, values) for name, values in one.labels.items())
-        rows += f"| `{one.name}` | {one.kind} | {labels} | {one.unit} | {one.help} |\n"
-        if one.buckets:
-            bounds.setdefault(one.buckets, []).append(f"`{one.name}`")
-    buckets = (f"| {', '.join(names)} | {', '.join(map(str, most))} |\n" for most, names in bounds.items())
+    for metric in describe_metrics():
+        labels = "; ".join(_label(name, values) for name, values in metric.labels.items())
+        rows += f"| `{metric.name}` | {metric.kind} | {labels} | {metric.unit} | {metric.help} |\n"
+        if metric.buckets:
+            bounds.setdefault(metric.buckets, []).append(f"`{metric.name}`")
+    buckets = (f"| {', '.join(names)} | {', '.join(map(str, upper))} |\n" for upper, names in bounds.items())
     return _METRICS_HEAD + rows + _BUCKETS_HEAD + "".join(buckets)
 
 
@@ -163,25 +163,25 @@ def _shared(tables: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _tool(tool: Tool, arguments: Mapping[str, str], results: Mapping[str, str]) -> Iterator[str]:
-    marks = ("read-only", tool.read_only), ("idempotent", tool.idempotent), ("destructive", tool.destructive)
-    hints = [name for name, on in marks if on]
+    flags = ("read-only", tool.read_only), ("idempotent", tool.idempotent), ("destructive", tool.destructive)
+    hints = [name for name, on in flags if on]
     yield f"## {tool.name}\n"
     yield f"{tool.description}\n"
-    yield f"Needs `{tool.permission.value}`; {', '.join(hints) or 'neither read-only nor idempotent'}.{_told(tool)}\n"
+    yield f"Needs `{tool.permission.value}`; {', '.join(hints) or 'neither read-only nor idempotent'}.{_answer_note(tool)}\n"
     yield from _members("Arguments", arguments_of(tool), arguments)
     yield from _members("Result", results_of(tool), results)
 
 
-def _members(title: str, own: Mapping[str, str], shared: Mapping[str, str]) -> Iterator[str]:
-    named = ", ".join(f"`{name}`" for name, line in own.items() if shared.get(name) == line)
-    yield f"{title}: {named}" if named else f"{title}:" if own else f"{title}: none"
-    yield from (line for name, line in own.items() if shared.get(name) != line)
+def _members(title: str, lines: Mapping[str, str], shared: Mapping[str, str]) -> Iterator[str]:
+    named = ", ".join(f"`{name}`" for name, line in lines.items() if shared.get(name) == line)
+    yield f"{title}: {named}" if named else f"{title}:" if lines else f"{title}: none"
+    yield from (line for name, line in lines.items() if shared.get(name) != line)
     yield ""
 
 
-def _told(tool: Tool) -> str:
+def _answer_note(tool: Tool) -> str:
     """Return a note on how a tool answers over MCP, where it differs from all others."""
-    text = "" if tool.told_as is None else f" The text is `{tool.told_as}` alone."
+    text = "" if tool.text_member is None else f" The text is `{tool.text_member}` alone."
     return text + (" Over MCP an error is one of JSON-RPC, with the body as its data." if tool.protocol_errors else "")
 
 
@@ -189,17 +189,17 @@ def _resources(tools: Iterable[Tool]) -> Iterator[str]:
     yield _RESOURCES_HEAD
     for tool in tools:
         if tool.resource is not None:
-            one = tool.resource
-            kind = one.mime_type or "as it is"
-            yield f"| `{one.template}` | {kind} | `{tool.name}` | {one.description} |"
+            resource = tool.resource
+            kind = resource.mime_type or "as it is"
+            yield f"| `{resource.template}` | {kind} | `{tool.name}` | {resource.description} |"
     yield ""
 
 
 def _prompts(prompts: Iterable[Prompt], guides: Iterable[Guide]) -> Iterator[str]:
     yield _PROMPTS_HEAD
-    for one in prompts:
-        arguments = ", ".join(f"`{name}`" for name in one.arguments)
-        yield f"| `{one.name}` | {arguments} | `{one.tool}` | {one.description} |"
+    for prompt in prompts:
+        arguments = ", ".join(f"`{name}`" for name in prompt.arguments)
+        yield f"| `{prompt.name}` | {arguments} | `{prompt.tool}` | {prompt.description} |"
     for guide in guides:
         arguments = ", ".join(f"`{name}`" for name in guide.arguments)
         tools = ", ".join(f"`{name}`" for name in guide.tools)

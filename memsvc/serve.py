@@ -16,12 +16,12 @@ from memsvc.adapters.clock import SystemClock
 from memsvc.core.background import in_background
 from memsvc.core.errors import invalid
 from memsvc.core.urls import CONSOLE_PATH, is_loopback
-from memsvc.databases import DatabaseUrls, bring_up_to_date, database_starting
+from memsvc.database_setup import DatabaseUrls, database_starting, migrate_database
+from memsvc.folder_key import KEY_FILE, first_key
 from memsvc.gateway.rest import Draining
-from memsvc.own_key import KEY_FILE, first_key
-from memsvc.process import Say, begin, ready, taken_over
+from memsvc.process import Notify, begin, ready, taken_over
 from memsvc.settings import Settings
-from memsvc.sockets import claimed, reachable, shown
+from memsvc.sockets import claimed, local_host, url_host
 from memsvc.web_server import configured
 
 log = structlog.get_logger("memsvc.serve")
@@ -33,7 +33,7 @@ Set auth.mode to listed, or host to 127.0.0.1.
 """
 
 
-def run(settings: Settings, say: Say, *, conformance: bool = False) -> None:
+def run(settings: Settings, notify: Notify, *, conformance: bool = False) -> None:
     """Serve until SIGTERM or SIGINT; return when all is written, closed and, if ours, stopped.
 
     `conformance` adds what the official MCP suite expects; INVALID_ARGUMENT unless bound to
@@ -49,25 +49,25 @@ def run(settings: Settings, say: Say, *, conformance: bool = False) -> None:
         database_starting(settings) as started,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        runner.run(_serve(settings, started, sockets, say, conformance=conformance))
+        runner.run(_serve(settings, started, sockets, notify, conformance=conformance))
 
 
 async def _serve(
     settings: Settings,
     started: Callable[[], DatabaseUrls],
     sockets: list[socket.socket],
-    say: Say,
+    notify: Notify,
     *,
     conformance: bool,
 ) -> None:
     from memsvc.app import opened  # noqa: PLC0415 - takes a second or more, in which PostgreSQL starts
 
     urls = started()
-    await bring_up_to_date(urls, settings)
+    await migrate_database(urls, settings)
     draining = Draining()
     async with opened(settings, urls.app, draining, conformance=conformance) as app:
         key = await first_key(app.database, settings.data_dir.absolute() / KEY_FILE, SystemClock().now())
-        told = greeting(
+        message = ready_message(
             settings.host,
             sockets[0].getsockname()[1],
             *key,
@@ -83,7 +83,7 @@ async def _serve(
 
         def on_ready() -> None:
             ready()
-            say(told)
+            notify(message)
             is_ready.set()
 
         async def warm() -> None:
@@ -128,11 +128,11 @@ class _Server(uvicorn.Server):
             yield
 
     def _stop(self) -> None:
-        if self._draining.begun:
+        if self._draining.started:
             self.force_exit = self.should_exit
             self.should_exit = True
             return
-        self._draining.begin()
+        self._draining.start()
         if self._on_stop is not None:
             self._on_stop()
         asyncio.get_running_loop().call_later(self._notice_s, self._end)
@@ -141,11 +141,11 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def greeting(host: str, port: int, key: str, about_key: str, *, console: bool, is_open: bool) -> str:
+def ready_message(host: str, port: int, key: str, key_note: str, *, console: bool, is_open: bool) -> str:
     """Return the ready line, the console's address, and what to paste into an MCP client."""
-    url = f"http://{shown(reachable(host))}:{port}"
+    url = f"http://{url_host(local_host(host))}:{port}"
     server = {"type": "http", "url": f"{url}/mcp", "headers": {"Authorization": f"Bearer {key}"}}
     snippet = json.dumps({"mcpServers": {"memsvc": server}}, indent=2, ensure_ascii=False)
-    pages = f"For people: {url}{CONSOLE_PATH}\n" if console else ""
+    console_line = f"For people: {url}{CONSOLE_PATH}\n" if console else ""
     warning = OPEN_WARNING if is_open and not is_loopback(host) else ""
-    return f"ready {url}/mcp\n\n{warning}{about_key}\n{pages}For an MCP client:\n\n{snippet}\n"
+    return f"ready {url}/mcp\n\n{warning}{key_note}\n{console_line}For an MCP client:\n\n{snippet}\n"

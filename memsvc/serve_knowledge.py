@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from memsvc.core.tools import Published
-from memsvc.loading import load
-from memsvc.publishing import published
-from memsvc.resources import default_config
+from memsvc.package_files import default_config
 from memsvc.serve_stdio import run
-from memsvc.stdio_app import Face
+from memsvc.settings_loader import load
+from memsvc.stdio_app import ServerProfile
 from memsvc.styles.knowledge.guide import guide
+from memsvc.tool_registry import published
 
 SERVER_NAME: Final = "elfmem"
 PREFIX: Final = "elfmem_"
@@ -22,14 +22,14 @@ def serve(data_dir: Path, config: Path | None) -> None:
     The environment is ignored, so that a folder is served in the same way everywhere.
     """
     settings = load(config or default_config(), {}, data_dir=data_dir, log_level="warning")
-    run(settings, None, Face(guide(None), SERVER_NAME, _published))
+    run(settings, None, ServerProfile(guide(None), SERVER_NAME, _published))
 
 
-def _published(*given: Any, **named: Any) -> Published:
-    whole = published(*given, **named)
+def _published(*args: Any, **kwargs: Any) -> Published:
+    result = published(*args, **kwargs)
     return replace(
-        whole,
-        tools=[tool for tool in whole.tools if tool.name.startswith(PREFIX)],
+        result,
+        tools=[tool for tool in result.tools if tool.name.startswith(PREFIX)],
         prompts=(),
         guides=(),
         completions={},

@@ -13,20 +13,20 @@ from memsvc.adapters.document_folder import DocumentFolder
 from memsvc.core.errors import Code, MemsvcError, SettingsError
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.scope import DEFAULT_PROJECT, Caller, Scope
-from memsvc.core.tools import ByCaller, Composed, Published, Reporting, Result, Tool
-from memsvc.loading import load
-from memsvc.parts import Parts
-from memsvc.publishing import Models, published
-from memsvc.resources import default_config
+from memsvc.core.tools import CallerFunction, ComposedFunction, ProgressFunction, Published, Result, Tool
+from memsvc.package_files import default_config
+from memsvc.runtime import Runtime
 from memsvc.serve_stdio import run
 from memsvc.settings import Settings
-from memsvc.stdio_app import Face
-from memsvc.store import files, kept_files, outlines
+from memsvc.settings_loader import load
+from memsvc.stdio_app import ServerProfile
+from memsvc.store import document_tree, files, style_files
 from memsvc.store.database import Database
 from memsvc.styles.notebook import tools as notebook_tools
-from memsvc.styles.notebook.changing import BOOK
 from memsvc.styles.notebook.links import ROOT, document_id, path_of
+from memsvc.styles.notebook.notebook_writer import INDEX_NAME
 from memsvc.styles.notebook.options import NotebookOptions
+from memsvc.tool_registry import Models, published
 
 SERVER_NAME: Final = "structured-memory"
 FOLDER_VARIABLE: Final = "DATA_DIR"
@@ -46,20 +46,20 @@ def serve(environment: Mapping[str, str], *, all_tools: bool) -> None:
 
     What the environment lacks, and why the server stopped, is written to stderr.
     """
-    given = _required(environment, FOLDER_VARIABLE)
+    folder_path = _required(environment, FOLDER_VARIABLE)
     template = _required(environment, TEMPLATE_VARIABLE)
-    folder = Path(given).absolute()
+    folder = Path(folder_path).absolute()
     try:
         (folder / HIDDEN).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise MemsvcError(Code.UNAVAILABLE, f"Failed to create data directory: {error.strerror}") from error
     settings = _settings(folder / HIDDEN, template)
-    in_step = InStep(DocumentFolder(folder, folder / HIDDEN), settings.notebook)
+    sync = FolderSync(DocumentFolder(folder, folder / HIDDEN), settings.notebook)
     names = None if all_tools else TOOLS
-    face = Face(INSTRUCTIONS, SERVER_NAME, partial(_published, in_step, names), in_step.begin)
-    _say("start server, connect to standard input/output")
-    run(settings, None, face)
-    _say("MCP server stopped: closed")
+    profile = ServerProfile(INSTRUCTIONS, SERVER_NAME, partial(_published, sync, names), sync.begin)
+    _print_error("start server, connect to standard input/output")
+    run(settings, None, profile)
+    _print_error("MCP server stopped: closed")
 
 
 def _required(environment: Mapping[str, str], name: str) -> str:
@@ -74,11 +74,11 @@ def _settings(data_dir: Path, template: str) -> Settings:
     try:
         return load(default_config(), {}, data_dir=data_dir, log_level="warning", notebook=notebook_options)
     except SettingsError as error:
-        raise MemsvcError(Code.INVALID_ARGUMENT, f"{TEMPLATE_VARIABLE}: {'; '.join(error.problems)}") from None
+        raise MemsvcError(Code.INVALID_ARGUMENT, f"{TEMPLATE_VARIABLE}: {'; '.join(error.errors)}") from None
 
 
 def _published(  # noqa: PLR0917 - the arguments of `published`, after those bound here
-    in_step: "InStep",
+    sync: "FolderSync",
     names: Collection[str] | None,
     database: Database,
     settings: Settings,
@@ -89,14 +89,14 @@ def _published(  # noqa: PLR0917 - the arguments of `published`, after those bou
 ) -> Published:
     """Return the named tools of the notebook, or all; those that write sync the folder."""
     tools = notebook_tools.published(database, clock, meter, settings.notebook).tools
-    kept = [tool for tool in tools if names is None or tool.name in names]
+    selected = [tool for tool in tools if names is None or tool.name in names]
     jobs = published(database, settings, clock, tokens, meter, models).jobs
-    offered = [tool if tool.read_only else in_step.following(tool, database) for tool in kept]
+    selected_tools = [tool if tool.read_only else sync.synced(tool, database) for tool in selected]
     # clients of that server expect tools and nothing else
-    return Published([replace(tool, resource=None) for tool in offered] if names is not None else offered, jobs)
+    return Published([replace(tool, resource=None) for tool in selected_tools] if names is not None else selected_tools, jobs)
 
 
-class InStep:
+class FolderSync:
     """Sync of the files of a folder with the notebook.
 
     The database is authoritative: the files are read once, into an empty notebook, and written from
@@ -106,26 +106,26 @@ class InStep:
     def __init__(self, folder: DocumentFolder, options: NotebookOptions) -> None:
         self._folder = folder
         self._options = options
-        self._alone = asyncio.Lock()
-        self._told: set[str] = set()
+        self._lock = asyncio.Lock()
+        self._logged: set[str] = set()
 
-    async def begin(self, parts: Parts, caller: Caller) -> None:
+    async def begin(self, parts: Runtime, caller: Caller) -> None:
         """Import the files at the first start, and write those that are missing or stale."""
         scope = Scope(caller.tenant, DEFAULT_PROJECT)
         async with parts.database.begin(scope, read_only=True) as tx:
-            is_new = not await outlines.count(tx, BOOK)
+            is_new = not await document_tree.count(tx, INDEX_NAME)
         if is_new:
             await self._import(parts, scope)
-        await self.follow(parts.database, scope)
+        await self.sync(parts.database, scope)
 
-    async def _import(self, parts: Parts, scope: Scope) -> None:
-        found, problems = await asyncio.to_thread(self._folder.read)
+    async def _import(self, parts: Runtime, scope: Scope) -> None:
+        found, warnings = await asyncio.to_thread(self._folder.read)
         texts = {document: text for name, text in found.items() if (document := document_id(name)) is not None}
-        problems += [f"{name}.md has a name that no document can have" for name in found if document_id(name) is None]
+        warnings += [f"{name}.md has a name that no document can have" for name in found if document_id(name) is None]
         texts.setdefault(ROOT, self._options.root_template)
         documents = notebook_tools.notebook(parts.database, parts.clock, parts.metrics, self._options).documents
         try:
-            imported = await documents.import_documents(scope, texts)
+            result = await documents.import_documents(scope, texts)
         except MemsvcError as error:
             if error.code is Code.NOT_EMPTY:
                 return  # another process, started at the same time, was first
@@ -135,68 +135,68 @@ class InStep:
                 f"the documents of {FOLDER_VARIABLE} cannot be taken over: {error.message} ({where})",
                 recovery="mend the links in its *.md files, or move them away, and start again",
             ) from error
-        self._tell(
-            [*problems, *(f"{name}.md is not linked from root and was left alone" for name in imported.unlinked)]
+        self._log(
+            [*warnings, *(f"{name}.md is not linked from root and was left alone" for name in result.orphans)]
         )
 
-    def following(self, tool: Tool, database: Database) -> Tool:
+    def synced(self, tool: Tool, database: Database) -> Tool:
         """Return the tool with a sync of the files after each call."""
-        if isinstance(tool.run, Composed | Reporting | ByCaller):
+        if isinstance(tool.run, ComposedFunction | ProgressFunction | CallerFunction):
             raise TypeError(tool.name)
-        does = tool.run
+        original = tool.run
 
-        async def run(scope: Scope, asked: Any) -> Result:
-            result = await does(scope, asked)
+        async def run(scope: Scope, args: Any) -> Result:
+            result = await original(scope, args)
             # it is written, whether or not the client still waits
-            await asyncio.shield(self.follow(database, scope))
+            await asyncio.shield(self.sync(database, scope))
             return result
 
         return replace(tool, run=run)
 
-    async def follow(self, database: Database, scope: Scope) -> None:
+    async def sync(self, database: Database, scope: Scope) -> None:
         """Write what the documents hold now to the files.
 
         Errors are written to stderr, and the next call tries again.
         """
         try:
-            async with self._alone, _in_thread(self._folder.alone()):
-                texts, there = await self._behind(database, scope)
-                self._tell(await asyncio.to_thread(self._folder.write, texts, there))
+            async with self._lock, _in_thread(self._folder.locked()):
+                texts, names = await self._stale(database, scope)
+                self._log(await asyncio.to_thread(self._folder.write, texts, names))
         except OSError as error:
-            self._tell([f"the *.md files cannot be written: {error.strerror}"])
+            self._log([f"the *.md files cannot be written: {error.strerror}"])
         except MemsvcError as error:
-            self._tell([f"the *.md files are not up to date: {error.message}"])
+            self._log([f"the *.md files are not up to date: {error.message}"])
 
-    async def _behind(self, database: Database, scope: Scope) -> tuple[dict[str, bytes], list[str]]:
+    async def _stale(self, database: Database, scope: Scope) -> tuple[dict[str, bytes], list[str]]:
         """Return the texts of documents whose files are stale or missing, and the names of all."""
         written = await asyncio.to_thread(self._folder.written)
         texts: dict[str, bytes] = {}
         async with database.begin(scope, read_only=True) as tx:
-            names = list(await outlines.whole(tx, BOOK))
-            stored = await kept_files.find(tx, [path_of(name) for name in names])
+            names = list(await document_tree.read_all(tx, INDEX_NAME))
+            stored = await style_files.find(tx, [path_of(name) for name in names])
             for name in names:
                 file = stored.get(path_of(name))
                 if file is not None and (file.sha256 is None or file.sha256.hex() != written.get(name)):
                     texts[name] = await files.read(tx, file, 0, file.size_bytes)
         return texts, names
 
-    def _tell(self, problems: Iterable[str]) -> None:
-        for problem in problems:
-            if problem not in self._told:
-                self._told.add(problem)
-                _say(problem)
+    def _log(self, messages: Iterable[str]) -> None:
+        for message in messages:
+            if message not in self._logged:
+                self._logged.add(message)
+                _print_error(message)
 
 
 @asynccontextmanager
-async def _in_thread(alone: AbstractContextManager[None]) -> AsyncIterator[None]:
-    await asyncio.to_thread(alone.__enter__)
+async def _in_thread(lock: AbstractContextManager[None]) -> AsyncIterator[None]:
+    await asyncio.to_thread(lock.__enter__)
     try:
         yield
     finally:
-        alone.__exit__(None, None, None)
+        lock.__exit__(None, None, None)
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     with suppress(BrokenPipeError):  # the parent process need not read stderr
         sys.stderr.write(text + "\n")
         sys.stderr.flush()

@@ -12,18 +12,18 @@ import uvicorn
 import uvloop
 from starlette.applications import Starlette
 
-from memsvc.databases import DatabaseUrls, bring_up_to_date, database_starting
+from memsvc.database_setup import DatabaseUrls, database_starting, migrate_database
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.rest import Draining
-from memsvc.process import Say, begin, ready, taken_over
+from memsvc.process import Notify, begin, ready, taken_over
 from memsvc.settings import Settings
 from memsvc.sockets import claimed
 from memsvc.web_server import configured
 
-PROBE_GRACE_S = 1
+HEALTH_GRACE_S = 1
 
 
-def run(settings: Settings, say: Say) -> None:
+def run(settings: Settings, notify: Notify) -> None:
     """Run jobs until SIGTERM or SIGINT; return when those running have ended or were returned."""
     begin(settings)
     with (
@@ -31,42 +31,42 @@ def run(settings: Settings, say: Say) -> None:
         database_starting(settings) as started,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        runner.run(_work(settings, started, sockets or [], say))
+        runner.run(_work(settings, started, sockets or [], notify))
 
 
 async def _work(
-    settings: Settings, started: Callable[[], DatabaseUrls], sockets: list[socket.socket], say: Say
+    settings: Settings, started: Callable[[], DatabaseUrls], sockets: list[socket.socket], notify: Notify
 ) -> None:
     from memsvc.worker_app import opened  # noqa: PLC0415 - takes a while, in which PostgreSQL starts
 
     urls = started()
-    await bring_up_to_date(urls, settings)
+    await migrate_database(urls, settings)
     draining = Draining()
     async with opened(settings, urls.app, draining) as app:
-        draining.then(app.worker.stop)
-        with taken_over(draining.begin):
-            async with _probed(app.asgi, settings.limits, sockets):
+        draining.on_start(app.worker.stop)
+        with taken_over(draining.start):
+            async with _health_endpoint(app.asgi, settings.limits, sockets):
                 ready()
-                say("working")
+                notify("working")
                 await app.worker.run()
 
 
 @asynccontextmanager
-async def _probed(asgi: Starlette, limits: LimitsOptions, sockets: list[socket.socket]) -> AsyncIterator[None]:
+async def _health_endpoint(asgi: Starlette, limits: LimitsOptions, sockets: list[socket.socket]) -> AsyncIterator[None]:
     """Answer on these sockets, if there are any, for the duration of the block."""
     if not sockets:
         yield
         return
-    probes = _Probes(configured(asgi, limits, lifespan="off", timeout_graceful_shutdown=PROBE_GRACE_S))
-    task = asyncio.create_task(probes.serve(sockets))
+    server = _HealthServer(configured(asgi, limits, lifespan="off", timeout_graceful_shutdown=HEALTH_GRACE_S))
+    task = asyncio.create_task(server.serve(sockets))
     try:
         yield
     finally:
-        probes.should_exit = True
+        server.should_exit = True
         await task
 
 
-class _Probes(uvicorn.Server):
+class _HealthServer(uvicorn.Server):
     """A web server that leaves signals to the worker."""
 
     @contextmanager

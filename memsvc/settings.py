@@ -6,10 +6,10 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from memsvc.adapters.embeddings import EmbeddingOptions
-from memsvc.adapters.llm import PROVIDERS, ModelOptions
+from memsvc.adapters.llm import MODEL_PREFIXES, ModelOptions
 from memsvc.adapters.rerank import RerankOptions
 from memsvc.adapters.tracing import TracingOptions
-from memsvc.administration.archives import ArchiveOptions
+from memsvc.administration.archive_tools import ArchiveOptions
 from memsvc.console.options import ConsoleOptions
 from memsvc.gateway.audit import AuditOptions
 from memsvc.gateway.auth import AuthOptions
@@ -139,7 +139,7 @@ class Settings(BaseModel):
             return self.model
         if not heuristic.base_url:
             return self.model.model_copy(update={"timeout_ms": heuristic.timeout_ms})
-        named = heuristic.model.startswith(PROVIDERS)
+        named = heuristic.model.startswith(MODEL_PREFIXES)
         return ModelOptions(
             model=heuristic.model if named else f"openai:{heuristic.model}",
             base_url=heuristic.base_url,

@@ -18,7 +18,7 @@ def claimed(host: str, port: int) -> Iterator[list[socket.socket]]:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except OSError as error:
-            raise _not_to_be_had(host, port, error) from error
+            raise _listen_error(host, port, error) from error
         sockets: list[socket.socket] = []
         for family, kind, protocol, _, address in dict.fromkeys(found):
             try:
@@ -31,12 +31,12 @@ def claimed(host: str, port: int) -> Iterator[list[socket.socket]]:
             except OSError as error:
                 if sockets and error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
                     continue
-                raise _not_to_be_had(host, port, error) from error
+                raise _listen_error(host, port, error) from error
             sockets.append(listener)
         yield sockets
 
 
-def _not_to_be_had(host: str, port: int, error: OSError) -> MemsvcError:
+def _listen_error(host: str, port: int, error: OSError) -> MemsvcError:
     match error.errno:
         case errno.EADDRINUSE:
             reason, recovery = "is taken by another process", "stop that process, or choose another port with --port"
@@ -44,15 +44,15 @@ def _not_to_be_had(host: str, port: int, error: OSError) -> MemsvcError:
             reason, recovery = "may not be used by this user", "choose a port above 1023 with --port"
         case _:
             reason, recovery = "is no address of this machine", "choose another address with --host"
-    return MemsvcError(Code.UNAVAILABLE, f"{shown(host)}:{port} {reason}", recovery=recovery)
+    return MemsvcError(Code.UNAVAILABLE, f"{url_host(host)}:{port} {reason}", recovery=recovery)
 
 
-def shown(host: str) -> str:
+def url_host(host: str) -> str:
     """Return a host as it is written in a URL."""
     return f"[{host}]" if ":" in host else host
 
 
-def reachable(host: str) -> str:
+def local_host(host: str) -> str:
     """Return the address by which this machine reaches a server bound to `host`.
 
     Loopback for a server bound to all addresses.

@@ -5,7 +5,7 @@ from typing import Literal
 import uvicorn
 from starlette.applications import Starlette
 
-from memsvc.gateway.connections import bounded
+from memsvc.gateway.connections import limited_protocol
 from memsvc.gateway.limits import LimitsOptions
 
 KEEP_ALIVE_S = 75
@@ -17,7 +17,7 @@ def configured(
     """Return the uvicorn configuration that serves this app."""
     return uvicorn.Config(
         asgi,
-        http=bounded(limits),
+        http=limited_protocol(limits),
         ws="none",
         lifespan=lifespan,
         log_config=None,

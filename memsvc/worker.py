@@ -16,12 +16,12 @@ from pgqueuer.domain.errors import RetryRequested
 from pgqueuer.domain.models import Job as Picked
 from pydantic import BaseModel, ConfigDict, Field
 
-from memsvc.core.background import told_or_after
-from memsvc.core.errors import RETRYABLE, Code, MemsvcError, ShutOutError
+from memsvc.core.background import wait_for_event
+from memsvc.core.call_context import NO_TRACER, TimeSliceError, Tracer, call_scope
+from memsvc.core.errors import RETRYABLE, Code, ExclusiveLockError, MemsvcError
 from memsvc.core.ports import Clock, Meter
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.core.tools import Job
-from memsvc.core.underway import UNTRACED, SliceOverError, Tracer, begun
 from memsvc.store import jobs, queue
 from memsvc.store.backlog import Backlog, prune_log, read_backlog
 from memsvc.store.database import Database
@@ -30,12 +30,12 @@ from memsvc.store.jobs import Claim, Ref
 
 log = structlog.get_logger("memsvc.worker")
 
-BEAT_S_MAX = 60.0
+HEARTBEAT_S_MAX = 60.0
 # until a job is picked again that another worker runs, or whose slice ended
-BUSY_RETRY_S, SLICE_PAUSE_S = 1.0, 0.5
-BEGIN_AGAIN_S_MAX = 30.0
-PRUNE_EVERY_S = 3600.0
-BUSY, HANDED_BACK, SLICE_OVER = "busy", "handed back", "slice over"
+LOCKED_RETRY_S, SLICE_PAUSE_S = 1.0, 0.5
+RECONNECT_S_MAX = 30.0
+PRUNE_INTERVAL_S = 3600.0
+LOCKED, RETURNED, SLICE_OVER = "busy", "handed back", "slice over"
 
 
 class WorkerOptions(BaseModel):
@@ -57,7 +57,7 @@ class WorkerOptions(BaseModel):
     keep_log_days: float = Field(7.0, gt=0, le=3650, description="how long the queue notes what became of its jobs")
 
 
-def _known_by(ref: Ref) -> dict[str, object]:
+def _log_fields(ref: Ref) -> dict[str, object]:
     """Return the fields of a job that each of its log lines carries."""
     return {"job_id": ref.job} | ({"request_id": ref.request} if ref.request else {})
 
@@ -92,7 +92,7 @@ class Worker:
         options: WorkerOptions,
         *,
         grace_s: float = 25.0,
-        tracer: Tracer = UNTRACED,
+        tracer: Tracer = NO_TRACER,
     ) -> None:
         self._url = url
         self._database = database
@@ -102,13 +102,13 @@ class Worker:
         self._options = options
         self._grace_s = grace_s
         self._tracer = tracer
-        self._heard_at = clock.now()
+        self._last_event_at = clock.now()
         self._running = False
-        self._stopping = asyncio.Event()
+        self._stop_event = asyncio.Event()
         self._manager: QueueManager | None = None
         self._attempts: set[asyncio.Task[Claim]] = set()
-        self._handed_back: set[asyncio.Task[Claim]] = set()
-        self._look_at: dict[bytes, datetime] = {}
+        self._returned: set[asyncio.Task[Claim]] = set()
+        self._check_at: dict[bytes, datetime] = {}
         # slots kept for others when one tenant has all the rest
         self._for_others = max(1, options.concurrency // 4)
         self.backlog = Backlog()
@@ -116,7 +116,7 @@ class Worker:
 
     async def alive(self) -> bool:
         """Return whether it is running and has heard from the queue within the last minute."""
-        return self._running and self._clock.now() - self._heard_at < timedelta(seconds=BEAT_S_MAX)
+        return self._running and self._clock.now() - self._last_event_at < timedelta(seconds=HEARTBEAT_S_MAX)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -130,41 +130,41 @@ class Worker:
 
     def stop(self) -> None:
         """Take no more jobs; return pending ones to the queue after the grace period."""
-        if not self._stopping.is_set():
-            self._stopping.set()
-            asyncio.get_running_loop().call_later(self._grace_s, self._hand_back)
+        if not self._stop_event.is_set():
+            self._stop_event.set()
+            asyncio.get_running_loop().call_later(self._grace_s, self._return_jobs)
             if self._manager is not None:
                 self._manager.shutdown.set()
 
     async def run(self) -> None:
         """Work until `stop`."""
-        self._running, self._heard_at = True, self._clock.now()
-        regular = ((self._options.sample_s, self._sample), (PRUNE_EVERY_S, self._prune))
-        chores = [asyncio.create_task(self._regularly(every_s, do)) for every_s, do in regular]
-        if any(job.every_s for job in self._jobs):
-            chores.append(asyncio.create_task(self._regularly(self._options.sweep_s, self._sweep)))
+        self._running, self._last_event_at = True, self._clock.now()
+        regular = ((self._options.sample_s, self._sample), (PRUNE_INTERVAL_S, self._prune))
+        tasks = [asyncio.create_task(self._repeat(interval_s, do)) for interval_s, do in regular]
+        if any(job.interval_s for job in self._jobs):
+            tasks.append(asyncio.create_task(self._repeat(self._options.sweep_s, self._sweep)))
         try:
-            await self._keep_working()
+            await self._run_until_stopped()
         finally:
             self._running = False
-            for chore in chores:
-                chore.cancel()
-            await asyncio.gather(*chores, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _keep_working(self) -> None:
+    async def _run_until_stopped(self) -> None:
         pause_s = 0.5
-        while not self._stopping.is_set():
-            began_at = self._heard_at
+        while not self._stop_event.is_set():
+            started_at = self._last_event_at
             try:
-                most, prepares = self._options.concurrency - self._for_others, self._database.prepares
+                tenant_slots, use_prepared = self._options.concurrency - self._for_others, self._database.prepared
                 async with queue.connected(
-                    self._url, prepares=prepares, tenant_jobs_max=most, heard=self._hear, lost=self._hand_back
+                    self._url, use_prepared=use_prepared, tenant_jobs_max=tenant_slots, on_answer=self._record_event, on_lost=self._return_jobs
                 ) as queries:
                     await self._work(queries)
             except Exception as error:  # noqa: BLE001 - whatever ended the work, it starts again
                 log.warning("the worker lost the queue", error=type(error).__name__)
-            pause_s = 0.5 if self._heard_at != began_at else min(pause_s * 2, BEGIN_AGAIN_S_MAX)
-            await told_or_after(self._stopping, pause_s)
+            pause_s = 0.5 if self._last_event_at != started_at else min(pause_s * 2, RECONNECT_S_MAX)
+            await wait_for_event(self._stop_event, pause_s)
 
     async def _work(self, queries: Queries) -> None:
         options = self._options
@@ -172,7 +172,7 @@ class Worker:
         for job in self._jobs:
             manager.entrypoint(job.name, accepts_context=False, on_failure="hold")(partial(self._perform, job))
         self._manager = manager
-        if self._stopping.is_set():
+        if self._stop_event.is_set():
             return
         await manager.run(
             dequeue_timeout=timedelta(seconds=options.poll_s),
@@ -183,48 +183,48 @@ class Worker:
             log_aggregation_interval=timedelta(0),
         )
 
-    def _hear(self) -> None:
-        self._heard_at = self._clock.now()
+    def _record_event(self) -> None:
+        self._last_event_at = self._clock.now()
 
-    def _hand_back(self) -> None:
+    def _return_jobs(self) -> None:
         for attempt in self._attempts:
-            self._handed_back.add(attempt)
+            self._returned.add(attempt)
             attempt.cancel()
 
     async def _perform(self, job: Job, picked: Picked) -> None:
         """Run one attempt in its own task, so that only what this raises reaches the queue."""
         ref = Ref.read(picked.id, job.name, picked.headers)
-        with structlog.contextvars.bound_contextvars(**_known_by(ref)):
-            await self._performed(job, ref, picked.attempts)
+        with structlog.contextvars.bound_contextvars(**_log_fields(ref)):
+            await self._run_attempt(job, ref, picked.attempts)
 
-    async def _performed(self, job: Job, ref: Ref, attempts: int) -> None:
+    async def _run_attempt(self, job: Job, ref: Ref, attempts: int) -> None:
         attempt = asyncio.create_task(self._attempt(job, ref))
         self._attempts.add(attempt)
         try:
             await asyncio.wait({attempt})
         # the process must end at once; the queue would take it for a job's end
         except asyncio.CancelledError:
-            raise RetryRequested(timedelta(0), HANDED_BACK) from None
+            raise RetryRequested(timedelta(0), RETURNED) from None
         finally:
             attempt.cancel()
-            handed_back = attempt in self._handed_back
+            returned = attempt in self._returned
             self._attempts.discard(attempt)
-            self._handed_back.discard(attempt)
-        if attempt.cancelled() and handed_back:
-            raise RetryRequested(timedelta(0), HANDED_BACK)
+            self._returned.discard(attempt)
+        if attempt.cancelled() and returned:
+            raise RetryRequested(timedelta(0), RETURNED)
         error = asyncio.CancelledError() if attempt.cancelled() else attempt.exception()
         if error is not None:
             raise await self._outcome(job, ref, attempts, error)
-        if attempt.result() is Claim.BUSY:
-            raise RetryRequested(timedelta(seconds=BUSY_RETRY_S), BUSY)
+        if attempt.result() is Claim.LOCKED:
+            raise RetryRequested(timedelta(seconds=LOCKED_RETRY_S), LOCKED)
 
     async def _attempt(self, job: Job, ref: Ref) -> Claim:
         claimed = await jobs.claim(self._database, ref)
         if claimed is Claim.RUN:
-            told = {"request_id": ref.request} if ref.request else {}
+            attributes = {"request_id": ref.request} if ref.request else {}
             with (
-                self._tracer.span("job", job.name, told, linked=ref.traceparent),
-                begun(ref.request, self._tracer, ref.scope.tenant, slice_s=self._options.slice_s),
+                self._tracer.span("job", job.name, attributes, linked=ref.traceparent),
+                call_scope(ref.request, self._tracer, ref.scope.tenant, slice_s=self._options.slice_s),
             ):
                 await self._run(job, ref)
         return claimed
@@ -242,25 +242,25 @@ class Worker:
         self, job: Job, ref: Ref, attempts: int, error: BaseException
     ) -> RetryRequested | JobFailedError:
         """Return what the queue gets for a failed attempt: a retry, or a final failure."""
-        if isinstance(error, SliceOverError):
+        if isinstance(error, TimeSliceError):
             return RetryRequested(timedelta(seconds=SLICE_PAUSE_S), SLICE_OVER)
         code = error.code if isinstance(error, MemsvcError) else Code.INTERNAL_ERROR
         try:
-            before = await jobs.failures(self._database, ref)
+            failures = await jobs.failures(self._database, ref)
         except MemsvcError:  # the database is away, and so are its records of earlier attempts
-            before = Counter({Code.UNAVAILABLE: attempts})
-        lasting = 1 + sum(times for earlier, times in before.items() if earlier not in RETRYABLE)
-        told = {"job": job.name, "project": ref.scope.project, "code": code.value}
-        if code not in RETRYABLE and lasting >= job.attempts_max:
-            log.error("a job failed for good", **told, exc_info=error)
+            failures = Counter({Code.UNAVAILABLE: attempts})
+        permanent = 1 + sum(times for failed_code, times in failures.items() if failed_code not in RETRYABLE)
+        fields = {"job": job.name, "project": ref.scope.project, "code": code.value}
+        if code not in RETRYABLE and permanent >= job.attempts_max:
+            log.error("a job failed for good", **fields, exc_info=error)
             self._meter.add("memsvc_job_runs_total", job=job.name, status="failed")
             return JobFailedError(code)
-        log.warning("a job will be tried again", **told, exc_info=error)
+        log.warning("a job will be tried again", **fields, exc_info=error)
         self._meter.add("memsvc_job_runs_total", job=job.name, status="retried")
-        wait_s = min(2.0 ** min(before.total(), 30), self._options.retry_s_max)
+        wait_s = min(2.0 ** min(failures.total(), 30), self._options.retry_s_max)
         return RetryRequested(timedelta(seconds=wait_s * random.uniform(0.75, 1.0)), code.value)  # noqa: S311
 
-    async def _regularly(self, every_s: float, do: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, interval_s: float, do: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
                 await do()
@@ -268,7 +268,7 @@ class Worker:
                 log.warning("the worker could not maintain the queue", code=error.code.value)
             except Exception as error:  # a fault in one round must not end all later ones
                 log.error("the worker could not maintain the queue", exc_info=error)
-            await asyncio.sleep(every_s)
+            await asyncio.sleep(interval_s)
 
     async def _sample(self) -> None:
         self.backlog = await read_backlog(self._database, self._clock.now())
@@ -278,28 +278,28 @@ class Worker:
         await prune_log(self._database, self._clock.now() - timedelta(days=self._options.keep_log_days))
 
     async def _sweep(self) -> None:
-        every_s = {job.name: job.every_s for job in self._jobs if job.every_s}
+        intervals = {job.name: job.interval_s for job in self._jobs if job.interval_s}
         tenants = {row["tenant"] for row in await self._database.registry("SELECT tenant FROM tenants")}
-        self._look_at = {tenant: at for tenant, at in self._look_at.items() if tenant in tenants}
+        self._check_at = {tenant: at for tenant, at in self._check_at.items() if tenant in tenants}
         for tenant in tenants:
             now = self._clock.now()
-            if now < self._look_at.get(tenant, now):
+            if now < self._check_at.get(tenant, now):
                 continue
             async with self._database.begin_tenant(Scope(tenant, ALL_PROJECTS), read_only=True) as tx:
-                sweeps = await jobs.due_sweeps(tx, every_s, now)
-            shut_out = [one for one in sweeps.due if not await self._swept(tenant, *one, every_s)]
-            soonest_s = min(every_s.values())
-            next_s = soonest_s if sweeps.next_s is None else min(sweeps.next_s, soonest_s)
-            self._look_at[tenant] = now + timedelta(seconds=0 if shut_out else next_s)
+                schedule = await jobs.pending_jobs(tx, intervals, now)
+            failed = [one for one in schedule.pending if not await self._enqueue_sweep(tenant, *one, intervals)]
+            min_interval_s = min(intervals.values())
+            next_s = min_interval_s if schedule.next_s is None else min(schedule.next_s, min_interval_s)
+            self._check_at[tenant] = now + timedelta(seconds=0 if failed else next_s)
 
-    async def _swept(self, tenant: bytes, project: str, name: str, every_s: dict[str, int]) -> bool:
+    async def _enqueue_sweep(self, tenant: bytes, project: str, name: str, intervals: dict[str, int]) -> bool:
         """Queue a regular job; False while the project is being purged or restored.
 
         No other tenant waits for it.
         """
         try:
             async with self._database.begin(Scope(tenant, project)) as tx:
-                await jobs.enqueue_sweep(tx, name, every_s=every_s[name], now=self._clock.now())
-        except ShutOutError:
+                await jobs.enqueue_sweep(tx, name, interval_s=intervals[name], now=self._clock.now())
+        except ExclusiveLockError:
             return False
         return True

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from starlette.applications import Starlette
 
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.gateway.probes import probes
+from memsvc.gateway.health_app import health_app
 from memsvc.gateway.rest import Draining
-from memsvc.parts import checks_of, grounded, worker_of
-from memsvc.publishing import published
+from memsvc.runtime import checks_of, opened_shared_runtime, worker_of
 from memsvc.settings import Settings
+from memsvc.tool_registry import published
 from memsvc.worker import Worker
 
 
@@ -30,8 +30,8 @@ async def opened(settings: Settings, app_url: str, draining: Draining) -> AsyncI
     Raises UNAVAILABLE when the database cannot be reached or was not migrated, PERMISSION_DENIED
     for a privileged role.
     """
-    async with grounded(settings, app_url) as ground:
-        metrics, clock, database, tracer = ground.metrics, ground.clock, ground.database, ground.tracer
-        parts = published(database, settings, clock, O200kCounter(), metrics, ground.models)
+    async with opened_shared_runtime(settings, app_url) as shared:
+        metrics, clock, database, tracer = shared.metrics, shared.clock, shared.database, shared.tracer
+        parts = published(database, settings, clock, O200kCounter(), metrics, shared.models)
         worker = worker_of(settings, app_url, database, clock, metrics, parts.jobs, tracer=tracer)
-        yield WorkerApp(probes(metrics, settings.metrics, checks_of(database, worker), draining), worker)
+        yield WorkerApp(health_app(metrics, settings.metrics, checks_of(database, worker), draining), worker)

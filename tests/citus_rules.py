@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pglast import parse_sql
 
-from memsvc.store.citus import DISTRIBUTED, LOCAL
+from memsvc.store.citus import LOCAL, SHARD_TABLES
 from tests.parsed import (
     Node,
     adds_interval,
@@ -71,7 +71,7 @@ def broadcasts(sql: str) -> tuple[str, ...]:
 
 def _broadcasts(statement: Node) -> Iterator[str]:
     inserts = [
-        one for one in below(statement) if one["@"] == "InsertStmt" and one["relation"]["relname"] in DISTRIBUTED
+        one for one in below(statement) if one["@"] == "InsertStmt" and one["relation"]["relname"] in SHARD_TABLES
     ]
     if len(inserts) > 1:
         yield "has more than one INSERT"
@@ -93,7 +93,7 @@ class _Level:
 
     def add(self, relation: Node, made: frozenset[str]) -> None:
         name = relation["relname"]
-        if name in DISTRIBUTED and name not in made:
+        if name in SHARD_TABLES and name not in made:
             self.distributed[relation.get("alias", {}).get("aliasname", name)] = name
 
     def hold(self, condition: Node) -> None:
@@ -120,8 +120,8 @@ class _Level:
 
 def _faults(statement: Node) -> Iterator[str]:
     named = set(tables_in(statement, frozenset()))
-    spread = named & {*DISTRIBUTED}
-    strange = {name for name in named - {*DISTRIBUTED, *LOCAL} if not name.startswith("pg_")}
+    spread = named & {*SHARD_TABLES}
+    strange = {name for name in named - {*SHARD_TABLES, *LOCAL} if not name.startswith("pg_")}
     if strange:
         yield f"names {sorted(strange)}, which are neither distributed nor local"
     if not spread:
@@ -302,4 +302,4 @@ def _read(part: Node, inlined: Mapping[str, Node]) -> set[str]:
         if one["@"] == "RangeVar":
             name = one["relname"]
             read |= _read(inlined[name], inlined) if name in inlined else {name}
-    return read & {*DISTRIBUTED}
+    return read & {*SHARD_TABLES}

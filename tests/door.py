@@ -4,18 +4,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from memsvc.core.call_context import NO_TRACER, Tracer
 from memsvc.core.errors import Code
 from memsvc.core.ports import Embedder, Llm, Reranker
 from memsvc.core.scope import Caller, Scope
 from memsvc.core.tools import Job, Published
-from memsvc.core.underway import UNTRACED, Tracer
 from memsvc.gateway.audit import AuditOptions, call_log
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.pipe_run import PipeOptions
-from memsvc.gateway.stored import StoredQuota
-from memsvc.publishing import Models, published
+from memsvc.gateway.storage_quota import StorageQuota
 from memsvc.settings import Settings, ToolSettings
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
@@ -25,6 +24,7 @@ from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.notebook.options import NotebookOptions
 from memsvc.styles.turns.options import ShadowOptions, TurnOptions
 from memsvc.styles.whiteboard.options import WhiteboardOptions
+from memsvc.tool_registry import Models, published
 from tests.fakes import FakeClock, RecordingMeter
 
 FLUSH_EVERY_S = 0.01
@@ -150,7 +150,7 @@ def open_door(
     meter: RecordingMeter,
     scope: Scope,
     *,
-    tracer: Tracer = UNTRACED,
+    tracer: Tracer = NO_TRACER,
     **options: Any,
 ) -> Door:
     """A door for a tenant; `turns`, `files`, `notebook`, `whiteboard` and `pipe` are options other than the defaults,
@@ -159,6 +159,6 @@ def open_door(
     calls = call_log(database, meter, clock, AuditOptions())
     quota = None
     if (limits := options.get("limits")) is not None:
-        quota = StoredQuota(database, clock, limits.stored.quota)
+        quota = StorageQuota(database, clock, limits.stored.quota)
     dispatch = Dispatch(Catalogue(offered.tools), calls, meter, clock, tracer=tracer, quota=quota)
     return Door(dispatch, Caller(scope.tenant, "test"), database, offered.jobs, offered.background)

@@ -15,8 +15,8 @@ import asyncpg
 from anyio.from_thread import start_blocking_portal
 
 from memsvc.adapters.postgres import EmbeddedPostgres
-from memsvc.store.distribute import distribute
 from memsvc.store.migrate import migrate
+from memsvc.store.shard_setup import shard_all_tables
 
 IMAGE = "pgvector/pgvector:pg18"
 MEMORY_BYTES_MIN = 2**30
@@ -151,7 +151,7 @@ class TestServer:
                 await connection.execute("CREATE EXTENSION vector")
         await migrate(urls.admin, self.app)
         if self.nodes:
-            await distribute(urls.superuser, self.app, shards=SHARDS, tell=lambda _: None)
+            await shard_all_tables(urls.superuser, self.app, shards=SHARDS, report=lambda _: None)
 
     async def _on_all(self, sql: str) -> None:
         for superuser in self._everywhere:

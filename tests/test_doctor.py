@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.cli.doctor import doctor
+from memsvc.cli.check_commands import doctor
 from tests.servers import DatabaseUrls, TestServer
 
 pytestmark = pytest.mark.anyio

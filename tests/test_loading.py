@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from memsvc.app import opened
-from memsvc.cli.main import PLACES, loaded
+from memsvc.cli.main import COMMANDS, loaded
 from memsvc.gateway.rest import Draining
 from memsvc.settings import Settings
 from tests.e2e.process import environment
@@ -38,9 +38,9 @@ def loads(program: str, *arguments: str) -> set[str]:
 def test_help_loads_no_command_and_a_command_that_asks_a_server_loads_nothing_of_one() -> None:
     helping = loads(RUN, "--help")
     assert "memsvc.cli.main" in helping
-    assert helping & {*SERVING, *MIGRATING, *ANSWERING, "httpx", "memsvc.cli.calls"} == set()
+    assert helping & {*SERVING, *MIGRATING, *ANSWERING, "httpx", "memsvc.cli.tool_client"} == set()
     asking = loads(RUN, "files", "ls", "/", "--url", "http://127.0.0.1:1")
-    assert "memsvc.cli.files" in asking
+    assert "memsvc.cli.file_commands" in asking
     assert asking & {*SERVING, *MIGRATING, *ANSWERING} == set()
 
 
@@ -51,10 +51,10 @@ def test_a_worker_loads_nothing_that_answers_calls_or_migrates() -> None:
     assert working & {*MIGRATING, *ANSWERING} == set()
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_of_each_what_it_says_of_itself(name: str) -> None:
     first = (loaded(name).help or "").split("\n\n")[0]
-    assert PLACES[name][1] == " ".join(first.split())
+    assert COMMANDS[name][1] == " ".join(first.split())
 
 
 async def test_a_server_whose_vocabulary_is_damaged_says_so_and_goes_on(

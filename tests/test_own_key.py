@@ -10,9 +10,9 @@ import pytest
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Permission
+from memsvc.folder_key import LEGACY_LABEL, first_key, list_legacy_keys, load_key
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.oauth import OAuthOptions
-from memsvc.own_key import ADOPTED_LABEL, adopt, first_key, own_key
 from memsvc.store import keys
 from memsvc.store.database import Database
 from tests.gateway.served import served
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_key_that_another_process_is_just_writing_is_waited_for(database: Database, tmp_path: Path) -> None:
     made = await keys.create_key(database, "first", datetime.now(UTC))
     file = tmp_path / "api-key"
-    waiting = asyncio.create_task(own_key(database, file))
+    waiting = asyncio.create_task(load_key(database, file))
     done, _ = await asyncio.wait([waiting], timeout=0.2)
     assert not done
     file.write_text(f"{made.text}\n")
@@ -34,10 +34,10 @@ async def test_a_key_that_another_process_is_just_writing_is_waited_for(database
 async def test_a_folder_that_has_no_key_while_others_were_made_says_so(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memsvc.own_key.WRITTEN_S_MAX", 0.0)
+    monkeypatch.setattr("memsvc.folder_key.WRITTEN_S_MAX", 0.0)
     await keys.create_key(database, "first", datetime.now(UTC))
     with pytest.raises(MemsvcError) as refused:
-        await own_key(database, tmp_path / "api-key")
+        await load_key(database, tmp_path / "api-key")
     assert refused.value.code is Code.PERMISSION_DENIED
 
 
@@ -63,7 +63,7 @@ async def test_keys_that_opened_a_memory_without_being_listed_are_listed_where_i
                 async with service.http(key) as http:
                     assert (await http.get("/api/tools")).status_code == status
             listed = await keys.list_keys(service.database)
-            assert sorted(key.label for key in listed) == [ADOPTED_LABEL, ADOPTED_LABEL, "made"]
+            assert sorted(key.label for key in listed) == [LEGACY_LABEL, LEGACY_LABEL, "made"]
     [one] = await keys.list_keys(database, hashlib.sha256(b"wrote").digest())
     await keys.revoke_key(database, one.key_id, NOW)
     async with served(database_urls, admin, auth=AuthOptions()) as service, service.http("wrote") as wrote:
@@ -75,11 +75,11 @@ async def test_processes_that_start_at_once_adopt_a_key_once_and_only_where_any_
 ) -> None:
     async with served(database_urls, admin, auth=AuthOptions(mode="open")) as service, service.http("wrote") as wrote:
         assert (await wrote.post("/api/tools/memory_after_turn", json=TURN | {"output_items": []})).is_success
-    await adopt(database, AuthOptions(), "0.0.0.0", NOW)
-    await adopt(database, AuthOptions(mode="listed"), "127.0.0.1", NOW)
+    await list_legacy_keys(database, AuthOptions(), "0.0.0.0", NOW)
+    await list_legacy_keys(database, AuthOptions(mode="listed"), "127.0.0.1", NOW)
     assert await keys.list_keys(database) == []
-    await asyncio.gather(*(adopt(database, AuthOptions(), "127.0.0.1", NOW) for _ in range(4)))
-    assert [key.label for key in await keys.list_keys(database)] == [ADOPTED_LABEL]
+    await asyncio.gather(*(list_legacy_keys(database, AuthOptions(), "127.0.0.1", NOW) for _ in range(4)))
+    assert [key.label for key in await keys.list_keys(database)] == [LEGACY_LABEL]
     [key] = await keys.list_keys(database)
     assert Permission.ADMIN in key.permissions
     text, _ = await first_key(database, tmp_path / "api-key", NOW)
@@ -93,6 +93,6 @@ async def test_what_is_adopted_where_tokens_are_taken_manages_no_keys(
         assert (await wrote.post("/api/tools/memory_after_turn", json=TURN | {"output_items": []})).is_success
     issuer = "https://issuer.example"
     tokens = OAuthOptions(issuer=issuer, resource="https://memory.example/mcp", jwks_url=f"{issuer}/jwks")
-    await adopt(database, AuthOptions(oauth=tokens), "127.0.0.1", NOW)
+    await list_legacy_keys(database, AuthOptions(oauth=tokens), "127.0.0.1", NOW)
     [key] = await keys.list_keys(database)
-    assert (key.label, key.permissions) == (ADOPTED_LABEL, {Permission.READ, Permission.WRITE})
+    assert (key.label, key.permissions) == (LEGACY_LABEL, {Permission.READ, Permission.WRITE})

@@ -6,17 +6,17 @@ from pathlib import Path
 from memsvc import reference
 from memsvc.core.errors import Code
 from memsvc.gateway.metrics import Metrics
-from memsvc.publishing import described
+from memsvc.tool_registry import all_published
 
 DOCS = Path(__file__).parents[1] / "docs"
 
 
 def test_the_page_on_tools_is_made_from_the_catalogue() -> None:
-    assert (DOCS / "tools.md").read_text("utf-8") == reference.tools_page(described()), "run `memsvc docs`"
+    assert (DOCS / "tools.md").read_text("utf-8") == reference.tools_page(all_published()), "run `memsvc docs`"
 
 
 def test_the_page_on_tools_tells_of_every_resource_and_prompt() -> None:
-    page, shown = (DOCS / "tools.md").read_text("utf-8"), described()
+    page, shown = (DOCS / "tools.md").read_text("utf-8"), all_published()
     templates = [tool.resource.template for tool in shown.tools if tool.resource is not None]
     assert templates
     assert shown.prompts
@@ -26,7 +26,7 @@ def test_the_page_on_tools_tells_of_every_resource_and_prompt() -> None:
 
 def test_the_page_on_errors_tells_of_every_code() -> None:
     assert (DOCS / "errors.md").read_text("utf-8") == reference.errors_page(), "run `memsvc docs`"
-    assert set(reference.MEANINGS) == set(Code)
+    assert set(reference.DESCRIPTIONS) == set(Code)
 
 
 def test_the_page_on_metrics_tells_of_every_metric() -> None:
@@ -41,7 +41,7 @@ def test_every_argument_and_result_is_described_below_its_tool_or_once_for_all()
     head, *sections = re.split(r"^## ", (DOCS / "tools.md").read_text("utf-8"), flags=re.M)
     below = {section.partition("\n")[0]: section for section in sections}
     arguments, results = head.split("Members of results:")
-    for tool in described().tools:
+    for tool in all_published().tools:
         for members, shared in ((reference.arguments_of(tool), arguments), (reference.results_of(tool), results)):
             for name, line in members.items():
                 assert not line.endswith(": "), (tool.name, name)

@@ -8,9 +8,9 @@ import yaml
 
 from memsvc import configuration
 from memsvc.core.errors import SettingsError
-from memsvc.loading import keys, load, section_of
-from memsvc.resources import default_config
+from memsvc.package_files import default_config
 from memsvc.settings import Settings
+from memsvc.settings_loader import keys, load, section_of
 
 DEFAULT_MODEL = "openai:openai/gpt-oss-120b"
 HEURISTIC = "settings: {{mcp: {{memory: {{heuristic: {}}}}}}}"
@@ -26,7 +26,7 @@ def _file(folder: Path, text: str) -> Path:
 def _problems(folder: Path, text: str = "", **environment: str) -> list[str]:
     with pytest.raises(SettingsError) as refused:
         load(_file(folder, text), environment)
-    return refused.value.problems
+    return refused.value.errors
 
 
 def test_the_shipped_file_holds_every_key_at_its_default() -> None:

@@ -13,10 +13,10 @@ import asyncpg
 import pytest
 
 from memsvc.adapters.clock import SystemClock
+from memsvc.core.call_context import NO_TRACER, TimeSliceError, call_scope, step_done
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
-from memsvc.core.underway import UNTRACED, SliceOverError, begun, step_done
 from memsvc.store import backlog, jobs
 from memsvc.store.backlog import JobState, QueuedJob
 from memsvc.store.database import Database
@@ -57,7 +57,7 @@ Working = Callable[..., Any]
 
 @pytest.fixture
 def working(database: Database, database_urls: DatabaseUrls, meter: RecordingMeter) -> Working:
-    """Runs a worker: `async with working(job, ...) as worker`."""
+    """Runs a worker: `async with open_connections(job, ...) as worker`."""
 
     @asynccontextmanager
     async def run(*published: Job, url: str = database_urls.app, **changes: Any) -> AsyncIterator[Worker]:
@@ -361,9 +361,9 @@ async def test_long_jobs_of_two_tenants_that_fill_all_slots_give_a_third_its_tur
 
 def test_nothing_but_a_job_is_interrupted_between_its_steps() -> None:
     step_done()
-    with begun("", UNTRACED):
+    with call_scope("", NO_TRACER):
         step_done()
-    with begun("", UNTRACED, slice_s=-1.0), pytest.raises(SliceOverError):
+    with call_scope("", NO_TRACER, slice_s=-1.0), pytest.raises(TimeSliceError):
         step_done()
 
 
@@ -397,7 +397,7 @@ async def test_a_worker_that_hears_nothing_for_a_minute_is_not_alive(
     assert not await worker.alive()
     async with worker.running():
         await until(worker.alive)
-        worker._heard_at -= timedelta(seconds=61)
+        worker._last_event_at -= timedelta(seconds=61)
         assert not await worker.alive()
 
 
@@ -416,7 +416,7 @@ async def test_a_regular_job_is_queued_for_each_project_once_by_many_workers(
             each.project,
         )
     runs = Runs()
-    job = Job(name="sweep", run=runs, every_s=3600)
+    job = Job(name="sweep", run=runs, interval_s=3600)
     async with AsyncExitStack() as stack:
         for _ in range(3):
             await stack.enter_async_context(working(job))
@@ -453,7 +453,7 @@ async def test_what_is_being_purged_keeps_nothing_else_from_being_swept(
     await admin.execute(shut, scope.tenant, "beside")
     await admin.execute(shut, other_scope.tenant, "*")
     runs = Runs()
-    async with working(Job(name="sweep", run=runs, every_s=3600)):
+    async with working(Job(name="sweep", run=runs, interval_s=3600)):
         await runs.reach(1)
         assert [one for one, _ in runs.of] == [scope]
         await admin.execute("DELETE FROM purges")

@@ -1,4 +1,4 @@
-"""Breaks the service on purpose and counts what came of it: `python -m benchmarks.faults [PART...] [--quick]`.
+"""Breaks the service on purpose and counts what came of it: `python -m benchmarks.errors [PART...] [--quick]`.
 
 Every part starts servers of its own, with two tenants whose words must never be seen in answers to the other one, in
 logs or in metrics. The exit code is 1 when a figure is not what it has to be.

@@ -12,7 +12,7 @@ from benchmarks.faults.calling import Seen
 from benchmarks.faults.serving import Ground, command, postgres, ready
 from benchmarks.faults.trial import Trial
 from benchmarks.faults.writing import Acknowledged, Writers
-from memsvc.resources import migrations_dir
+from memsvc.package_files import migrations_dir
 from memsvc.store.migrate import current_revision
 from memsvc.store.revisions import Revisions
 from tests.e2e.process import CHECKOUT, free_port
@@ -33,14 +33,14 @@ async def rolled(folder: Path, *, old: str | None) -> Trial:
         try:
             old_server = await ground.serve(**before)
             old_head = await current_revision(database.urls.app_url)
-            trial.note("revisions", f"{old_head} to {Revisions.shipped().head}")
+            trial.note("revisions", f"{old_head} to {Revisions.read_package().head}")
             first = Writers(ground, writers=4)
             async with first.running() as acknowledged:
                 await acknowledged.reaches(TURNS)
                 applied = await _migrated_at_once(ground)
                 trial.equal("revisions that were applied twice", sum(times > 1 for times in applied.values()), 0)
                 trial.equal(
-                    "revision afterwards", await current_revision(database.urls.app_url), Revisions.shipped().head
+                    "revision afterwards", await current_revision(database.urls.app_url), Revisions.read_package().head
                 )
                 trial.equal("the old version is ready on the new schema", await ready(ground.url), True)
                 port = free_port()

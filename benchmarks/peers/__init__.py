@@ -1,1 +1,1 @@
-"""Other memories doing the same work beside this service on the same machine: `python -m benchmarks.peers`."""
+"""Other memories doing the same work beside this service on the same machine: `python -m benchmarks.peer_blocks`."""

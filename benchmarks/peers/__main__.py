@@ -1,4 +1,4 @@
-"""Other memories beside this service, the same work on the same machine: `python -m benchmarks.peers [PEER...]`.
+"""Other memories beside this service, the same work on the same machine: `python -m benchmarks.peer_blocks [PEER...]`.
 
 Each peer is installed into an environment of its own in the scratch folder, with pip or npm as they are configured
 here, and asks nothing but an endpoint for embeddings on the loopback, which runs the model of `--model-folder`.

@@ -1,4 +1,4 @@
-"""An endpoint that speaks OpenAI's embeddings, on the loopback: `python -m benchmarks.peers.embeddings PORT [FOLDER]`.
+"""An endpoint that speaks OpenAI's embeddings, on the loopback: `python -m benchmarks.peer_blocks.embeddings PORT [FOLDER]`.
 
 It runs the model of a folder by the adapter that the service has for local models. Without one its vectors are bags of
 hashed words: they cost as little as nothing and are good for measuring time, never for scoring recall.

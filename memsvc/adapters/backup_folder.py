@@ -28,7 +28,7 @@ CLUSTER_FILE: Final = "cluster"
 LOCK_FILE: Final = "lock"
 DATA: Final = "data"
 """The database in a copy."""
-UNFINISHED: Final = "unfinished-"
+TEMP_PREFIX: Final = "unfinished-"
 NAME_FORMAT: Final = "%Y%m%dT%H%M%S.%fZ"
 _NAME: Final = re.compile(r"^\d{8}T\d{6}(\.\d{6})?Z$")
 _FIRST_SEGMENT: Final = re.compile(r"^START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)$", re.MULTILINE)
@@ -58,7 +58,7 @@ class Backup:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedBackups:
     """Number of removed copies, and of log segments from before the oldest copy that was kept."""
 
     backups: int
@@ -74,23 +74,23 @@ def backups_in(folder: Path) -> list[Backup]:
     return found
 
 
-def kept_until(folder: Path) -> datetime | None:
+def log_end(folder: Path) -> datetime | None:
     """Return when the newest log segment came into a folder; None where no log is kept."""
     times = [one.stat().st_mtime for one in _segments(folder)]
     return datetime.fromtimestamp(max(times), UTC) if times else None
 
 
-def drop_older(folder: Path, keep: int) -> Dropped:
+def drop_old(folder: Path, keep: int) -> DroppedBackups:
     """Remove all copies but the newest `keep`, and the log before the oldest of these."""
     backups = backups_in(folder)
-    kept = backups[-keep:]
-    first = kept[0].first_segment  # an error here removes nothing
+    remaining = backups[-keep:]
+    first = remaining[0].first_segment  # an error here removes nothing
     for one in backups[:-keep]:
-        shutil.rmtree(one.folder.rename(folder / f"{UNFINISHED}{one.folder.name}"))
-    older = [one for one in _segments(folder) if one.name[8:24] < first[8:]]
-    for segment in older:
+        shutil.rmtree(one.folder.rename(folder / f"{TEMP_PREFIX}{one.folder.name}"))
+    old_segments = [one for one in _segments(folder) if one.name[8:24] < first[8:]]
+    for segment in old_segments:
         segment.unlink()
-    return Dropped(len(backups) - len(kept), len(older))
+    return DroppedBackups(len(backups) - len(remaining), len(old_segments))
 
 
 def missing_segments(folder: Path, backup: Backup) -> int:

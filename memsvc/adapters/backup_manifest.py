@@ -16,7 +16,7 @@ _SEGMENT_BITS: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class WalRange:
     """The log that a copy needs to be complete, from `start` to `end` on a timeline."""
 
     timeline: int
@@ -32,23 +32,23 @@ class Span:
         return f"{self.timeline:08X}{number >> 8:08X}{number & 0xFF:08X}"
 
 
-def span(data: Path) -> Span:
+def wal_range(data: Path) -> WalRange:
     """Return the log that the copy in this folder needs."""
     (one,) = _manifest(data)["WAL-Ranges"]
-    return Span(one["Timeline"], one["Start-LSN"], one["End-LSN"])
+    return WalRange(one["Timeline"], one["Start-LSN"], one["End-LSN"])
 
 
-def damage(data: Path) -> str | None:
+def find_errors(data: Path) -> str | None:
     """Return a short description of the damage of a copy, or None; read all of it but its log."""
     if not (data / MANIFEST).is_file():
         return f"{MANIFEST} is missing"
     text = (data / MANIFEST).read_bytes()
-    above, _, below = text.rpartition(b'"Manifest-Checksum"')
+    body, _, rest = text.rpartition(b'"Manifest-Checksum"')
     try:
-        stated = json.loads(b"{" + b'"Manifest-Checksum"' + below)["Manifest-Checksum"]
+        checksum = json.loads(b"{" + b'"Manifest-Checksum"' + rest)["Manifest-Checksum"]
     except ValueError:
-        stated = None
-    if hashlib.sha256(above).hexdigest() != stated:
+        checksum = None
+    if hashlib.sha256(body).hexdigest() != checksum:
         return f"{MANIFEST} is damaged"
     for file in json.loads(text)["Files"]:
         name = file["Path"] if "Path" in file else bytes.fromhex(file["Encoded-Path"]).decode(errors="surrogateescape")

@@ -30,20 +30,20 @@ class DocumentFolder:
     def read(self) -> tuple[dict[str, str], list[str]]:
         """Return the texts of all documents by their ids, and a line for each file that is none."""
         texts: dict[str, str] = {}
-        problems: list[str] = []
+        errors: list[str] = []
         for file in sorted(self._folder.glob(f"*{SUFFIX}")):
             if not file.is_file():
                 continue
             try:
                 texts[_id(file)] = file.read_bytes().decode()
             except UnicodeDecodeError:
-                problems.append(f"{file.name} is not UTF-8 and was left alone")
+                errors.append(f"{file.name} is not UTF-8 and was left alone")
             except OSError as error:
-                problems.append(f"{file.name} cannot be read: {error.strerror}")
-        return texts, problems
+                errors.append(f"{file.name} cannot be read: {error.strerror}")
+        return texts, errors
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Lock the folder against every other process that locks it; blocks."""
         lock = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -55,46 +55,46 @@ class DocumentFolder:
     def written(self) -> dict[str, str]:
         """Return the SHA-256 of what was written, as hex digits by ids, of existing files."""
         names = {file.name for file in self._folder.iterdir()}
-        return {document: held for document, held in self._remembered().items() if _name(document) in names}
+        return {document: file_hash for document, file_hash in self._read_written().items() if _name(document) in names}
 
-    def _remembered(self) -> dict[str, str]:
+    def _read_written(self) -> dict[str, str]:
         try:
             known = json.loads(self._written.read_text("utf-8"))
         except (FileNotFoundError, ValueError):
             return {}
         return known if isinstance(known, dict) else {}
 
-    def write(self, texts: Mapping[str, bytes], there: Collection[str]) -> list[str]:
-        """Write these texts to files, and remove the files of documents that are not `there`.
+    def write(self, texts: Mapping[str, bytes], document_ids: Collection[str]) -> list[str]:
+        """Write these texts to files, and remove the files of documents that are not `document_ids`.
 
         Each file is replaced atomically. Files that somebody else wrote stay, and each gets a line
         in the result.
         """
-        written = self._remembered()
-        problems: list[str] = []
+        written = self._read_written()
+        errors: list[str] = []
         for document, text in texts.items():
-            wanted = sha256(text).hexdigest()
+            new_hash = sha256(text).hexdigest()
             try:
-                held = self._held(document)
-                if held not in (None, wanted, written.get(document)):
-                    problems.append(f"{_name(document)} was changed by somebody else and was left as it is")
+                current_hash = self._current_hash(document)
+                if current_hash not in (None, new_hash, written.get(document)):
+                    errors.append(f"{_name(document)} was changed by somebody else and was left as it is")
                     continue
-                if held != wanted:
+                if current_hash != new_hash:
                     self._replace(document, text)
             except OSError as error:
-                problems.append(f"{_name(document)} cannot be written: {error.strerror}")
+                errors.append(f"{_name(document)} cannot be written: {error.strerror}")
             else:
-                written[document] = wanted
-        for document in written.keys() - set(there):
-            if self._held(document) not in (None, written[document]):
-                problems.append(f"{_name(document)} was changed by somebody else and was not removed")
+                written[document] = new_hash
+        for document in written.keys() - set(document_ids):
+            if self._current_hash(document) not in (None, written[document]):
+                errors.append(f"{_name(document)} was changed by somebody else and was not removed")
             else:
                 (self._folder / _name(document)).unlink(missing_ok=True)
             del written[document]
-        self._remember(written)
-        return problems
+        self._write_written(written)
+        return errors
 
-    def _held(self, document: str) -> str | None:
+    def _current_hash(self, document: str) -> str | None:
         try:
             return sha256((self._folder / _name(document)).read_bytes()).hexdigest()
         except FileNotFoundError:
@@ -104,7 +104,7 @@ class DocumentFolder:
         self._new.write_bytes(text)
         self._new.replace(self._folder / _name(document))
 
-    def _remember(self, written: Mapping[str, str]) -> None:
+    def _write_written(self, written: Mapping[str, str]) -> None:
         new = self._written.with_suffix(".new")
         new.write_text(json.dumps(written, ensure_ascii=False, indent=1), "utf-8")
         new.replace(self._written)
@@ -112,7 +112,7 @@ class DocumentFolder:
 
 def _name(document: str) -> str:
     """Return the name of a document's file: its id, encoded where that is no valid name."""
-    plain = not document.startswith(".") and not any(letter in document for letter in "/\\%\0")
+    plain = not document.startswith(".") and not any(char in document for char in "/\\%\0")
     return f"{document if plain else encode_segment(document)}{SUFFIX}"
 
 

@@ -16,12 +16,12 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.urls import absolute_url
 
 SECTION: Final = "embeddings"
-OPENAI_HOST: Final = "api.openai.com"
+DEFAULT_API_HOST: Final = "api.openai.com"
 DIMENSIONS_MAX: Final = 8192
 BATCH_CHARS_MAX: Final = 100_000
 """Maximum characters of one request, to stay within the tokens that providers accept."""
 NUMBER_BYTES_MAX: Final = 32
-ANSWER_BYTES_SPARE: Final = 2**20
+ANSWER_BYTES_BASE: Final = 2**20
 BACKOFF_S: Final = 0.5
 BACKOFF_S_MAX: Final = 8.0
 
@@ -56,8 +56,8 @@ class EmbeddingOptions(BaseModel):
     def _complete(self) -> Self:
         if self.provider == "openai" and not self.base_url:
             raise ValueError("provider openai needs base_url")
-        if self.provider == "openai" and not self.api_key and urlsplit(self.base_url).hostname == OPENAI_HOST:
-            raise ValueError(f"provider openai at {OPENAI_HOST} needs api_key")
+        if self.provider == "openai" and not self.api_key and urlsplit(self.base_url).hostname == DEFAULT_API_HOST:
+            raise ValueError(f"provider openai at {DEFAULT_API_HOST} needs api_key")
         if self.provider == "local" and not self.folder:
             raise ValueError("provider local needs folder")
         return self
@@ -97,7 +97,7 @@ class HttpEmbedder:
         """Return vectors in the order of the texts, in batches, each with retries."""
         vectors: list[list[float]] = []
         for batch in batches([self._options.document(text) for text in texts], self._options.batch_size):
-            vectors += await self._patiently(batch)
+            vectors += await self._with_retries(batch)
         return vectors
 
     async def embed_question(self, text: str) -> list[float]:
@@ -105,16 +105,16 @@ class HttpEmbedder:
         (vector,) = await self._once([self._options.question(text)], self._options.question_timeout_ms / 1000)
         return vector
 
-    async def _patiently(self, texts: list[str]) -> list[list[float]]:
-        ends_at = monotonic() + self._options.timeout_ms / 1000
+    async def _with_retries(self, texts: list[str]) -> list[list[float]]:
+        deadline = monotonic() + self._options.timeout_ms / 1000
         for attempt in range(self._options.retries + 1):
             try:
-                return await self._once(texts, ends_at - monotonic())
+                return await self._once(texts, deadline - monotonic())
             except MemsvcError as error:
                 if error.code is not Code.UNAVAILABLE or attempt == self._options.retries:
                     raise
                 wait_s = self._wait_s(attempt, error)
-                if monotonic() + wait_s >= ends_at:
+                if monotonic() + wait_s >= deadline:
                     raise
             await anyio.sleep(wait_s)
         raise AssertionError("the last attempt returns or raises")
@@ -130,7 +130,7 @@ class HttpEmbedder:
             body["dimensions"] = self._options.dimensions
         numbers = len(texts) * (self._dimensions or DIMENSIONS_MAX)
         answer = await self._endpoint.post(
-            body, timeout_s=timeout_s, answer_bytes_max=ANSWER_BYTES_SPARE + numbers * NUMBER_BYTES_MAX
+            body, timeout_s=timeout_s, answer_bytes_max=ANSWER_BYTES_BASE + numbers * NUMBER_BYTES_MAX
         )
         vectors = [self._vector(one) for one in self._in_order(answer, len(texts))]
         dimensions = self._dimensions or len(vectors[0])
@@ -139,23 +139,23 @@ class HttpEmbedder:
         self._dimensions = dimensions
         return vectors
 
-    def _in_order(self, answer: Any, wanted: int) -> list[Any]:
+    def _in_order(self, answer: Any, count: int) -> list[Any]:
         """Return the embeddings sorted by their index; each index must occur once."""
         found = answer.get("data") if isinstance(answer, dict) else None
-        if not isinstance(found, list) or len(found) != wanted or not all(isinstance(one, dict) for one in found):
+        if not isinstance(found, list) or len(found) != count or not all(isinstance(one, dict) for one in found):
             raise self._endpoint.wrong("answered an unexpected number of vectors")
         numbers = [one.get("index", at) for at, one in enumerate(found)]
-        if any(type(number) is not int for number in numbers) or sorted(numbers) != list(range(wanted)):
+        if any(type(number) is not int for number in numbers) or sorted(numbers) != list(range(count)):
             raise self._endpoint.wrong("numbered its vectors wrongly")
         by_index = dict(zip(numbers, found, strict=True))
-        return [by_index[at].get("embedding") for at in range(wanted)]
+        return [by_index[at].get("embedding") for at in range(count)]
 
-    def _vector(self, given: Any) -> list[float]:
-        if not isinstance(given, list) or not 0 < len(given) <= DIMENSIONS_MAX:
+    def _vector(self, numbers: Any) -> list[float]:
+        if not isinstance(numbers, list) or not 0 < len(numbers) <= DIMENSIONS_MAX:
             raise self._endpoint.wrong("answered a vector that is not a list of numbers")
-        if not all(type(number) in (int, float) for number in given):
+        if not all(type(number) in (int, float) for number in numbers):
             raise self._endpoint.wrong("answered a vector that is not a list of numbers")
-        vector = unit([float(number) for number in given])
+        vector = unit([float(number) for number in numbers])
         if vector is None:
             raise self._endpoint.wrong("answered a vector whose numbers are not finite or all zero")
         return vector
@@ -163,12 +163,12 @@ class HttpEmbedder:
 
 def unit(vector: Sequence[float]) -> list[float] | None:
     """Return the vector of length 1 in the same direction; None where there is none."""
-    greatest = max(map(abs, vector))
-    if not (isfinite(sum(vector)) and 0 < greatest < float("inf")):
+    max_value = max(map(abs, vector))
+    if not (isfinite(sum(vector)) and 0 < max_value < float("inf")):
         return None
-    scaled = [number / greatest for number in vector]
-    length = sqrt(sum(number * number for number in scaled))
-    return [number / length for number in scaled]
+    normalized = [number / max_value for number in vector]
+    length = sqrt(sum(number * number for number in normalized))
+    return [number / length for number in normalized]
 
 
 def batches(texts: Sequence[str], count_max: int, chars_max: int = BATCH_CHARS_MAX) -> Iterator[list[str]]:

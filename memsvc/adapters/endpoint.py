@@ -11,8 +11,8 @@ from memsvc.core.errors import Code, MemsvcError
 
 RETRY_AFTER_S_MAX: Final = 60.0
 CONNECTIONS_MAX: Final = 20
-_PASSING: Final = frozenset({408, 409, 425, 429})
-_REFUSING: Final = frozenset({401, 403})
+_TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429})
+_KEY_STATUS: Final = frozenset({401, 403})
 
 
 class Endpoint:
@@ -73,9 +73,9 @@ class Endpoint:
 
     def _check(self, response: httpx.Response) -> None:
         status = response.status_code
-        if status in _PASSING or status >= 500:
+        if status in _TRANSIENT_STATUS or status >= 500:
             raise self.unavailable(f"answered with status {status}", _retry_after_s(response))
-        if status in _REFUSING:
+        if status in _KEY_STATUS:
             raise self.wrong(f"answered with status {status}", recovery=f"check {self._name}.api_key")
         if status != 200:
             raise self.wrong(f"answered with status {status}")
@@ -84,8 +84,8 @@ class Endpoint:
 
     async def _read(self, response: httpx.Response, size_bytes_max: int) -> bytes:
         raw = bytearray()
-        async for piece in response.aiter_raw():
-            raw += piece
+        async for chunk in response.aiter_raw():
+            raw += chunk
             if len(raw) > size_bytes_max:
                 raise self.wrong("answered far more than requested")
         return bytes(raw)

@@ -23,13 +23,13 @@ log = structlog.get_logger("memsvc.oauth")
 Algorithm = Literal["RS256", "ES256", "EdDSA"]
 DOCUMENT_BYTES_MAX: Final = 256 * 1024
 KEYS_MAX: Final = 100
-RSA_BITS_MIN: Final = 2048
+KEY_SIZE_MIN: Final = 2048
 KEY_ID_CHARS_MAX: Final = 256
 HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyingKey:
+class PublicKey:
     """A key, and the one algorithm that it verifies."""
 
     algorithm: Algorithm
@@ -40,13 +40,13 @@ class NoKeysError(Exception):
     """The document could not be read, or holds no usable key; the message quotes nothing of it."""
 
 
-def keys_of(document: bytes) -> dict[str, VerifyingKey]:
+def keys_of(document: bytes) -> dict[str, PublicKey]:
     """Return the keys of a JWKS document that can verify signatures, by id; "" stands for none."""
     try:
         listed = orjson.loads(document)["keys"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise NoKeysError("it is no JWKS document") from error
-    found: dict[str, VerifyingKey] = {}
+    found: dict[str, PublicKey] = {}
     for one in listed[:KEYS_MAX] if isinstance(listed, list) else ():
         key = _usable(one)
         key_id = one.get("kid", "") if isinstance(one, dict) else ""
@@ -57,7 +57,7 @@ def keys_of(document: bytes) -> dict[str, VerifyingKey]:
     return found
 
 
-def _usable(one: Any) -> VerifyingKey | None:
+def _usable(one: Any) -> PublicKey | None:
     """Return a usable key; None for every other kind: secrets, encryption keys, weak ones."""
     match one:
         case {"kty": "RSA"}:
@@ -75,9 +75,9 @@ def _usable(one: Any) -> VerifyingKey | None:
         key = jwt.PyJWK(public, algorithm=algorithm).key
     except (jwt.PyJWTError, ValueError, TypeError):
         return None
-    if isinstance(key, RSAPublicKey) and key.key_size < RSA_BITS_MIN:
+    if isinstance(key, RSAPublicKey) and key.key_size < KEY_SIZE_MIN:
         return None
-    return VerifyingKey(algorithm, key)
+    return PublicKey(algorithm, key)
 
 
 class Jwks:
@@ -86,13 +86,13 @@ class Jwks:
     A document that cannot be read, or holds nothing of use, changes nothing: the known keys stay.
     """
 
-    def __init__(self, place: str | Path, *, timeout_s: float, refresh_s: float, again_s: float) -> None:
-        self._place = place
+    def __init__(self, location: str | Path, *, timeout_s: float, refresh_s: float, retry_s: float) -> None:
+        self._location = location
         self._timeout_s = timeout_s
         self._refresh_s = refresh_s
-        self._again_s = again_s
-        self._keys: dict[str, VerifyingKey] = {}
-        self._tried_at = -again_s
+        self._retry_s = retry_s
+        self._keys: dict[str, PublicKey] = {}
+        self._last_attempt_at = -retry_s
         self._reading: asyncio.Task[None] | None = None
         self._outage = False
 
@@ -101,34 +101,34 @@ class Jwks:
         """Return whether the keys were ever read."""
         return bool(self._keys)
 
-    async def find(self, key_id: str | None) -> VerifyingKey | None:
+    async def find(self, key_id: str | None) -> PublicKey | None:
         """Return the key of this id, or without one the only key; None where there is none.
 
         An unknown id triggers another fetch, unless there was one just now.
         """
         found = self._known(key_id)
-        if found is None and await self._looked_again():
+        if found is None and await self._reload():
             found = self._known(key_id)
         return found
 
-    def _known(self, key_id: str | None) -> VerifyingKey | None:
+    def _known(self, key_id: str | None) -> PublicKey | None:
         if key_id is not None:
             return self._keys.get(key_id)
         return next(iter(self._keys.values())) if len(self._keys) == 1 else None
 
-    async def _looked_again(self) -> bool:
+    async def _reload(self) -> bool:
         """Wait for a running fetch, or start one if the last is long enough ago.
 
         Return whether it did.
         """
-        if self._reading is None and monotonic() - self._tried_at < self._again_s:
+        if self._reading is None and monotonic() - self._last_attempt_at < self._retry_s:
             return False
-        await asyncio.shield(self._begun())
+        await asyncio.shield(self._start_fetch())
         return True
 
-    def _begun(self) -> asyncio.Task[None]:
+    def _start_fetch(self) -> asyncio.Task[None]:
         if self._reading is None:
-            self._tried_at = monotonic()
+            self._last_attempt_at = monotonic()
             self._reading = asyncio.create_task(self._read())
         return self._reading
 
@@ -147,20 +147,20 @@ class Jwks:
 
     async def _document(self) -> bytes:
         async with asyncio.timeout(self._timeout_s):
-            if isinstance(self._place, Path):
-                return await asyncio.to_thread(_bytes_of, self._place)
+            if isinstance(self._location, Path):
+                return await asyncio.to_thread(_bytes_of, self._location)
             async with (
                 httpx.AsyncClient(timeout=self._timeout_s, follow_redirects=False, trust_env=False) as http,
-                http.stream("GET", self._place, headers=HEADERS) as response,
+                http.stream("GET", self._location, headers=HEADERS) as response,
             ):
                 if response.status_code != httpx.codes.OK:
                     raise NoKeysError("it is not there")
-                whole = b""
-                async for piece in response.aiter_raw():
-                    whole += piece
-                    if len(whole) > DOCUMENT_BYTES_MAX:
+                content = b""
+                async for chunk in response.aiter_raw():
+                    content += chunk
+                    if len(content) > DOCUMENT_BYTES_MAX:
                         raise NoKeysError("it is too large")
-                return whole
+                return content
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -169,16 +169,16 @@ class Jwks:
         try:
             yield
         finally:
-            for begun in (task, self._reading):
-                if begun is not None:
-                    begun.cancel()
+            for pending in (task, self._reading):
+                if pending is not None:
+                    pending.cancel()
                     with suppress(asyncio.CancelledError):
-                        await begun
+                        await pending
 
     async def _keep_reading(self) -> None:
         while True:
-            await asyncio.shield(self._begun())
-            await asyncio.sleep(self._refresh_s if self._keys and not self._outage else self._again_s)
+            await asyncio.shield(self._start_fetch())
+            await asyncio.sleep(self._refresh_s if self._keys and not self._outage else self._retry_s)
 
 
 def _bytes_of(file: Path) -> bytes:

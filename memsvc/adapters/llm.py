@@ -23,8 +23,8 @@ KEYS: Final = {
     "anthropic": "ANTHROPIC_API_KEY",
 }
 """Environment variable that holds a provider's key."""
-PROVIDERS: Final = tuple(f"{provider}:" for provider in KEYS)
-_OWN_HOSTS: Final = frozenset(("", "api.openai.com", "api.anthropic.com"))
+MODEL_PREFIXES: Final = tuple(f"{provider}:" for provider in KEYS)
+_DEFAULT_HOSTS: Final = frozenset(("", "api.openai.com", "api.anthropic.com"))
 _CALLS: Final = re.compile(r"(?:/v1)?/(?:responses|chat/completions|messages)$")
 
 
@@ -96,7 +96,7 @@ async def llm(options: ModelOptions, meter: Meter, section: str = "model") -> As
     if not options.model:
         yield None
         return
-    if not options.key and (urlsplit(options.base_url).hostname or "") in _OWN_HOSTS:
+    if not options.key and (urlsplit(options.base_url).hostname or "") in _DEFAULT_HOSTS:
         variable = KEYS[options.model.partition(":")[0]]
         raise MemsvcError(
             Code.INVALID_ARGUMENT,

@@ -22,7 +22,7 @@ TOKENIZER_FILE: Final = "tokenizer.json"
 TOKENS_MAX: Final = 512
 """Default for tokenizers without a limit of their own."""
 INPUTS: Final = frozenset({"input_ids", "attention_mask", "token_type_ids"})
-POOLED_OUTPUT: Final = "sentence_embedding"
+SENTENCE_OUTPUT: Final = "sentence_embedding"
 TOKENS_OUTPUT: Final = "last_hidden_state"
 
 
@@ -34,13 +34,13 @@ class LocalEmbedder:
 
     def __init__(self, session: Any, tokenizer: Any, model: str, options: EmbeddingOptions) -> None:
         self.model = model
-        self._numpy: Any = importlib.import_module("numpy")
+        self._array_module: Any = importlib.import_module("numpy")
         self._session = session
         self._tokenizer = tokenizer
         self._options = options
         self._inputs = [one.name for one in session.get_inputs()]
-        outputs = [one.name for one in session.get_outputs()]
-        self._output = next((name for name in (POOLED_OUTPUT, TOKENS_OUTPUT) if name in outputs), outputs[0])
+        output_names = [one.name for one in session.get_outputs()]
+        self._output = next((name for name in (SENTENCE_OUTPUT, TOKENS_OUTPUT) if name in output_names), output_names[0])
         self._documents = CapacityLimiter(1)
         self._questions = CapacityLimiter(2)
 
@@ -58,21 +58,21 @@ class LocalEmbedder:
         path = next((path for name in MODEL_FILES if (path := folder / name).is_file()), None)
         path = path or next(iter(sorted((folder / "onnx").glob("*.onnx"))), None)
         if path is None or not (folder / TOKENIZER_FILE).is_file():
-            raise _unusable(
+            raise _load_error(
                 "the folder of the local model has no model.onnx and tokenizer.json",
                 "let embeddings.folder name a sentence-transformers model that was exported to ONNX",
             )
         try:
             runtime: Any = importlib.import_module("onnxruntime")
-            tokenizers: Any = importlib.import_module("tokenizers")
+            tokenizer_module: Any = importlib.import_module("tokenizers")
         except ImportError as error:
-            raise _unusable("a local model needs packages that are missing", "install memsvc[local]") from error
+            raise _load_error("a local model needs packages that are missing", "install memsvc[local]") from error
         try:
             session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-            tokenizer = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER_FILE))
+            tokenizer = tokenizer_module.Tokenizer.from_file(str(folder / TOKENIZER_FILE))
         # both libraries raise bare Exception or types of their own without a common base
         except Exception as error:
-            raise _unusable("the files of the local model cannot be read", "export the model again") from error
+            raise _load_error("the files of the local model cannot be read", "export the model again") from error
         _prepare(tokenizer)
         with path.open("rb") as file:
             digest = file_digest(file, "sha256").hexdigest()[:12]
@@ -84,7 +84,7 @@ class LocalEmbedder:
         """Run it once, so that an unsuitable model is found at the start and not by a job."""
         unknown = sorted(set(self._inputs) - INPUTS)
         if unknown or "input_ids" not in self._inputs:
-            raise _unusable(
+            raise _load_error(
                 "the local model takes other inputs than texts: " + ", ".join(unknown),
                 "let embeddings.folder name a sentence-transformers model",
             )
@@ -92,9 +92,9 @@ class LocalEmbedder:
             (vector,) = self._run(["-"])
         # whatever the runtime raises, the model is not one that we can use
         except Exception as error:
-            raise _unusable("the local model cannot be run", "export the model again") from error
+            raise _load_error("the local model cannot be run", "export the model again") from error
         if len(vector) > DIMENSIONS_MAX or self._options.dimensions not in (0, len(vector)):
-            raise _unusable(
+            raise _load_error(
                 f"the local model has {len(vector)} dimensions, not {self._options.dimensions}",
                 "set embeddings.dimensions to 0 or to what the model has",
             )
@@ -125,17 +125,17 @@ class LocalEmbedder:
             "attention_mask": [one.attention_mask for one in encoded],
             "token_type_ids": [one.type_ids for one in encoded],
         }
-        mask = self._numpy.array(columns["attention_mask"], dtype="int64")
-        fed = {name: self._numpy.array(columns[name], dtype="int64") for name in self._inputs}
-        (output,) = self._session.run([self._output], fed)
-        pooled = self._numpy.asarray(output, dtype="float32")
-        if pooled.ndim == 3:  # the mean over the tokens that are no padding
-            weights = mask[:, :, None].astype("float32")
-            pooled = (pooled * weights).sum(axis=1) / self._numpy.maximum(weights.sum(axis=1), 1e-9)
-        lengths = self._numpy.linalg.norm(pooled, axis=1, keepdims=True)
-        if pooled.ndim != 2 or not self._numpy.isfinite(lengths).all() or not lengths.all():
+        token_weights = self._array_module.array(columns["attention_mask"], dtype="int64")
+        inputs = {name: self._array_module.array(columns[name], dtype="int64") for name in self._inputs}
+        (output,) = self._session.run([self._output], inputs)
+        embeddings = self._array_module.asarray(output, dtype="float32")
+        if embeddings.ndim == 3:  # the mean over the tokens that are no padding
+            weights = token_weights[:, :, None].astype("float32")
+            embeddings = (embeddings * weights).sum(axis=1) / self._array_module.maximum(weights.sum(axis=1), 1e-9)
+        norm = self._array_module.linalg.norm(embeddings, axis=1, keepdims=True)
+        if embeddings.ndim != 2 or not self._array_module.isfinite(norm).all() or not norm.all():
             raise MemsvcError(Code.INTERNAL_ERROR, "the local model made a vector that is not finite or all zero")
-        vectors: list[list[float]] = (pooled / lengths).tolist()
+        vectors: list[list[float]] = (embeddings / norm).tolist()
         return vectors
 
 
@@ -149,5 +149,5 @@ def _prepare(tokenizer: Any) -> None:
     tokenizer.enable_truncation(limit)
 
 
-def _unusable(message: str, recovery: str) -> MemsvcError:
+def _load_error(message: str, recovery: str) -> MemsvcError:
     return MemsvcError(Code.INVALID_ARGUMENT, message, recovery=recovery)

@@ -25,19 +25,19 @@ from pydantic_ai.models import Model
 from pydantic_ai.usage import RequestUsage, RunUsage
 
 from memsvc.adapters.llm import ModelOptions
-from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
+from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.core.ports import Meter, Output
 
-OPENAI_URL: Final = "https://api.openai.com/v1"
+DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
 NO_KEY: Final = "none"
 """Key that the clients of both providers send where there is none; they reject an empty one."""
 ANSWER_BYTES_MAX: Final = 4 * 2**20
 CONNECTIONS_MAX: Final = 20
 RETRY_AFTER_S_MAX: Final = 60.0
-REFUSING: Final = (401, 403, 404)
+REJECT_STATUS: Final = (401, 403, 404)
 """Status codes of an endpoint that rejects the key, or has no such model."""
-_PASSING: Final = (
+_TRANSIENT_ERRORS: Final = (
     ModelConnectionError,
     ModelQuotaExceededError,
     ModelRateLimitError,
@@ -65,7 +65,7 @@ class ModelClient:
         self._section = section
         limits = httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX)
         self._http = httpx2.AsyncClient(
-            transport=_Bounded(httpx2.AsyncHTTPTransport(limits=limits, trust_env=False)),
+            transport=_LimitedTransport(httpx2.AsyncHTTPTransport(limits=limits, trust_env=False)),
             headers={"Accept-Encoding": "identity"},
             timeout=options.timeout_ms / 1000,
             trust_env=False,
@@ -84,12 +84,12 @@ class ModelClient:
         Where it hit the token limit, the part before it.
         """
         request = ModelRequest.user_text_prompt(text, instructions=instructions)
-        response = await self._asked(
+        response = await self._request(
             model_request(self._model, [request], model_settings=_settings(output_tokens_max), instrument=False)
         )
         self._count(response.usage)
         if not response.text or not response.text.strip():
-            raise self._unusable("answered without a text")
+            raise self._bad_answer("answered without a text")
         return response.text
 
     async def extract(self, instructions: str, text: str, output: type[Output], *, output_tokens_max: int) -> Output:
@@ -98,11 +98,11 @@ class ModelClient:
         It gets one retry after a bad answer.
         """
         agent = Agent(self._model, output_type=output, instructions=instructions, retries=1)
-        result = await self._asked(agent.run(text, model_settings=_settings(output_tokens_max)))
+        result = await self._request(agent.run(text, model_settings=_settings(output_tokens_max)))
         self._count(result.usage)
         return result.output
 
-    async def _asked(self, request: Awaitable[Answer]) -> Answer:
+    async def _request(self, request: Awaitable[Answer]) -> Answer:
         try:
             with anyio.fail_after(self._timeout_ms / 1000):
                 answer = await request
@@ -111,32 +111,32 @@ class ModelClient:
         except TimeoutError as error:
             raise self._unavailable(f"did not answer in {self._timeout_ms} ms") from error
         except ModelAPIError as error:
-            raise self._named(error) from error
+            raise self._translate(error) from error
         except UnexpectedModelBehavior as error:
-            raise self._unusable("answered something else than was asked for") from error
+            raise self._bad_answer("answered something else than was asked for") from error
         # the clients read answers of any shape unchecked, and break in as many ways
         except Exception as error:
             raise self._wrong(f"answered what its client cannot read ({type(error).__name__})") from error
 
-    def _named(self, error: ModelAPIError) -> MemsvcError:
+    def _translate(self, error: ModelAPIError) -> MemsvcError:
         status = error.status_code if isinstance(error, ModelHTTPError) else None
-        told = f"answered with status {status}" if status else f"cannot be reached ({type(error).__name__})"
-        if isinstance(error, _PASSING) or (status is not None and (status in (408, 409, 425, 429) or status >= 500)):
+        reason = f"answered with status {status}" if status else f"cannot be reached ({type(error).__name__})"
+        if isinstance(error, _TRANSIENT_ERRORS) or (status is not None and (status in (408, 409, 425, 429) or status >= 500)):
             after_s = error.retry_after
-            return self._unavailable(told, None if after_s is None else min(max(after_s, 0.0), RETRY_AFTER_S_MAX))
-        if isinstance(error, ModelAuthenticationError) or status in REFUSING:
-            return self._refusing(told)
-        return self._wrong(told if status else "answered with an error")
+            return self._unavailable(reason, None if after_s is None else min(max(after_s, 0.0), RETRY_AFTER_S_MAX))
+        if isinstance(error, ModelAuthenticationError) or status in REJECT_STATUS:
+            return self._settings_error(reason)
+        return self._wrong(reason if status else "answered with an error")
 
-    def _refusing(self, told: str) -> MemsvcError:
+    def _settings_error(self, reason: str) -> MemsvcError:
         """Return the error for faulty settings, on which work waits as during an outage."""
         self.refused = True
         self._meter.add("memsvc_model_refusals_total")
-        log.error("the model's endpoint refuses the key or the model", section=self._section, reason=told)
+        log.error("the model's endpoint refuses the key or the model", section=self._section, reason=reason)
         recovery = f"check {self._section}.api_key and the model's name"
         return MemsvcError(
             Code.UNAVAILABLE,
-            f"the {self._section} endpoint {told}",
+            f"the {self._section} endpoint {reason}",
             recovery=recovery,
             retry_after_s=RETRY_AFTER_S_MAX,
         )
@@ -151,8 +151,8 @@ class ModelClient:
             recovery=recovery or f"check the settings under {self._section}",
         )
 
-    def _unusable(self, what: str) -> UnusableAnswerError:
-        return UnusableAnswerError(
+    def _bad_answer(self, what: str) -> ModelOutputError:
+        return ModelOutputError(
             Code.INTERNAL_ERROR,
             f"the {self._section} endpoint {what}",
             recovery=f"check the settings under {self._section}",
@@ -172,7 +172,7 @@ def _model(options: ModelOptions, http: httpx2.AsyncClient) -> Model:
     """Return the model; no client may look for options in the environment."""
     provider, _, name = options.model.partition(":")
     if provider == "anthropic":
-        return _anthropic(options, name, http)
+        return _claude_model(options, name, http)
     from openai import AsyncOpenAI  # noqa: PLC0415 one provider's client is enough
     from pydantic_ai.models.openai import (  # noqa: PLC0415
         OpenAIChatModel,
@@ -183,7 +183,7 @@ def _model(options: ModelOptions, http: httpx2.AsyncClient) -> Model:
 
     client = AsyncOpenAI(
         api_key=options.key or NO_KEY,
-        base_url=options.endpoint_url or OPENAI_URL,
+        base_url=options.endpoint_url or DEFAULT_BASE_URL,
         http_client=http,
         timeout=options.timeout_ms / 1000,
         max_retries=options.retries,
@@ -191,11 +191,11 @@ def _model(options: ModelOptions, http: httpx2.AsyncClient) -> Model:
     if provider == "openai-chat":
         return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=client))
     # the requests belong to tenants: the provider is not to store them
-    kept_nowhere = OpenAIResponsesModelSettings(openai_store=False)
-    return OpenAIResponsesModel(name, provider=OpenAIProvider(openai_client=client), settings=kept_nowhere)
+    model_settings = OpenAIResponsesModelSettings(openai_store=False)
+    return OpenAIResponsesModel(name, provider=OpenAIProvider(openai_client=client), settings=model_settings)
 
 
-def _anthropic(options: ModelOptions, name: str, http: httpx2.AsyncClient) -> Model:
+def _claude_model(options: ModelOptions, name: str, http: httpx2.AsyncClient) -> Model:
     from anthropic import AsyncAnthropic  # noqa: PLC0415 - one provider's client is enough
     from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415
     from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
@@ -210,7 +210,7 @@ def _anthropic(options: ModelOptions, name: str, http: httpx2.AsyncClient) -> Mo
     return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=client))
 
 
-class _Bounded(httpx2.AsyncBaseTransport):
+class _LimitedTransport(httpx2.AsyncBaseTransport):
     """Cuts off answers that are far too long, or compressed, and so may be."""
 
     def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
@@ -220,23 +220,23 @@ class _Bounded(httpx2.AsyncBaseTransport):
         response = await self._transport.handle_async_request(request)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         plain = response.headers.pop("Content-Encoding", "identity") == "identity"
-        response.stream = _BoundedStream(response.stream, ANSWER_BYTES_MAX if plain else 0)
+        response.stream = _LimitedStream(response.stream, ANSWER_BYTES_MAX if plain else 0)
         return response
 
     async def aclose(self) -> None:
         await self._transport.aclose()
 
 
-class _BoundedStream(httpx2.AsyncByteStream):
+class _LimitedStream(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream, bytes_max: int) -> None:
         self._stream = stream
         self._bytes_max = bytes_max
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = self._bytes_max
-        async for piece in self._stream:
-            yield piece[:left]
-            left -= len(piece)
+        async for chunk in self._stream:
+            yield chunk[:left]
+            left -= len(chunk)
             if left <= 0:
                 return
 

@@ -19,10 +19,10 @@ from typing import Final
 from urllib.parse import quote
 
 from memsvc.adapters import postgres_setup as setup
-from memsvc.adapters.postgres_account import Account, account_for, open_to, write
 from memsvc.adapters.postgres_archive import MARK_FILE
-from memsvc.adapters.postgres_cluster import POLL_S, START_WAIT_S, UNFINISHED, Cluster, programs
+from memsvc.adapters.postgres_cluster import POLL_S, START_WAIT_S, TEMP_PREFIX, PostgresCluster, program_dir
 from memsvc.adapters.postgres_setup import EmbeddedPostgresError
+from memsvc.adapters.postgres_user import ServerUser, open_to, server_user_of, write
 from memsvc.core.errors import Code, MemsvcError
 
 if sys.platform != "win32":
@@ -63,7 +63,7 @@ class EmbeddedPostgres:
         self._data_dir = data_dir.expanduser().resolve()
         self._folder = self._data_dir / "postgres"
         self._passwords_file = self._data_dir / "postgres-passwords.json"
-        self._hold: int | None = None
+        self._shared_lock: int | None = None
 
     def start(self) -> EmbeddedUrls:
         """Create the cluster if there is none, start it, and keep it running until `stop`.
@@ -73,33 +73,33 @@ class EmbeddedPostgres:
         """
         if sys.platform == "win32":
             raise EmbeddedPostgresError("there is no embedded PostgreSQL on Windows: set database.url to a server")
-        with self._explained():
+        with self._folder_errors():
             self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._start_lock():
-                hold = self._take_hold() if self._hold is None else self._hold
+                lock = self._acquire_shared() if self._shared_lock is None else self._shared_lock
                 try:
-                    urls = self._bring_up()
+                    urls = self._start_cluster()
                 except BaseException:
-                    if self._hold is None:
-                        self._let_go(hold)
+                    if self._shared_lock is None:
+                        self._release_shared(lock)
                     raise
-                self._hold = hold
+                self._shared_lock = lock
                 return urls
 
     def stop(self) -> None:
         """Drop the reference and, if no other process has one, stop PostgreSQL; else do nothing."""
-        if self._hold is None:
+        if self._shared_lock is None:
             return
-        with self._explained(), self._start_lock():
-            hold, self._hold = self._hold, None
-            self._let_go(hold)
+        with self._folder_errors(), self._start_lock():
+            lock, self._shared_lock = self._shared_lock, None
+            self._release_shared(lock)
 
-    def revive(self) -> bool:
+    def ensure_alive(self) -> bool:
         """Start the server again if it has died, which recovers all commits; return whether it had.
 
         Blocks, but only briefly where the server lives. Raises EmbeddedPostgresError.
         """
-        if self._hold is None or Cluster(self._folder, account_for(self._folder)).is_up():
+        if self._shared_lock is None or PostgresCluster(self._folder, server_user_of(self._folder)).is_up():
             return False
         self.start()
         return True
@@ -109,18 +109,18 @@ class EmbeddedPostgres:
 
         Blocks. Raises EmbeddedPostgresError.
         """
-        with self._explained(), self._start_lock():
-            cluster = Cluster(self._folder, account_for(self._folder))
+        with self._folder_errors(), self._start_lock():
+            cluster = PostgresCluster(self._folder, server_user_of(self._folder))
             if cluster.server_is_here():
                 cluster.stop()
-            self._bring_up()
+            self._start_cluster()
 
-    def take_over(self, fill: Callable[[Path, Account | None], None]) -> None:
+    def create_from(self, fill: Callable[[Path, ServerUser | None], None]) -> None:
         """Make the cluster of what `fill` puts into a folder; leave nothing if it fails.
 
         New passwords are made, and no log is kept. CONFLICT where there is a cluster. Blocks.
         """
-        with self._explained():
+        with self._folder_errors():
             self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._start_lock():
                 if self._folder.exists() and any(self._folder.iterdir()):
@@ -129,25 +129,25 @@ class EmbeddedPostgres:
                         f"there is a database in {self._folder}",
                         recovery="name another data folder, or move that one away",
                     )
-                account = account_for(self._folder)
-                if account:
-                    open_to(account, self._folder, programs())
-                Cluster(self._folder, account).sweep_unfinished()
-                unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self._data_dir))
+                user = server_user_of(self._folder)
+                if user:
+                    open_to(user, self._folder, program_dir())
+                PostgresCluster(self._folder, user).remove_temporary()
+                temp_folder = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=self._data_dir))
                 try:
-                    fill(unfinished, account)
+                    fill(temp_folder, user)
                     for left_over in (self._passwords_file, self._data_dir / MARK_FILE):
                         left_over.unlink(missing_ok=True)
-                    unfinished.rename(self._folder)
+                    temp_folder.rename(self._folder)
                 except BaseException:
-                    shutil.rmtree(unfinished, ignore_errors=True)
+                    shutil.rmtree(temp_folder, ignore_errors=True)
                     raise
 
-    def _bring_up(self) -> EmbeddedUrls:
-        account = account_for(self._folder)
-        if account:
-            open_to(account, self._folder, programs())
-        cluster = Cluster(self._folder, account)
+    def _start_cluster(self) -> EmbeddedUrls:
+        user = server_user_of(self._folder)
+        if user:
+            open_to(user, self._folder, program_dir())
+        cluster = PostgresCluster(self._folder, user)
         passwords = self._read_passwords()
         if not cluster.exists():
             if passwords is None:
@@ -157,7 +157,7 @@ class EmbeddedPostgres:
         cluster.check_usable()
         if passwords is None:
             passwords = self._replace_lost_passwords(cluster)
-        self._bring_up_server(cluster, passwords)
+        self._start_server(cluster, passwords)
 
         def url(role: str, database: str) -> str:
             where = f"host={quote(str(cluster.socket_dir()))}&port={setup.PORT}"
@@ -169,7 +169,7 @@ class EmbeddedPostgres:
             superuser_url=url(setup.SUPERUSER_ROLE, setup.SUPERUSER_DATABASE),
         )
 
-    def _bring_up_server(self, cluster: Cluster, passwords: Mapping[str, str]) -> None:
+    def _start_server(self, cluster: PostgresCluster, passwords: Mapping[str, str]) -> None:
         deadline = time.monotonic() + START_WAIT_S
         for attempts_left in reversed(range(START_ATTEMPTS)):
             try:
@@ -202,7 +202,7 @@ class EmbeddedPostgres:
     def _write_passwords(self, passwords: Mapping[str, str]) -> None:
         write(self._passwords_file, json.dumps(passwords, indent=2) + "\n", None)
 
-    def _replace_lost_passwords(self, cluster: Cluster) -> dict[str, str]:
+    def _replace_lost_passwords(self, cluster: PostgresCluster) -> dict[str, str]:
         if cluster.server_is_here():
             raise EmbeddedPostgresError(
                 f"{self._passwords_file} is missing while PostgreSQL runs: stop every memsvc on this data folder, end "
@@ -220,7 +220,7 @@ class EmbeddedPostgres:
         lock = os.open(self._data_dir / "postgres-start.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             deadline = time.monotonic() + LOCK_WAIT_S
-            while not _locked_alone(lock):
+            while not _try_exclusive_lock(lock):
                 if time.monotonic() > deadline:
                     raise EmbeddedPostgresError(
                         f"another memsvc has been starting or stopping PostgreSQL in {self._folder} for "
@@ -231,24 +231,24 @@ class EmbeddedPostgres:
         finally:
             os.close(lock)
 
-    def _take_hold(self) -> int:
-        hold = os.open(self._data_dir / "postgres.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        # Never waits: only `_let_go` locks this file exclusively, and it does so under the start
+    def _acquire_shared(self) -> int:
+        lock = os.open(self._data_dir / "postgres.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        # Never waits: only `_release_shared` locks this file exclusively, and it does so under the start
         # lock.
-        fcntl.flock(hold, fcntl.LOCK_SH)
-        return hold
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        return lock
 
-    def _let_go(self, hold: int) -> None:
+    def _release_shared(self, lock: int) -> None:
         try:
-            if _locked_alone(hold):
-                cluster = Cluster(self._folder, account_for(self._folder))
+            if _try_exclusive_lock(lock):
+                cluster = PostgresCluster(self._folder, server_user_of(self._folder))
                 if cluster.server_is_here():
                     cluster.stop()
         finally:
-            os.close(hold)
+            os.close(lock)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _folder_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -261,7 +261,7 @@ class EmbeddedPostgres:
             raise EmbeddedPostgresError(f"cannot use the data folder {self._data_dir} ({error}): {advice}") from error
 
 
-def _locked_alone(lock: int) -> bool:
+def _try_exclusive_lock(lock: int) -> bool:
     """Lock the open file exclusively if nobody else has it locked; return whether it did."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -34,7 +34,7 @@ def archived_to(data_dir: Path) -> Path | None:
     return Path(mark.read_text("utf-8").rstrip("\n")) if mark.exists() else None
 
 
-def archiving(data_dir: Path) -> str:
+def archive_settings(data_dir: Path) -> str:
     """Return the settings by which the server of a data folder keeps its log, or keeps none."""
     folder = archived_to(data_dir)
     if folder is None:
@@ -46,7 +46,7 @@ def archiving(data_dir: Path) -> str:
     )
 
 
-def recovery(folder: Path, until: datetime | None) -> str:
+def recovery_settings(folder: Path, until: datetime | None) -> str:
     """Return the settings by which a server replays the archived log, up to a time or its end.
 
     It then goes on with a timeline of its own, and takes no connection before. Where no log is

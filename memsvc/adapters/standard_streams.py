@@ -34,22 +34,22 @@ class StandardStreams:
         None for one that is too long.
         """
         loop = asyncio.get_running_loop()
-        arrived: asyncio.Queue[tuple[bytes | None, bool, Event]] = asyncio.Queue()
+        queue: asyncio.Queue[tuple[bytes | None, bool, Event]] = asyncio.Queue()
 
-        def hand_over(line: bytes | None, *, more: bool = True) -> None:
+        def deliver(line: bytes | None, *, more: bool = True) -> None:
             taken = Event()
-            loop.call_soon_threadsafe(arrived.put_nowait, (line, more, taken))
+            loop.call_soon_threadsafe(queue.put_nowait, (line, more, taken))
             taken.wait()
 
         def read() -> None:
             with suppress(RuntimeError):  # the loop has ended: nobody reads more
                 for line in _lines(self._source, line_bytes_max):
-                    hand_over(line)
-                hand_over(None, more=False)
+                    deliver(line)
+                deliver(None, more=False)
 
         Thread(target=read, daemon=True, name="stdin").start()
         while True:
-            line, more, taken = await arrived.get()
+            line, more, taken = await queue.get()
             taken.set()
             if not more:
                 return
@@ -68,45 +68,45 @@ class StandardStreams:
             else:
                 done.set_exception(error)
 
-        def tell(error: OSError | None) -> None:
+        def notify(error: OSError | None) -> None:
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(settle, error)
 
         if self._to_write is None:
             self._to_write = SimpleQueue()
             Thread(target=self._keep_writing, args=(self._to_write,), daemon=True, name="stdout").start()
-        self._to_write.put((line + b"\n", tell))
+        self._to_write.put((line + b"\n", notify))
         await done
 
     def _keep_writing(self, to_write: SimpleQueue[_Written]) -> None:
         while True:
-            rest, tell = to_write.get()
+            rest, notify = to_write.get()
             try:
                 while rest:
                     rest = rest[os.write(self._sink, rest) :]
             except OSError as error:
-                tell(error)
+                notify(error)
             else:
-                tell(None)
+                notify(None)
 
 
 def _lines(source: int, line_bytes_max: int) -> Iterator[bytes | None]:
-    kept = bytearray()
+    buffer = bytearray()
     too_long = False
     while chunk := os.read(source, READ_BYTES):
-        *ended, rest = chunk.split(b"\n")
-        for piece in ended:
-            kept += piece
-            yield None if too_long or len(kept) > line_bytes_max else bytes(kept)
-            kept.clear()
+        *complete, rest = chunk.split(b"\n")
+        for part in complete:
+            buffer += part
+            yield None if too_long or len(buffer) > line_bytes_max else bytes(buffer)
+            buffer.clear()
             too_long = False
-        if too_long or len(kept) + len(rest) > line_bytes_max:
-            kept.clear()
+        if too_long or len(buffer) + len(rest) > line_bytes_max:
+            buffer.clear()
             too_long = True
         else:
-            kept += rest
-    if kept or too_long:
-        yield None if too_long else bytes(kept)
+            buffer += rest
+    if buffer or too_long:
+        yield None if too_long else bytes(buffer)
 
 
 @contextmanager

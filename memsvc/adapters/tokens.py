@@ -11,7 +11,7 @@ from typing import Final
 
 import tiktoken
 
-VOCABULARY: Final = "o200k_base.tiktoken.gz"
+ENCODING_FILE: Final = "o200k_base.tiktoken.gz"
 SHA256: Final = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 SPECIAL_TOKENS: Final = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
 
@@ -60,12 +60,12 @@ class O200kCounter:
         """
         with self._loading:
             if self._encoding is None:
-                ranks = _load_ranks()
+                token_ids = _load_token_ids()
                 self._encoding = tiktoken.Encoding(
-                    "o200k_base", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens=SPECIAL_TOKENS
+                    "o200k_base", pat_str=PATTERN, mergeable_ranks=token_ids, special_tokens=SPECIAL_TOKENS
                 )
                 # the encoder has copied them; tiktoken would keep these 27 MB only for pickling
-                ranks.clear()
+                token_ids.clear()
             return self._encoding
 
     def count(self, text: str) -> int:
@@ -81,20 +81,20 @@ class O200kCounter:
         return total + len(encoding.encode_ordinary(text[start:]))
 
 
-def _load_ranks() -> dict[bytes, int]:
+def _load_token_ids() -> dict[bytes, int]:
     try:
-        packed = files(__package__).joinpath(VOCABULARY).read_bytes()
+        archive_bytes = files(__package__).joinpath(ENCODING_FILE).read_bytes()
     except FileNotFoundError as error:
-        raise RuntimeError(f"{VOCABULARY} is missing; install memsvc anew") from error
+        raise RuntimeError(f"{ENCODING_FILE} is missing; install memsvc anew") from error
     except OSError as error:
-        raise RuntimeError(f"{VOCABULARY} cannot be read: {error.strerror} (errno {error.errno})") from error
+        raise RuntimeError(f"{ENCODING_FILE} cannot be read: {error.strerror} (errno {error.errno})") from error
     try:
-        raw = gzip.decompress(packed)
+        raw = gzip.decompress(archive_bytes)
     except (OSError, EOFError, zlib.error) as error:
         raise RuntimeError(
-            f"{VOCABULARY} is damaged: {len(packed)} bytes, not whole gzip; install memsvc anew"
+            f"{ENCODING_FILE} is damaged: {len(archive_bytes)} bytes, not whole gzip; install memsvc anew"
         ) from error
     if hashlib.sha256(raw).hexdigest() != SHA256:
-        raise RuntimeError(f"{VOCABULARY} is damaged: its SHA-256 is not the published one; install memsvc anew")
+        raise RuntimeError(f"{ENCODING_FILE} is damaged: its SHA-256 is not the published one; install memsvc anew")
     words = raw.split()
     return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))

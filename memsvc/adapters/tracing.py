@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from memsvc.core.call_context import NO_TRACER, Tracer
 from memsvc.core.errors import SettingsError
 from memsvc.core.ports import Meter
-from memsvc.core.underway import UNTRACED, Tracer
 from memsvc.core.urls import absolute_url
 
 if TYPE_CHECKING:
-    from memsvc.adapters.spans import Traces
+    from memsvc.adapters.spans import OtelTracer
 
 SIGNAL_PATH: Final = "/v1/traces"
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[\x21-\x7e][\x20-\x7e]*")
@@ -62,17 +62,17 @@ async def opened_tracer(options: TracingOptions, meter: Meter, version: str) -> 
     before; the collector is not called before there is something to send.
     """
     if not options.endpoint:
-        yield UNTRACED
+        yield NO_TRACER
         return
     traces = await to_thread.run_sync(_traces, options, meter, version)
     async with traces.running():
         yield traces
 
 
-def _traces(options: TracingOptions, meter: Meter, version: str) -> "Traces":
+def _traces(options: TracingOptions, meter: Meter, version: str) -> "OtelTracer":
     try:
-        from memsvc.adapters.spans import Traces  # noqa: PLC0415
+        from memsvc.adapters.spans import OtelTracer  # noqa: PLC0415
     except ImportError as error:
         missing = "tracing.endpoint: traces need packages that are missing; install memsvc[tracing], or leave it empty"
         raise SettingsError([missing]) from error
-    return Traces(options, meter, version)
+    return OtelTracer(options, meter, version)

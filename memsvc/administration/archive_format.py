@@ -49,7 +49,7 @@ class _Format(BaseModel):
     format: int
 
 
-class Manifest(BaseModel):
+class ArchiveManifest(BaseModel):
     """First member: what the archive is of."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -87,12 +87,12 @@ def content_name(project: str, path: str) -> str:
     return f"{_folder(project)}/files{path}"
 
 
-def version_name(project: str, path: str, incarnation: UUID, revision: int) -> str:
+def version_name(project: str, path: str, file_id: UUID, revision: int) -> str:
     """Return the name of a file's content from a revision on.
 
     No path has a `~`, so none of these names clashes with another when an archive is unpacked.
     """
-    return f"{_folder(project)}/versions{path}~{revision}~{incarnation.hex}"
+    return f"{_folder(project)}/versions{path}~{revision}~{file_id.hex}"
 
 
 def checksums_name(part: int) -> str:
@@ -104,26 +104,26 @@ def _folder(project: str) -> str:
     return f"projects/{encode_segment(project)}"  # a project may be called `..`
 
 
-def manifest_of(content: bytes, revision: str) -> Manifest:
+def manifest_of(content: bytes, revision: str) -> ArchiveManifest:
     """Return the manifest that a first member holds.
 
     INVALID_CONTENT if it holds none, and for an archive newer than this memsvc or than this
     database, whose schema `revision` is given.
     """
-    newer = MemsvcError(
+    too_new = MemsvcError(
         Code.INVALID_CONTENT,
         "this archive was made by a newer memsvc",
         recovery="restore it with that version, or a newer one",
     )
     try:
         if _Format.model_validate_json(content).format > FORMAT:
-            raise newer
-        found = Manifest.model_validate_json(content)
+            raise too_new
+        found = ArchiveManifest.model_validate_json(content)
     except ValidationError as error:
         raise wrong(MANIFEST, "tells of no archive") from error
     known = _REVISION.match(found.schema_revision) is not None
     if known and found.schema_revision > revision:
-        raise newer
+        raise too_new
     if found.format < 1 or not known or found.projects != sorted(set(found.projects)):
         raise wrong(MANIFEST, "tells of no archive")
     return found

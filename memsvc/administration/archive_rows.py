@@ -11,12 +11,12 @@ from uuid import UUID
 
 import orjson
 
-from memsvc.administration.archive_shapes import fits
+from memsvc.administration.archive_json import is_valid
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.facts import State, Tier
-from memsvc.store.archived import Column, Table
+from memsvc.core.facts import FactState, FactTier
+from memsvc.store.export_tables import Column, Table
 
-_INTEGERS: Final = {"smallint": 15, "integer": 30, "bigint": 63}
+_INTEGER_BITS: Final = {"smallint": 15, "integer": 30, "bigint": 63}
 """Bits of a number beside its sign. One less for an integer: these are counters, which go on
 counting."""
 _ENTRY_NUMBERS: Final = frozenset(
@@ -26,15 +26,15 @@ _ENTRY_NUMBERS: Final = frozenset(
     }
 )
 """Columns that hold the number of an entry, which is never negative."""
-_CLOSED: Final[Mapping[tuple[str, str], frozenset[str]]] = {
-    ("facts", "state"): frozenset(State),
-    ("facts", "tier"): frozenset(Tier),
+_ALLOWED_VALUES: Final[Mapping[tuple[str, str], frozenset[str]]] = {
+    ("facts", "state"): frozenset(FactState),
+    ("facts", "tier"): frozenset(FactTier),
 }
 """Words to which a column is limited."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ArchiveRows:
     """Rows of one table, with the columns that each has a value for."""
 
     table: Table
@@ -44,10 +44,10 @@ class Rows:
 
 def line(row: Mapping[str, Any]) -> bytes:
     """Return a row as a line."""
-    return orjson.dumps(row, default=_told, option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(row, default=_encoded, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _told(value: Any) -> Any:
+def _encoded(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     return str(value)  # a UUID of the driver
@@ -69,7 +69,7 @@ def lines(content: bytes, member: str) -> list[dict[str, Any]]:
     return found
 
 
-def rows(table: Table, objects: Sequence[Mapping[str, Any]], member: str) -> Rows:
+def rows(table: Table, objects: Sequence[Mapping[str, Any]], member: str) -> ArchiveRows:
     """Return objects as rows of a table.
 
     INVALID_CONTENT if one has other columns than the table, optional columns apart, or a value that
@@ -79,16 +79,16 @@ def rows(table: Table, objects: Sequence[Mapping[str, Any]], member: str) -> Row
     names = tuple(objects[0])
     if not known.keys() >= set(names) or any(one.required and one.name not in names for one in table.columns):
         raise wrong(member, f"its lines do not have the columns of {table.name}")
-    readers = [(name, _reader(table.name, known[name])) for name in names]
+    parse_columns = [(name, _parser(table.name, known[name])) for name in names]
     found = []
-    for number, given in enumerate(objects, 1):
-        if given.keys() != set(names):
+    for number, row in enumerate(objects, 1):
+        if row.keys() != set(names):
             raise wrong(member, f"line {number} has other columns than the first")
         try:
-            found.append(tuple(reads(given[name]) for name, reads in readers))
-        except UnfitError as error:
+            found.append(tuple(parse(row[name]) for name, parse in parse_columns))
+        except InvalidValueError as error:
             raise wrong(member, f"line {number} holds no {error}") from None
-    return Rows(table, names, found)
+    return ArchiveRows(table, names, found)
 
 
 def wrong(member: str, what: str) -> MemsvcError:
@@ -96,101 +96,101 @@ def wrong(member: str, what: str) -> MemsvcError:
     return MemsvcError(Code.INVALID_CONTENT, f"{member}: {what}")
 
 
-class UnfitError(Exception):
+class InvalidValueError(Exception):
     """A value is not of its column's type."""
 
 
-def _reader(table: str, column: Column) -> Callable[[Any], Any]:
-    reads = _of_type(column.type, _CLOSED.get((table, column.name)))
-    least = 0 if column.name in _ENTRY_NUMBERS else None
+def _parser(table: str, column: Column) -> Callable[[Any], Any]:
+    parse = _of_type(column.type, _ALLOWED_VALUES.get((table, column.name)))
+    minimum = 0 if column.name in _ENTRY_NUMBERS else None
 
     def checked(value: Any) -> Any:
         if value is None:
             if column.nullable:
                 return None
-            raise UnfitError(f"value for {column.name}")
+            raise InvalidValueError(f"value for {column.name}")
         try:
-            found = reads(value)
-        except UnfitError:
-            raise UnfitError(f"{column.type} that can be kept for {column.name}") from None
-        if column.type == "jsonb" and not fits(table, column.name, found):
-            raise UnfitError(f"JSON of the shape that {column.name} has")
-        if least is not None and found < least:
-            raise UnfitError(f"number of an entry for {column.name}")
-        return found
+            parsed = parse(value)
+        except InvalidValueError:
+            raise InvalidValueError(f"{column.type} that can be kept for {column.name}") from None
+        if column.type == "jsonb" and not is_valid(table, column.name, parsed):
+            raise InvalidValueError(f"JSON of the shape that {column.name} has")
+        if minimum is not None and parsed < minimum:
+            raise InvalidValueError(f"number of an entry for {column.name}")
+        return parsed
 
     return checked
 
 
-def _of_type(kind: str, words: frozenset[str] | None) -> Callable[[Any], Any]:
-    if kind in _INTEGERS:
-        return lambda value: integer(value, _INTEGERS[kind])
+def _of_type(kind: str, allowed: frozenset[str] | None) -> Callable[[Any], Any]:
+    if kind in _INTEGER_BITS:
+        return lambda value: integer(value, _INTEGER_BITS[kind])
     if kind.endswith("[]"):
         member = _of_type(kind[:-2], None)
-        return lambda value: [member(one) for one in _fit(value, list)]
+        return lambda value: [member(one) for one in _typed(value, list)]
     if kind.startswith("character varying("):
-        most = int(kind.removeprefix("character varying(").rstrip(")"))
-        return lambda value: _text(value, words, most)
-    readers: dict[str, Callable[[Any], Any]] = {
-        "text": lambda value: _text(value, words),
-        "boolean": lambda value: _fit(value, bool),
+        limit = int(kind.removeprefix("character varying(").rstrip(")"))
+        return lambda value: _text(value, allowed, limit)
+    by_type: dict[str, Callable[[Any], Any]] = {
+        "text": lambda value: _text(value, allowed),
+        "boolean": lambda value: _typed(value, bool),
         "real": _real,
         "double precision": _real,
         "bytea": _bytes,
         "uuid": uuid,
-        "timestamp with time zone": moment,
+        "timestamp with time zone": timestamp,
         "jsonb": lambda value: value,
     }
-    return readers[kind]
+    return by_type[kind]
 
 
-def _fit(value: Any, kind: type) -> Any:
+def _typed(value: Any, kind: type) -> Any:
     if type(value) is not kind:
-        raise UnfitError
+        raise InvalidValueError
     return value
 
 
 def integer(value: Any, bits: int) -> int:
     """Return a number that fits a column of so many bits beside its sign."""
     if type(value) is not int or not -(2**bits) <= value < 2**bits:
-        raise UnfitError
+        raise InvalidValueError
     return value
 
 
 def _real(value: Any) -> float:
     if type(value) not in (int, float) or not isfinite(value):
-        raise UnfitError
+        raise InvalidValueError
     return float(value)
 
 
-def _text(value: Any, words: frozenset[str] | None, most: int | None = None) -> str:
-    text: str = _fit(value, str)
-    if "\0" in text or (words is not None and text not in words) or (most is not None and len(text) > most):
-        raise UnfitError
+def _text(value: Any, allowed: frozenset[str] | None, limit: int | None = None) -> str:
+    text: str = _typed(value, str)
+    if "\0" in text or (allowed is not None and text not in allowed) or (limit is not None and len(text) > limit):
+        raise InvalidValueError
     return text
 
 
 def _bytes(value: Any) -> bytes:
     try:
-        return base64.b64decode(_fit(value, str), validate=True)
+        return base64.b64decode(_typed(value, str), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise UnfitError from error
+        raise InvalidValueError from error
 
 
 def uuid(value: Any) -> UUID:
     """Return a UUID."""
     try:
-        return UUID(_fit(value, str))
+        return UUID(_typed(value, str))
     except ValueError as error:
-        raise UnfitError from error
+        raise InvalidValueError from error
 
 
-def moment(value: Any) -> datetime:
+def timestamp(value: Any) -> datetime:
     """Return a timestamp with a time zone."""
     try:
-        found = datetime.fromisoformat(_fit(value, str))
+        timestamp_ = datetime.fromisoformat(_typed(value, str))
     except ValueError as error:
-        raise UnfitError from error
-    if found.tzinfo is None:
-        raise UnfitError
-    return found
+        raise InvalidValueError from error
+    if timestamp_.tzinfo is None:
+        raise InvalidValueError
+    return timestamp_

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
-from memsvc.core.tools import Result, SpanningArguments, Tool
+from memsvc.core.tools import AllProjectsArguments, Result, Tool
 from memsvc.store.call_hours import COUNTED_MAX, HourOfCalls, count_by_hour
 from memsvc.store.database import Database
 
@@ -14,7 +14,7 @@ HOURS_DEFAULT = 24
 HOURS_MAX = 168
 
 
-class CallsSummaryArguments(SpanningArguments):
+class CallsSummaryArguments(AllProjectsArguments):
     project: str = Field(ALL_PROJECTS, description="only calls of this project; `*`: of all that the key may touch")
     hours: int = Field(HOURS_DEFAULT, ge=1, le=HOURS_MAX, description="how many hours back, this one among them")
 
@@ -43,17 +43,17 @@ class CallsSummaryResult(Result):
 def call_hours_tool(database: Database, clock: Clock) -> Tool:
     """Return the tool calls_summary."""
 
-    async def summary(scope: Scope, asked: CallsSummaryArguments) -> CallsSummaryResult:
+    async def summary(scope: Scope, args: CallsSummaryArguments) -> CallsSummaryResult:
         now = clock.now()
         this_hour = now.replace(minute=0, second=0, microsecond=0)
-        since = this_hour - timedelta(hours=asked.hours - 1)
+        since = this_hour - timedelta(hours=args.hours - 1)
         async with database.begin_tenant(scope, read_only=True) as tx:
             counted = await count_by_hour(tx, since, now, scope.projects)
         return CallsSummaryResult(
             hours=[
-                HourCounted(hour=one.hour, **_counted(one).model_dump())
-                for one in counted.hours
-                if one.hour is not None
+                HourCounted(hour=hour.hour, **_counted(hour).model_dump())
+                for hour in counted.hours
+                if hour.hour is not None
             ],
             total=_counted(counted.total),
             since=since,
@@ -72,7 +72,7 @@ def call_hours_tool(database: Database, clock: Clock) -> Tool:
         idempotent=True,
         logged=frozenset({"project"}),
         spans_projects=True,
-        administrative=True,
+        is_admin=True,
     )
 
 

@@ -6,13 +6,13 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints, field_validator
 
-from memsvc.core.cursors import cursor_of, read_cursor
-from memsvc.core.moments import Moment
+from memsvc.core.cursors import decode_cursor, encode_cursor
 from memsvc.core.paths import check_identifier
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
-from memsvc.core.tools import Result, SpanningArguments, Tool
-from memsvc.store.calls import CallFilter, CallRecord, Place, list_calls
+from memsvc.core.timestamp import Timestamp
+from memsvc.core.tools import AllProjectsArguments, Result, Tool
+from memsvc.store.calls import CallFilter, CallPosition, CallRecord, list_calls
 from memsvc.store.database import Database
 
 LIMIT_DEFAULT = 50
@@ -21,7 +21,7 @@ Name = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x
 """A string that can be in the call log, where all characters are printable."""
 
 
-class CallsListArguments(SpanningArguments):
+class CallsListArguments(AllProjectsArguments):
     project: str = Field(ALL_PROJECTS, description="only calls of this project; `*`: of all that the key may touch")
     tool: Name | None = Field(None, description="only calls of this tool")
     status: Literal["success", "error", "cancelled"] | None = Field(None, description="only calls that ended so")
@@ -29,8 +29,8 @@ class CallsListArguments(SpanningArguments):
     surface: Name | None = Field(None, description="only calls that came this way, such as mcp, rest, pipe")
     key_label: Name | None = Field(None, description="only calls of keys of this label")
     session_id: Name | None = Field(None, description="only calls that named this session, as they named it")
-    since: Moment | None = Field(None, description="only calls at this time or later")
-    until: Moment | None = Field(None, description="only calls before this time")
+    since: Timestamp | None = Field(None, description="only calls at this time or later")
+    until: Timestamp | None = Field(None, description="only calls before this time")
     limit: int = Field(LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="calls at the most")
     cursor: str = Field("", max_length=128, description="next_cursor of the page before")
 
@@ -61,7 +61,7 @@ class CallsListResult(Result):
     next_cursor: str | None = Field(None, description="cursor of the next page, when there may be one")
 
 
-class CallListing:
+class CallLogReader:
     """Call log of a tenant, within its retention."""
 
     def __init__(self, database: Database, clock: Clock, retention_days: int) -> None:
@@ -69,33 +69,33 @@ class CallListing:
         self._clock = clock
         self._retention_days = retention_days
 
-    async def listing(self, scope: Scope, asked: CallsListArguments) -> CallsListResult:
+    async def list_page(self, scope: Scope, args: CallsListArguments) -> CallsListResult:
         """Return a page of the calls in the projects that the scope is confined to.
 
         Calls past their retention are left out, though they may be purged up to a week later.
         """
         filters = CallFilter(
             projects=scope.projects,
-            tool=asked.tool,
-            status=asked.status,
-            code=asked.code,
-            surface=asked.surface,
-            key_label=asked.key_label,
-            session_id=asked.session_id,
-            since=self._since(asked.since),
-            until=asked.until,
+            tool=args.tool,
+            status=args.status,
+            code=args.code,
+            surface=args.surface,
+            key_label=args.key_label,
+            session_id=args.session_id,
+            since=self._since(args.since),
+            until=args.until,
         )
-        after = Place(*read_cursor(asked.cursor, datetime, UUID)) if asked.cursor else None
+        after = CallPosition(*decode_cursor(args.cursor, datetime, UUID)) if args.cursor else None
         async with self._database.begin_tenant(scope, read_only=True) as tx:
-            page = await list_calls(tx, filters, after=after, most=asked.limit)
-        cursor = None if page.next is None else cursor_of(page.next.called_at, page.next.call)
+            page = await list_calls(tx, filters, after=after, limit=args.limit)
+        cursor = None if page.next is None else encode_cursor(page.next.called_at, page.next.call)
         return CallsListResult(calls=[_listed(call) for call in page.calls], next_cursor=cursor)
 
-    def _since(self, asked: datetime | None) -> datetime | None:
+    def _since(self, requested: datetime | None) -> datetime | None:
         if self._retention_days == 0:
-            return asked
+            return requested
         kept = self._clock.now() - timedelta(days=self._retention_days)
-        return kept if asked is None else max(asked, kept)
+        return kept if requested is None else max(requested, kept)
 
 
 def _listed(call: CallRecord) -> ListedCall:
@@ -114,7 +114,7 @@ def _listed(call: CallRecord) -> ListedCall:
     )
 
 
-def call_tools(listing: CallListing) -> list[Tool]:
+def call_tools(listing: CallLogReader) -> list[Tool]:
     """Return the tool calls_list."""
     return [
         Tool(
@@ -124,12 +124,12 @@ def call_tools(listing: CallListing) -> list[Tool]:
             " it ended and how long it took. A page may be short and have a next_cursor: go on with it.",
             arguments=CallsListArguments,
             result=CallsListResult,
-            run=listing.listing,
+            run=listing.list_page,
             permission=Permission.READ,
             read_only=True,
             idempotent=True,
             logged=frozenset({"project", "tool", "status", "code", "surface", "session_id"}),
             spans_projects=True,
-            administrative=True,
+            is_admin=True,
         )
     ]

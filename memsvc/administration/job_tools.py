@@ -8,7 +8,7 @@ from pydantic import Field
 from memsvc.core.errors import Code
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
-from memsvc.core.tools import Result, SpanningArguments, Tool
+from memsvc.core.tools import AllProjectsArguments, Result, Tool
 from memsvc.store import backlog
 from memsvc.store.backlog import JobState, count_jobs, list_jobs
 from memsvc.store.database import Database
@@ -18,7 +18,7 @@ LIMIT_MAX: Final = 500
 JOB_MAX: Final = 2**53
 
 
-class JobsListArguments(SpanningArguments):
+class JobsListArguments(AllProjectsArguments):
     project: str = Field(ALL_PROJECTS, description="only jobs of this project; `*`: of all that the key may touch")
     state: JobState | None = Field(None, description="only jobs that wait, run, or have failed for good")
     limit: int = Field(LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="jobs at the most")
@@ -41,7 +41,7 @@ class JobsListResult(Result):
     counts: dict[JobState, int] = Field(description="how many there are in each state, whatever is listed")
 
 
-class SettleJobArguments(SpanningArguments):
+class SettleJobArguments(AllProjectsArguments):
     project: str = Field(ALL_PROJECTS, description="only a job of this project; `*`: of any that the key may touch")
     id: int = Field(ge=0, le=JOB_MAX, description="the job, as tenant_jobs tells it")
     action: Literal["retry", "drop"] = Field(
@@ -59,18 +59,18 @@ class SettleJobResult(Result):
 
 def job_tools(database: Database, clock: Clock) -> list[Tool]:
     """Return the tools of this module."""
-    return [_listing(database, clock), _settling(database, clock)]
+    return [_list_tool(database, clock), _settle_tool(database, clock)]
 
 
-def _settling(database: Database, clock: Clock) -> Tool:
-    async def settle(scope: Scope, asked: SettleJobArguments) -> SettleJobResult:
+def _settle_tool(database: Database, clock: Clock) -> Tool:
+    async def settle(scope: Scope, args: SettleJobArguments) -> SettleJobResult:
         tenant, projects = scope.tenant, scope.projects
-        if asked.action == "drop":
-            ref = await backlog.drop(database, asked.id, tenant=tenant, projects=projects)
+        if args.action == "drop":
+            ref = await backlog.drop(database, args.id, tenant=tenant, projects=projects)
         else:
-            ref = await backlog.retry(database, asked.id, clock.now(), tenant=tenant, projects=projects)
-        state = None if asked.action == "drop" else JobState.WAITING
-        return SettleJobResult(id=asked.id, name=ref.name, project=ref.scope.project, state=state)
+            ref = await backlog.retry(database, args.id, clock.now(), tenant=tenant, projects=projects)
+        state = None if args.action == "drop" else JobState.WAITING
+        return SettleJobResult(id=args.id, name=ref.name, project=ref.scope.project, state=state)
 
     return Tool(
         name="tenant_settle_job",
@@ -86,13 +86,13 @@ def _settling(database: Database, clock: Clock) -> Tool:
         destructive=True,
         logged=frozenset({"project", "action"}),
         spans_projects=True,
-        administrative=True,
+        is_admin=True,
     )
 
 
-def _listing(database: Database, clock: Clock) -> Tool:
-    async def listing(scope: Scope, asked: JobsListArguments) -> JobsListResult:
-        found = await list_jobs(database, scope.tenant, projects=scope.projects, state=asked.state, limit=asked.limit)
+def _list_tool(database: Database, clock: Clock) -> Tool:
+    async def listing(scope: Scope, args: JobsListArguments) -> JobsListResult:
+        jobs = await list_jobs(database, scope.tenant, projects=scope.projects, state=args.state, limit=args.limit)
         now = clock.now()
         return JobsListResult(
             jobs=[
@@ -107,7 +107,7 @@ def _listing(database: Database, clock: Clock) -> Tool:
                     queued_at=job.queued_at,
                     age_s=round(max(0.0, (now - job.queued_at).total_seconds()), 3),
                 )
-                for job in found
+                for job in jobs
             ],
             counts=await count_jobs(database, scope.tenant, projects=scope.projects),
         )
@@ -125,5 +125,5 @@ def _listing(database: Database, clock: Clock) -> Tool:
         idempotent=True,
         logged=frozenset({"project", "state"}),
         spans_projects=True,
-        administrative=True,
+        is_admin=True,
     )

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from memsvc.administration.keys import Keys, Wanted
-from memsvc.core.moments import Moment
+from memsvc.administration.tenant_keys import KeyProperties, TenantKeys
 from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Caller, Permission
-from memsvc.core.tools import Arguments, ByCaller, Result, Tool
+from memsvc.core.timestamp import Timestamp
+from memsvc.core.tools import Arguments, CallerFunction, Result, Tool
 from memsvc.store.keys import ApiKey, NewKey
 
 OVERLAP_HOURS = 24.0
@@ -36,7 +36,7 @@ class KeysArguments(Arguments):
         return ALL_PROJECTS
 
 
-class _WantedArguments(KeysArguments):
+class _KeyProperties(KeysArguments):
     label: Label | None = Field(None, description="what the call log shows for the key")
     permissions: list[Permission] | None = Field(
         None, min_length=1, max_length=3, description="what it may do; none that your key lacks"
@@ -49,16 +49,16 @@ class _WantedArguments(KeysArguments):
         max_length=500,
         description="tools that are not there for it, by name; all that your key hides are among them",
     )
-    expires_at: Moment | None = Field(None, description="when it ends; not later than your key")
+    expires_at: Timestamp | None = Field(None, description="when it ends; not later than your key")
 
     @field_validator("projects")
     @classmethod
     def _projects(cls, value: list[str] | None) -> list[str] | None:
         return None if value is None else [check_project(name) for name in value]
 
-    def wanted(self, *, all_projects: bool = False, never_expires: bool = False) -> Wanted:
+    def properties(self, *, all_projects: bool = False, never_expires: bool = False) -> KeyProperties:
         """Return the properties requested for the key."""
-        return Wanted(
+        return KeyProperties(
             label=self.label,
             permissions=None if self.permissions is None else frozenset(self.permissions),
             projects=None if self.projects is None else frozenset(self.projects),
@@ -69,30 +69,30 @@ class _WantedArguments(KeysArguments):
         )
 
 
-class CreateArguments(_WantedArguments):
+class CreateKeyArguments(_KeyProperties):
     pass
 
 
-class ByIdArguments(KeysArguments):
+class KeyByIdArguments(KeysArguments):
     key_id: UUID = Field(description="the key, by the id that keys_list shows")
 
 
-class RotateArguments(ByIdArguments):
+class RotateKeyArguments(KeyByIdArguments):
     overlap_hours: float = Field(OVERLAP_HOURS, ge=0, le=8760, description="how long the old key goes on opening")
 
 
-class RevokeArguments(ByIdArguments):
+class RevokeKeyArguments(KeyByIdArguments):
     even_last: bool = Field(False, description="also where no other key could manage the tenant's keys for good")
 
 
-class UpdateArguments(_WantedArguments):
+class UpdateKeyArguments(_KeyProperties):
     key_id: UUID = Field(description="the key, by the id that keys_list shows")
     all_projects: bool = Field(False, description="confine it to no projects any longer")
     never_expires: bool = Field(False, description="let it end no longer")
     even_last: bool = Field(False, description="also where no other key could manage the tenant's keys for good")
 
     @model_validator(mode="after")
-    def _one_or_the_other(self) -> "UpdateArguments":
+    def _one_or_the_other(self) -> "UpdateKeyArguments":
         if self.all_projects and self.projects is not None:
             raise ValueError("say projects or all_projects, not both")
         if self.never_expires and self.expires_at is not None:
@@ -127,46 +127,46 @@ class NewKeyResult(Result):
     key: ListedKey = Field(description="what the new key may")
 
 
-class RotatedKeyResult(NewKeyResult):
+class RotateKeyResult(NewKeyResult):
     old: ListedKey = Field(description="the old key, with the time at which it ends")
 
 
 class KeyTools:
     """Functions of the tools."""
 
-    def __init__(self, keys: Keys, clock: Clock) -> None:
+    def __init__(self, keys: TenantKeys, clock: Clock) -> None:
         self._keys = keys
         self._clock = clock
 
-    async def list(self, caller: Caller, asked: KeysArguments) -> KeysListResult:
-        del asked
-        return KeysListResult(keys=[self._shown(caller, key) for key in await self._keys.listed(caller)])
+    async def list(self, caller: Caller, args: KeysArguments) -> KeysListResult:
+        del args
+        return KeysListResult(keys=[self._listed(caller, key) for key in await self._keys.list_keys(caller)])
 
-    async def create(self, caller: Caller, asked: CreateArguments) -> NewKeyResult:
-        made = await self._keys.create(caller, asked.wanted())
-        return NewKeyResult(text=made.text, key=self._shown(caller, made.key))
+    async def create(self, caller: Caller, args: CreateKeyArguments) -> NewKeyResult:
+        created = await self._keys.create(caller, args.properties())
+        return NewKeyResult(text=created.text, key=self._listed(caller, created.key))
 
-    async def rotate(self, caller: Caller, asked: RotateArguments) -> RotatedKeyResult:
-        made: NewKey
-        made, old = await self._keys.rotate(caller, asked.key_id, timedelta(hours=asked.overlap_hours))
-        return RotatedKeyResult(text=made.text, key=self._shown(caller, made.key), old=self._shown(caller, old))
+    async def rotate(self, caller: Caller, args: RotateKeyArguments) -> RotateKeyResult:
+        created: NewKey
+        created, old = await self._keys.rotate(caller, args.key_id, timedelta(hours=args.overlap_hours))
+        return RotateKeyResult(text=created.text, key=self._listed(caller, created.key), old=self._listed(caller, old))
 
-    async def revoke(self, caller: Caller, asked: RevokeArguments) -> KeyResult:
+    async def revoke(self, caller: Caller, args: RevokeKeyArguments) -> KeyResult:
         return KeyResult(
-            key=self._shown(caller, await self._keys.revoke(caller, asked.key_id, even_last=asked.even_last))
+            key=self._listed(caller, await self._keys.revoke(caller, args.key_id, even_last=args.even_last))
         )
 
-    async def update(self, caller: Caller, asked: UpdateArguments) -> KeyResult:
-        wanted = asked.wanted(all_projects=asked.all_projects, never_expires=asked.never_expires)
-        key = await self._keys.update(caller, asked.key_id, wanted, even_last=asked.even_last)
-        return KeyResult(key=self._shown(caller, key))
+    async def update(self, caller: Caller, args: UpdateKeyArguments) -> KeyResult:
+        properties = args.properties(all_projects=args.all_projects, never_expires=args.never_expires)
+        key = await self._keys.update(caller, args.key_id, properties, even_last=args.even_last)
+        return KeyResult(key=self._listed(caller, key))
 
-    def _shown(self, caller: Caller, key: ApiKey) -> ListedKey:
-        opens = key.opens(self._clock.now())
+    def _listed(self, caller: Caller, key: ApiKey) -> ListedKey:
+        is_valid = key.is_valid(self._clock.now())
         return ListedKey(
             key_id=key.key_id,
             label=key.label,
-            state="revoked" if key.revoked_at is not None else "valid" if opens else "expired",
+            state="revoked" if key.revoked_at is not None else "valid" if is_valid else "expired",
             permissions=sorted(key.permissions),
             projects=None if key.projects is None else sorted(key.projects),
             hidden_tools=sorted(key.hidden_tools),
@@ -181,16 +181,16 @@ class KeyTools:
 def _tool(run: Callable[[Caller, Any], Awaitable[Result]], **rest: Any) -> Tool:
     """Return a tool with what all of these have in common."""
     return Tool(
-        run=ByCaller(run),
+        run=CallerFunction(run),
         permission=Permission.ADMIN,
         logged=frozenset({"project", "key_id"}),
         spans_projects=True,
-        administrative=True,
+        is_admin=True,
         **rest,
     )
 
 
-def key_tools(keys: Keys, clock: Clock) -> list[Tool]:
+def key_tools(keys: TenantKeys, clock: Clock) -> list[Tool]:
     """Return the tools of this module."""
     run = KeyTools(keys, clock)
     return [
@@ -208,7 +208,7 @@ def key_tools(keys: Keys, clock: Clock) -> list[Tool]:
             name="keys_create",
             title="Make an API key",
             description="Make an API key of the same tenant, which may no more than yours. It is shown this once.",
-            arguments=CreateArguments,
+            arguments=CreateKeyArguments,
             result=NewKeyResult,
             run=run.create,
             read_only=False,
@@ -218,8 +218,8 @@ def key_tools(keys: Keys, clock: Clock) -> list[Tool]:
             name="keys_rotate",
             title="Rotate an API key",
             description="Make a key that may what another may, and let that one end when an overlap is over.",
-            arguments=RotateArguments,
-            result=RotatedKeyResult,
+            arguments=RotateKeyArguments,
+            result=RotateKeyResult,
             run=run.rotate,
             read_only=False,
             idempotent=False,
@@ -229,7 +229,7 @@ def key_tools(keys: Keys, clock: Clock) -> list[Tool]:
             name="keys_revoke",
             title="Revoke an API key",
             description="Let an API key open nothing any more, at once and for good.",
-            arguments=RevokeArguments,
+            arguments=RevokeKeyArguments,
             result=KeyResult,
             run=run.revoke,
             read_only=False,
@@ -240,7 +240,7 @@ def key_tools(keys: Keys, clock: Clock) -> list[Tool]:
             name="keys_update",
             title="Change an API key",
             description="Change the label, rights or end of an API key; its text stays. What is not given stays.",
-            arguments=UpdateArguments,
+            arguments=UpdateKeyArguments,
             result=KeyResult,
             run=run.update,
             read_only=False,

@@ -7,13 +7,13 @@ from typing import Literal
 from pydantic import Field
 
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
-from memsvc.core.tools import Result, SpanningArguments, Tool
+from memsvc.core.tools import AllProjectsArguments, Result, Tool
 
 Kind = Literal["retention", "quota", "rate"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class TenantLimit:
     """Effective setting: its path in the configuration, its value and its description.
 
     The value is in the unit that the setting's name ends with.
@@ -22,18 +22,18 @@ class Limit:
     kind: Kind
     setting: str
     value: float
-    about: str
+    description: str
 
 
-InForce = Callable[[bytes], Sequence[Limit]]
+EffectiveLimits = Callable[[bytes], Sequence[TenantLimit]]
 """Returns the effective limits of a tenant."""
 
 
-class LimitsArguments(SpanningArguments):
+class LimitsArguments(AllProjectsArguments):
     project: str = Field(ALL_PROJECTS, description="any: the same holds for all projects")
 
 
-class ToldLimit(Result):
+class EffectiveLimit(Result):
     kind: Kind = Field(description="how long something is kept, how much of it there may be, or how often it may be")
     setting: str = Field(description="the setting of the server, whose name ends with the unit")
     value: int | float = Field(description="its value")
@@ -41,18 +41,18 @@ class ToldLimit(Result):
 
 
 class LimitsResult(Result):
-    limits: list[ToldLimit] = Field(description="what is in force for you")
+    limits: list[EffectiveLimit] = Field(description="what is in force for you")
 
 
-def limits_tool(in_force: InForce) -> Tool:
+def limits_tool(effective_limits: EffectiveLimits) -> Tool:
     """Return the tool tenant_limits."""
 
-    async def limits(scope: Scope, asked: LimitsArguments) -> LimitsResult:
-        del asked
+    async def limits(scope: Scope, args: LimitsArguments) -> LimitsResult:
+        del args
         return LimitsResult(
             limits=[
-                ToldLimit(kind=one.kind, setting=one.setting, value=one.value, about=one.about)
-                for one in in_force(scope.tenant)
+                EffectiveLimit(kind=limit.kind, setting=limit.setting, value=limit.value, about=limit.description)
+                for limit in effective_limits(scope.tenant)
             ]
         )
 
@@ -69,5 +69,5 @@ def limits_tool(in_force: InForce) -> Tool:
         idempotent=True,
         logged=frozenset({"project"}),
         spans_projects=True,
-        administrative=True,
+        is_admin=True,
     )

@@ -5,13 +5,13 @@ from typing import Final
 
 from pydantic import Field, field_validator
 
-from memsvc.administration.purging import Asked, Level, Purging, Receipt
+from memsvc.administration.purge import Purge, PurgeLevel, PurgeReceipt, PurgeTarget
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.paths import check_identifier, check_path, check_project
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.core.tools import Arguments, Result, Tool
 
-_SPANNING: Final = (Level.TENANT, Level.USER)
+_ALL_PROJECTS_LEVELS: Final = (PurgeLevel.TENANT, PurgeLevel.USER)
 """Levels that may span all projects."""
 
 
@@ -19,7 +19,7 @@ class PurgeArguments(Arguments):
     project: str = Field(
         description="the project; * with level tenant, and with level user for all projects of the tenant"
     )
-    level: Level = Field(description="what goes: the tenant, the project, or of the project a user, session or path")
+    level: PurgeLevel = Field(description="what goes: the tenant, the project, or of the project a user, session or path")
     name: str = Field("", description="the user, the session or the path of the file or directory that goes")
     confirm: str = Field("", description="the name of what goes, once more; of a tenant, what a dry run calls it")
     dry_run: bool = Field(False, description="only count what would go; needs no confirm")
@@ -32,7 +32,7 @@ class PurgeArguments(Arguments):
 
 class PurgeResult(Result):
     purge_id: str = Field(description="what this purge is known by")
-    level: Level = Field(description="as asked")
+    level: PurgeLevel = Field(description="as asked")
     project: str = Field(description="as asked")
     name: str = Field(description="what went: confirm has to be the same")
     dry_run: bool = Field(description="whether it was only counted")
@@ -46,66 +46,66 @@ class PurgeResult(Result):
 class PurgeTools:
     """Function of this tool."""
 
-    def __init__(self, purging: Purging) -> None:
-        self._purging = purging
+    def __init__(self, tenant_purge: Purge) -> None:
+        self._purge = tenant_purge
 
-    async def purge(self, scope: Scope, asked: PurgeArguments) -> PurgeResult:
-        what = checked(scope, asked.level, asked.name)
-        name = name_of(scope, what)
-        if not asked.dry_run:
-            check_confirmed(asked.confirm, name)
-        receipt = await self._purging.run(scope, what, dry_run=asked.dry_run)
-        return result_of(scope, what, receipt)
+    async def purge(self, scope: Scope, args: PurgeArguments) -> PurgeResult:
+        target = purge_target(scope, args.level, args.name)
+        name = name_of(scope, target)
+        if not args.dry_run:
+            check_confirmation(args.confirm, name)
+        receipt = await self._purge.run(scope, target, dry_run=args.dry_run)
+        return result_of(scope, target, receipt)
 
 
-def checked(scope: Scope, level: Level, name: str) -> Asked:
+def purge_target(scope: Scope, level: PurgeLevel, name: str) -> PurgeTarget:
     """Return what is requested.
 
     INVALID_ARGUMENT where that makes no sense, PERMISSION_DENIED where it spans more than the key
     may touch.
     """
-    everywhere = scope.project == ALL_PROJECTS
-    if everywhere and level not in _SPANNING:
+    all_projects = scope.project == ALL_PROJECTS
+    if all_projects and level not in _ALL_PROJECTS_LEVELS:
         raise invalid(f"a {level} is of one project: name it")
-    if level is Level.TENANT and not everywhere:
+    if level is PurgeLevel.TENANT and not all_projects:
         raise invalid("a tenant is all of its projects: project must be *")
-    if everywhere and scope.confined_to is not None:
+    if all_projects and scope.allowed_projects is not None:
         raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch all projects")
     match level:
-        case Level.USER | Level.SESSION:
-            return Asked(level, check_identifier(name, "name"))
-        case Level.PATH:
-            return Asked(level, check_path(name.removesuffix("/")))
+        case PurgeLevel.USER | PurgeLevel.SESSION:
+            return PurgeTarget(level, check_identifier(name, "name"))
+        case PurgeLevel.PATH:
+            return PurgeTarget(level, check_path(name.removesuffix("/")))
         case _:
-            if name and name != name_of(scope, Asked(level)):
+            if name and name != name_of(scope, PurgeTarget(level)):
                 raise invalid(f"a {level} is named by the project and the key alone: leave name out")
-            return Asked(level)
+            return PurgeTarget(level)
 
 
-def name_of(scope: Scope, asked: Asked) -> str:
+def name_of(scope: Scope, target: PurgeTarget) -> str:
     """Return the name of what is purged."""
-    match asked.level:
-        case Level.TENANT:
+    match target.level:
+        case PurgeLevel.TENANT:
             return scope.tenant.hex()
-        case Level.PROJECT:
+        case PurgeLevel.PROJECT:
             return scope.project
         case _:
-            return asked.name
+            return target.name
 
 
-def check_confirmed(confirm: str, name: str) -> None:
+def check_confirmation(confirm: str, name: str) -> None:
     """Raise INVALID_ARGUMENT unless the name was repeated."""
     if confirm != name:
         raise invalid("confirm must be the name of what goes", recovery="ask with dry_run, which tells the name")
 
 
-def result_of(scope: Scope, asked: Asked, receipt: Receipt) -> PurgeResult:
+def result_of(scope: Scope, target: PurgeTarget, receipt: PurgeReceipt) -> PurgeResult:
     """Return the receipt as a result of the tool."""
     return PurgeResult(
         purge_id=str(receipt.purge),
-        level=asked.level,
+        level=target.level,
         project=scope.project,
-        name=name_of(scope, asked),
+        name=name_of(scope, target),
         dry_run=receipt.dry_run,
         resumed=receipt.resumed,
         started_at=receipt.started_at,
@@ -115,7 +115,7 @@ def result_of(scope: Scope, asked: Asked, receipt: Receipt) -> PurgeResult:
     )
 
 
-def purge_tools(purging: Purging) -> list[Tool]:
+def purge_tools(tenant_purge: Purge) -> list[Tool]:
     """Return the tool tenant_purge."""
     return [
         Tool(
@@ -125,13 +125,13 @@ def purge_tools(purging: Purging) -> list[Tool]:
             "from it and all that it was. Answers with a receipt: how many rows of which table went.",
             arguments=PurgeArguments,
             result=PurgeResult,
-            run=PurgeTools(purging).purge,
+            run=PurgeTools(tenant_purge).purge,
             permission=Permission.ADMIN,
             read_only=False,
             idempotent=True,
             destructive=True,
             logged=frozenset({"project", "level"}),
             spans_projects=True,
-            administrative=True,
+            is_admin=True,
         )
     ]

@@ -4,16 +4,16 @@ from datetime import datetime
 
 from pydantic import Field
 
-from memsvc.administration.usage import Held, Usage
+from memsvc.administration.tenant_usage import ProjectUsage, TenantUsage
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
-from memsvc.core.tools import Result, SpanningArguments, Tool
+from memsvc.core.tools import AllProjectsArguments, Result, Tool
 
 
-class UsageArguments(SpanningArguments):
+class UsageArguments(AllProjectsArguments):
     project: str = Field(ALL_PROJECTS, description="the project, or * for all of your projects")
 
 
-class Counts(Result):
+class UsageCounts(Result):
     files: int = Field(0, description="files that callers wrote")
     file_bytes: int = Field(0, description="what these hold: what counts against the quota")
     contents: int = Field(0, description="contents of files, past ones included, without what was only appended")
@@ -42,13 +42,13 @@ class Counts(Result):
     calls: dict[str, int] = Field({}, description="calls of the last 24 hours, by how they ended")
 
 
-class ProjectCounts(Counts):
+class ProjectUsageCounts(UsageCounts):
     project: str = Field(description="the project; * for calls that named none")
 
 
 class UsageResult(Result):
-    total: Counts = Field(description="all of these projects together")
-    projects: list[ProjectCounts] = Field(description="each project in which anything is, by name")
+    total: UsageCounts = Field(description="all of these projects together")
+    projects: list[ProjectUsageCounts] = Field(description="each project in which anything is, by name")
     counted_at: datetime = Field(
         description="when that was counted; what took long to count is told again for 20 times as long, or a minute"
     )
@@ -63,30 +63,30 @@ class UsageResult(Result):
 class UsageTools:
     """Function of this tool."""
 
-    def __init__(self, usage: Usage) -> None:
+    def __init__(self, usage: TenantUsage) -> None:
         self._usage = usage
 
-    async def usage(self, scope: Scope, asked: UsageArguments) -> UsageResult:
-        del asked
+    async def usage(self, scope: Scope, args: UsageArguments) -> UsageResult:
+        del args
         report = await self._usage.report(scope)
         return UsageResult(
-            total=Counts.model_validate(_shown(report.total)),
+            total=UsageCounts.model_validate(_as_counts(report.total)),
             projects=[
-                ProjectCounts.model_validate({"project": name} | _shown(one)) for name, one in report.projects.items()
+                ProjectUsageCounts.model_validate({"project": name} | _as_counts(one)) for name, one in report.projects.items()
             ],
             counted_at=report.counted_at,
             tenant_bytes_max=report.quota.bytes_max,
             unbounded_until=report.unbounded_until,
-            model_calls=dict(sorted(report.taken.items())),
+            model_calls=dict(sorted(report.model_calls.items())),
             model_calls_a_day=report.calls_a_day,
         )
 
 
-def _shown(held: Held) -> dict[str, object]:
-    return {**held.counts, "calls": dict(sorted(held.calls.items()))}
+def _as_counts(usage: ProjectUsage) -> dict[str, object]:
+    return {**usage.counts, "calls": dict(sorted(usage.calls.items()))}
 
 
-def usage_tools(usage: Usage) -> list[Tool]:
+def usage_tools(usage: TenantUsage) -> list[Tool]:
     """Return the tool tenant_usage."""
     return [
         Tool(
@@ -102,6 +102,6 @@ def usage_tools(usage: Usage) -> list[Tool]:
             idempotent=True,
             logged=frozenset({"project"}),
             spans_projects=True,
-            administrative=True,
+            is_admin=True,
         )
     ]

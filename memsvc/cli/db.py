@@ -2,11 +2,11 @@
 
 import typer
 
-from memsvc.cli import backups, distributing
+from memsvc.cli import backup_commands, cluster_commands
 
 commands = typer.Typer(help="The database as a whole: kept, brought back, distributed.", no_args_is_help=True)
-commands.command("archive")(backups.archive)
-commands.command("backup")(backups.backup)
-commands.command("backups")(backups.backups)
-commands.command("restore")(backups.restore)
-commands.command("distribute")(distributing.distribute)
+commands.command("archive")(backup_commands.archive)
+commands.command("backup")(backup_commands.backup)
+commands.command("backups")(backup_commands.backups)
+commands.command("restore")(backup_commands.restore)
+commands.command("distribute")(cluster_commands.distribute)

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from memsvc.cli import knowledge
-from memsvc.cli.calls import Json, Place, using_memory
+from memsvc.cli import knowledge_commands
 from memsvc.cli.main import fail
+from memsvc.cli.tool_client import CommandTarget, Json, using_memory
 from memsvc.core.errors import MemsvcError, SettingsError, invalid
 from memsvc.variables import URL_VARIABLE
 
@@ -23,14 +23,14 @@ Db = Annotated[str | None, typer.Option("--db", envvar="ELFMEM_DB", help="Data f
 Config = Annotated[Path | None, typer.Option("--config", envvar="ELFMEM_CONFIG", help="YAML file of settings.")]
 
 
-def place_of(*, db: Db = None, config: Config = None, as_json: Json = False) -> Place:
+def command_target(*, db: Db = None, config: Config = None, as_json: Json = False) -> CommandTarget:
     """Return the data folder, opened by its own key as `serve` does.
 
     Where none is named and MEMSVC_URL is set, return the server there.
     """
     if not db and os.environ.get(URL_VARIABLE):
-        return Place(os.environ[URL_VARIABLE], config=config, as_json=as_json)
-    return Place(config=config, data_dir=folder_of(db), as_json=as_json, own_key=True)
+        return CommandTarget(os.environ[URL_VARIABLE], config=config, as_json=as_json)
+    return CommandTarget(config=config, data_dir=folder_of(db), as_json=as_json, use_folder_key=True)
 
 
 def folder_of(db: str | None) -> Path:
@@ -46,9 +46,9 @@ def folder_of(db: str | None) -> Path:
     return folder
 
 
-for _command in (*knowledge.MAIN, *knowledge.FURTHER):
-    using_memory(commands, place_of)(_command)
-commands.command("guide")(knowledge.guide)
+for _command in (*knowledge_commands.MAIN, *knowledge_commands.GROUP):
+    using_memory(commands, command_target)(_command)
+commands.command("guide")(knowledge_commands.guide)
 
 
 @commands.command()
@@ -64,6 +64,6 @@ def main() -> None:
     try:
         commands()
     except SettingsError as error:
-        fail(error.problems, "see docs/configuration.md", status=2)
+        fail(error.errors, "see docs/configuration.md", status=2)
     except MemsvcError as error:
         fail([error.message], error.recovery)

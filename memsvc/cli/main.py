@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from memsvc.core.errors import MemsvcError, SettingsError
 
-PLACES: Final = {
+COMMANDS: Final = {
     "serve": ("serve:serve_command", "Serve MCP, on the embedded PostgreSQL unless database.url names another."),
     "worker": ("serve:worker_command", "Run jobs, and nothing else, on the same settings as the server."),
     "migrate": ("serve:migrate", "Bring the database to the newest revision, or back to an older one."),
@@ -30,56 +30,56 @@ PLACES: Final = {
         "structured_memory:structured_memory",
         "Serve the notebook over standard input and output, as structured-memory does.",
     ),
-    "key": ("keys:commands", "API keys: who may call, and whose data they open."),
-    "calls": ("call_log:calls", "List the calls that were made, newest first, one a line, columns separated by tabs."),
-    "jobs": ("jobs:commands", "Jobs: what waits in the queue, runs, or has failed for good."),
-    "doctor": ("doctor:doctor", "Check the settings, the database and the models or, with --url, a running server."),
+    "key": ("key_commands:commands", "API keys: who may call, and whose data they open."),
+    "calls": ("call_log_commands:calls", "List the calls that were made, newest first, one a line, columns separated by tabs."),
+    "jobs": ("job_commands:commands", "Jobs: what waits in the queue, runs, or has failed for good."),
+    "doctor": ("check_commands:doctor", "Check the settings, the database and the models or, with --url, a running server."),
     "maintain": (
-        "maintain:maintain",
+        "maintenance_commands:maintain",
         "Maintain sessions; with --check or --rebuild, compare derived rows with their source files.",
     ),
     "purge": (
-        "administration:purge",
+        "admin_commands:purge",
         "Remove a tenant, a project, a user, a session or a path for good, and print a receipt.",
     ),
     "usage": (
-        "administration:usage",
+        "admin_commands:usage",
         "Report what a project stores; with --project '*' each project and all of them together.",
     ),
     "import": (
-        "imports:import_folder",
+        "import_commands:import_folder",
         "Import sessions that a client-side SDK kept as folders; run again, it resumes.",
     ),
     "export": (
-        "archives:export_command",
+        "archive_commands:export_command",
         "Write all that is stored, or one project, to an archive: a tar of files and lines of JSON.",
     ),
     "restore": (
-        "archives:restore_command",
+        "archive_commands:restore_command",
         "Restore an archive that `memsvc export` wrote, compressed or not, to empty projects.",
     ),
     "shadow-report": (
-        "imports:shadow_report",
+        "import_commands:shadow_report",
         "Report how far clients' own memory and this one agreed, as memory_shadow_compare found.",
     ),
-    "files": ("files:commands", "Files: what is kept in a project's file store."),
-    "turns": ("turns:commands", "Turn memory: sessions, their turns and facts, and what they recall."),
-    "remember": ("knowledge:remember", "Store knowledge for future retrieval."),
-    "recall": ("knowledge:recall", "Retrieve relevant knowledge, rendered for prompt injection."),
-    "status": ("knowledge:status", "System health and suggested next action."),
-    "outcome": ("knowledge:outcome", "Record domain outcome signal [0.0-1.0] to update block confidence."),
-    "curate": ("knowledge:curate", "Archive decayed blocks, prune weak edges, reinforce top knowledge."),
+    "files": ("file_commands:commands", "Files: what is kept in a project's file store."),
+    "turns": ("turn_commands:commands", "Turn memory: sessions, their turns and facts, and what they recall."),
+    "remember": ("knowledge_commands:remember", "Store knowledge for future retrieval."),
+    "recall": ("knowledge_commands:recall", "Retrieve relevant knowledge, rendered for prompt injection."),
+    "status": ("knowledge_commands:status", "System health and suggested next action."),
+    "outcome": ("knowledge_commands:outcome", "Record domain outcome signal [0.0-1.0] to update block confidence."),
+    "curate": ("knowledge_commands:curate", "Archive decayed blocks, prune weak edges, reinforce top knowledge."),
     "guide": (
-        "knowledge:guide",
+        "knowledge_commands:guide",
         "Show documentation for a specific operation, or the full overview; no database is needed.",
     ),
-    "knowledge": ("knowledge:commands", "Knowledge: blocks that fade unless they prove useful."),
-    "memories": ("memories:commands", "Memories: what is known of a user."),
-    "notebook": ("notebook:commands", "Notebook: a tree of linked documents."),
-    "whiteboard": ("whiteboard:commands", "Whiteboard: a running summary of each conversation."),
+    "knowledge": ("knowledge_commands:commands", "Knowledge: blocks that fade unless they prove useful."),
+    "memories": ("memory_commands:commands", "Memories: what is known of a user."),
+    "notebook": ("notebook_commands:commands", "Notebook: a tree of linked documents."),
+    "whiteboard": ("whiteboard_commands:commands", "Whiteboard: a running summary of each conversation."),
     "version": ("version:version_command", "Print the version."),
     "docs": (
-        "pages:docs",
+        "docs_commands:docs",
         "Write config/memsvc.yaml and the pages on settings, tools, errors and metrics.",
     ),
 }
@@ -91,11 +91,11 @@ HIDDEN: Final = frozenset({"docs"})
 
 
 class _Commands(TyperGroup):
-    """The commands of `PLACES`; only the one that is used is loaded."""
+    """The commands of `COMMANDS`; only the one that is used is loaded."""
 
-    def __init__(self, **given: Any) -> None:
-        named = {name: TyperCommand(name, help=told, hidden=name in HIDDEN) for name, (_, told) in PLACES.items()}
-        super().__init__(**given | {"commands": named})
+    def __init__(self, **kwargs: Any) -> None:
+        stubs = {name: TyperCommand(name, help=text, hidden=name in HIDDEN) for name, (_, text) in COMMANDS.items()}
+        super().__init__(**kwargs | {"commands": stubs})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, _, rest = super().resolve_command(ctx, args)
@@ -104,18 +104,18 @@ class _Commands(TyperGroup):
 
 def loaded(name: str) -> Any:
     """Return the command of this name."""
-    module, _, attribute = PLACES[name][0].partition(":")
+    module, _, attribute = COMMANDS[name][0].partition(":")
     gc.disable()  # what is loaded stays, and scanning it again takes a tenth of the start
     found = getattr(import_module(f"memsvc.cli.{module}"), attribute)
     gc.enable()
     if iscoroutinefunction(found):
-        from memsvc.cli.calls import as_command  # noqa: PLC0415 the HTTP client; the command has loaded it
+        from memsvc.cli.tool_client import as_command  # noqa: PLC0415 - loads an HTTP client
 
         found = as_command(found)
     if not isinstance(found, typer.Typer):
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(name, hidden=name in HIDDEN)(found)
-        found = alone
+        group = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        group.command(name, hidden=name in HIDDEN)(found)
+        found = group
     command = typer.main.get_command(found)
     command.name = name
     return command
@@ -124,8 +124,8 @@ def loaded(name: str) -> Any:
 commands = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(value: bool) -> None:
+    if value:
         loaded("version")([])
 
 
@@ -138,7 +138,7 @@ def _memsvc(
     """Long-term memory for AI agents: an MCP server over PostgreSQL."""
 
 
-def main(typed: Callable[[], Any] = commands) -> None:
+def main(command: Callable[[], Any] = commands) -> None:
     """Run the command; a failure prints a line or two on stderr, without a traceback.
 
     It is JSON where the answer would have been.
@@ -147,9 +147,9 @@ def main(typed: Callable[[], Any] = commands) -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        typed()
+        command()
     except SettingsError as error:
-        fail(error.problems, "see docs/configuration.md, or config/memsvc.yaml for every setting", status=2)
+        fail(error.errors, "see docs/configuration.md, or config/memsvc.yaml for every setting", status=2)
     except MemsvcError as error:
         if "--json" in sys.argv:
             print(json.dumps(error.body(), ensure_ascii=False), file=sys.stderr)

@@ -8,16 +8,16 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from memsvc import databases
+from memsvc import database_setup
 from memsvc.adapters.clock import SystemClock
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import TENANT_BYTES, Permission
-from memsvc.gateway.challenges import UnknownKeyError
+from memsvc.folder_key import list_legacy_keys, visible_key_file
+from memsvc.gateway.auth_challenge import UnknownKeyError
 from memsvc.gateway.metrics import Metrics
-from memsvc.loading import load
-from memsvc.own_key import adopt, told_file
-from memsvc.resources import default_config
+from memsvc.package_files import default_config
 from memsvc.settings import Settings
+from memsvc.settings_loader import load
 from memsvc.store import keys
 from memsvc.store.database import Database
 from memsvc.variables import KEY_VARIABLE
@@ -27,24 +27,24 @@ Answer = TypeVar("Answer")
 Owner = Annotated[str | None, typer.Option("--tenant", help="The tenant, as 64 hexadecimal digits; else a key tells.")]
 
 
-def settings_of(config: Path | None, **given: Any) -> Settings:
+def settings_of(config: Path | None, **overrides: Any) -> Settings:
     """Return the settings of this command: its options over the environment over the file."""
-    return load(config or default_config(), os.environ, **given)
+    return load(config or default_config(), os.environ, **overrides)
 
 
 def with_database(settings: Settings, work: Callable[[Database], Awaitable[Answer]]) -> Answer:
     """Return what `work` makes of the database, which is migrated before and closed after."""
 
-    async def run(urls: databases.DatabaseUrls) -> Answer:
-        await databases.bring_up_to_date(urls, settings)
-        few = settings.database.model_copy(update={"pool_min": 1})
-        database = await Database.open(urls.app, few, Metrics())
+    async def run(urls: database_setup.DatabaseUrls) -> Answer:
+        await database_setup.migrate_database(urls, settings)
+        options = settings.database.model_copy(update={"pool_min": 1})
+        database = await Database.open(urls.app, options, Metrics())
         try:
             return await work(database)
         finally:
             await database.close()
 
-    with databases.database_urls(settings) as urls:
+    with database_setup.database_urls(settings) as urls:
         return asyncio.run(run(urls))
 
 
@@ -61,16 +61,16 @@ async def owner_of(database: Database, settings: Settings, tenant: str | None, p
     key_hash = keys.hash_key(text.strip())
     now = SystemClock().now()
     if not settings.database.url:  # with a server elsewhere, its start does that
-        await adopt(database, settings.auth, settings.host, now)
+        await list_legacy_keys(database, settings.auth, settings.host, now)
     key = await keys.find_key(database, key_hash)
     if key is None and settings.auth.mode == "open":
         await keys.remember_tenant(database, key_hash, now)
         return key_hash
-    if key is None or not key.opens(now):
+    if key is None or not key.is_valid(now):
         recovery = f"set {KEY_VARIABLE} to a key of this memory; `memsvc key create` makes one"
-        raise UnknownKeyError(text, told_file(settings), recovery=recovery)
-    confined = key.projects is not None and project not in key.projects
-    if Permission.WRITE not in key.permissions or confined:
+        raise UnknownKeyError(text, visible_key_file(settings), recovery=recovery)
+    outside_projects = key.projects is not None and project not in key.projects
+    if Permission.WRITE not in key.permissions or outside_projects:
         raise MemsvcError(Code.PERMISSION_DENIED, "this key may not do that", recovery="name the tenant by --tenant")
     return key.tenant
 

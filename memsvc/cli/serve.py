@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from memsvc import databases, serve, serve_worker
-from memsvc.cli.calls import Config, DataDir
+from memsvc import database_setup, serve, serve_worker
 from memsvc.cli.options import settings_of
+from memsvc.cli.tool_client import Config, DataDir
 from memsvc.core.errors import invalid
 from memsvc.store.revisions import Revisions
 
@@ -23,15 +23,15 @@ def serve_command(
     ] = False,
 ) -> None:
     """Serve MCP, on the embedded PostgreSQL unless database.url names another."""
-    serve.run(settings_of(config, data_dir=data_dir, host=host, port=port), _say, conformance=conformance)
+    serve.run(settings_of(config, data_dir=data_dir, host=host, port=port), _print_line, conformance=conformance)
 
 
 def worker_command(config: Config = None, data_dir: DataDir = None) -> None:
     """Run jobs, and nothing else, on the same settings as the server."""
-    serve_worker.run(settings_of(config, data_dir=data_dir), _say)
+    serve_worker.run(settings_of(config, data_dir=data_dir), _print_line)
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     with suppress(BrokenPipeError):  # the parent process need not read on
         print(text, flush=True)
 
@@ -49,7 +49,7 @@ def migrate(
     Going back is refused where data would be lost, which the error names.
     """
     settings = settings_of(config, data_dir=data_dir)
-    with databases.database_urls(settings) as urls:
+    with database_setup.database_urls(settings) as urls:
         if not urls.admin:
             raise invalid(
                 "only the owner of the database can migrate it", recovery="set database.admin_url to the owner's DSN"
@@ -60,5 +60,5 @@ def migrate(
             done = asyncio.run(downgrade(urls.admin, down_to, even_with_loss=even_with_loss))
             print("undone:", ", ".join(done) or "nothing")
         else:
-            done = asyncio.run(databases.bring_up_to_date(urls, settings, anyway=True))
-            print("applied:", ", ".join(done) or f"nothing, {Revisions.shipped().head} is the newest")
+            done = asyncio.run(database_setup.migrate_database(urls, settings, force=True))
+            print("applied:", ", ".join(done) or f"nothing, {Revisions.read_package().head} is the newest")

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from memsvc import bridge, serve_stdio
-from memsvc.cli.calls import Config, DataDir
 from memsvc.cli.options import settings_of
+from memsvc.cli.tool_client import Config, DataDir
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
 

@@ -11,15 +11,15 @@ from typing import Any, Final
 
 STATES: Final = ("success", "cancelled", "error")
 """Final states of calls, from the bottom of a bar to its top."""
-SAMPLES: Final = 64
-TICKS: Final = 4
+POINTS: Final = 64
+LABELS_MAX: Final = 4
 NODES_MAX: Final = 12
 LABEL_CHARS: Final = 22
 HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ChartFrame:
     """A picture and the part of it that the axes enclose."""
 
     width: int
@@ -39,7 +39,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class ChartLabel:
     """A mark on an axis."""
 
     at: float
@@ -47,54 +47,54 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class DecayChart:
     """The decay of a block.
 
     `line` is a path, `area` what is below it up to now; `now` is the present point.
     """
 
-    frame: Frame
+    frame: ChartFrame
     line: str
     area: str
     now: tuple[float, float]
     threshold: float
-    across: list[Tick]
-    up: list[Tick]
+    across: list[ChartLabel]
+    up: list[ChartLabel]
 
 
-FADING: Final = Frame(width=560, height=220, left=44, right=546, top=12, bottom=186)
+DECAY_FRAME: Final = ChartFrame(width=560, height=220, left=44, right=546, top=12, bottom=186)
 
 
-def fading(decay_per_h: float, unused_h: float, faded_after_h: float, threshold: float) -> Curve:
+def decay_chart(decay_per_h: float, unused_h: float, archived_after_h: float, threshold: float) -> DecayChart:
     """Return the decay of a block over the hours since its last use: exp(-lambda h).
 
     It reaches to where the block fades to the threshold, or to now if that is later.
     """
-    reach = max(unused_h, faded_after_h) * 1.08 or 1.0
+    total_h = max(unused_h, archived_after_h) * 1.08 or 1.0
     points = [
-        (FADING.x(step / SAMPLES), FADING.y(exp(-decay_per_h * reach * step / SAMPLES))) for step in range(SAMPLES + 1)
+        (DECAY_FRAME.x(step / POINTS), DECAY_FRAME.y(exp(-decay_per_h * total_h * step / POINTS))) for step in range(POINTS + 1)
     ]
-    now = FADING.x(unused_h / reach), FADING.y(exp(-decay_per_h * unused_h))
+    now = DECAY_FRAME.x(unused_h / total_h), DECAY_FRAME.y(exp(-decay_per_h * unused_h))
     past = [*(point for point in points if point[0] < now[0]), now]
-    area = f"M{FADING.left} {FADING.bottom} {_line(past, 'L')} L{now[0]} {FADING.bottom} Z"
-    step = _step(reach)
-    return Curve(
-        FADING,
+    area = f"M{DECAY_FRAME.left} {DECAY_FRAME.bottom} {_line(past, 'L')} L{now[0]} {DECAY_FRAME.bottom} Z"
+    step = _step(total_h)
+    return DecayChart(
+        DECAY_FRAME,
         _line(points),
         area,
         now,
-        FADING.y(threshold),
+        DECAY_FRAME.y(threshold),
         [
-            Tick(FADING.x(step * number / reach), f"{step * number:g} h")
-            for number in range(TICKS + 3)
-            if step * number <= reach
+            ChartLabel(DECAY_FRAME.x(step * number / total_h), f"{step * number:g} h")
+            for number in range(LABELS_MAX + 3)
+            if step * number <= total_h
         ],
-        [Tick(FADING.y(share), f"{100 * share:.0f} %") for share in (0, 0.25, 0.5, 0.75, 1)],
+        [ChartLabel(DECAY_FRAME.y(share), f"{100 * share:.0f} %") for share in (0, 0.25, 0.5, 0.75, 1)],
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """A neighbour in a graph, with its edge; the line goes from the centre to it."""
 
     x: float
@@ -111,37 +111,37 @@ class Node:
 class Graph:
     """A block and the blocks around it."""
 
-    frame: Frame
+    frame: ChartFrame
     centre: tuple[float, float]
-    nodes: list[Node]
+    nodes: list[GraphNode]
 
 
-AROUND: Final = Frame(width=560, height=300, left=150, right=410, top=46, bottom=254)
+GRAPH_FRAME: Final = ChartFrame(width=560, height=300, left=150, right=410, top=46, bottom=254)
 
 
 def graph(edges: Sequence[Mapping[str, Any]]) -> Graph:
     """Return the strongest edges of a block, in the given order, clockwise from the top."""
-    centre = AROUND.x(0.5), AROUND.y(0.5)
-    shown = edges[:NODES_MAX]
+    center = GRAPH_FRAME.x(0.5), GRAPH_FRAME.y(0.5)
+    visible = edges[:NODES_MAX]
     nodes = []
-    for number, edge in enumerate(shown):
-        angle = 2 * pi * number / len(shown) - pi / 2
-        x, y = AROUND.x(0.5 + 0.5 * cos(angle)), AROUND.y(0.5 - 0.5 * sin(angle))
+    for number, edge in enumerate(visible):
+        angle = 2 * pi * number / len(visible) - pi / 2
+        x, y = GRAPH_FRAME.x(0.5 + 0.5 * cos(angle)), GRAPH_FRAME.y(0.5 - 0.5 * sin(angle))
         side = 0 if abs(cos(angle)) < 0.2 else 1 if cos(angle) > 0 else -1
-        above = side == 0 and sin(angle) < 0
+        is_top = side == 0 and sin(angle) < 0
         nodes.append(
-            Node(
+            GraphNode(
                 x,
                 y,
                 ("middle", "start", "end")[side],
                 round(x + 14 * side, 1),
-                round(y + (4 if side else -16 if above else 24), 1),
+                round(y + (4 if side else -16 if is_top else 24), 1),
                 _short(str(edge["block"]["content"]) or str(edge["block"]["id"])),
                 round(1 + 4 * float(edge["weight"]), 1),
                 edge,
             )
         )
-    return Graph(AROUND, centre, nodes)
+    return Graph(GRAPH_FRAME, center, nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,46 +159,46 @@ class Bar:
 class Hours:
     """Calls by the hour: bars by final state, and a line of their duration on its own axis."""
 
-    frame: Frame
+    frame: ChartFrame
     bars: list[Bar]
     line: str
     points: list[tuple[float, float]]
-    up: list[Tick]
-    up_ms: list[Tick]
-    across: list[Tick]
+    up: list[ChartLabel]
+    up_ms: list[ChartLabel]
+    across: list[ChartLabel]
 
 
-CALLS: Final = Frame(width=960, height=220, left=52, right=900, top=12, bottom=186)
+CALLS: Final = ChartFrame(width=960, height=220, left=52, right=900, top=12, bottom=186)
 
 
 def calls_by_hour(hours: Sequence[Mapping[str, Any]], since: datetime, count: int) -> Hours:
     """Return `count` hours from `since` on, with or without calls in them."""
     by_hour = {round((datetime.fromisoformat(one["hour"]) - since) / HOUR): one for one in hours}
-    step = _step(max((sum(one[state] for state in STATES) for one in hours), default=0) or TICKS, whole=True)
-    most = step * TICKS
-    step_ms = _step(max((one["p95_ms"] for one in hours), default=0) or TICKS)
-    most_ms = step_ms * TICKS
+    step = _step(max((sum(one[state] for state in STATES) for one in hours), default=0) or LABELS_MAX, integer_only=True)
+    max_calls = step * LABELS_MAX
+    step_ms = _step(max((one["p95_ms"] for one in hours), default=0) or LABELS_MAX)
+    max_ms = step_ms * LABELS_MAX
     bars, points = [], []
     for number, one in sorted(by_hour.items()):
         if not 0 <= number < count:
             continue
-        below = 0
+        total = 0
         for state in STATES:
             if one[state]:
-                top = CALLS.y((below + one[state]) / most)
-                height = round(CALLS.y(below / most) - top, 1)
+                top = CALLS.y((total + one[state]) / max_calls)
+                height = round(CALLS.y(total / max_calls) - top, 1)
                 bars.append(Bar(state, CALLS.x((number + 0.15) / count), top, round(594 / count, 1), height))
-            below += one[state]
-        points.append((CALLS.x((number + 0.5) / count), CALLS.y(min(1.0, one["p95_ms"] / most_ms))))
+            total += one[state]
+        points.append((CALLS.x((number + 0.5) / count), CALLS.y(min(1.0, one["p95_ms"] / max_ms))))
     return Hours(
         CALLS,
         bars,
         _line(points) if points else "",
         points,
-        [Tick(CALLS.y(number / TICKS), f"{step * number:g}") for number in range(TICKS + 1)],
-        [Tick(CALLS.y(number / TICKS), f"{step_ms * number:g} ms") for number in range(TICKS + 1)],
+        [ChartLabel(CALLS.y(number / LABELS_MAX), f"{step * number:g}") for number in range(LABELS_MAX + 1)],
+        [ChartLabel(CALLS.y(number / LABELS_MAX), f"{step_ms * number:g} ms") for number in range(LABELS_MAX + 1)],
         [
-            Tick(CALLS.x((number + 0.5) / count), f"{since + number * HOUR:%H:%M}")
+            ChartLabel(CALLS.x((number + 0.5) / count), f"{since + number * HOUR:%H:%M}")
             for number in range(0, count, max(1, count // 8))
         ],
     )
@@ -208,12 +208,12 @@ def _line(points: Sequence[tuple[float, float]], first: str = "M") -> str:
     return " ".join(f"{'L' if number else first}{x} {y}" for number, (x, y) in enumerate(points))
 
 
-def _step(reach: float, *, whole: bool = False) -> float:
+def _step(total: float, *, integer_only: bool = False) -> float:
     """Return the distance of marks: 1, 2, 2.5 or 5 times a power of ten, so that TICKS fit."""
-    power = 10 ** int(log10(reach / TICKS) // 1)
+    power = 10 ** int(log10(total / LABELS_MAX) // 1)
     steps = [factor * power for factor in (1, 2, 2.5, 5, 10)]
-    fitting = [step for step in steps if step * TICKS >= reach and (not whole or step == int(step))]
-    return float(fitting[0]) if fitting else 1.0
+    candidates = [step for step in steps if step * LABELS_MAX >= total and (not integer_only or step == int(step))]
+    return float(candidates[0]) if candidates else 1.0
 
 
 def _short(text: str) -> str:

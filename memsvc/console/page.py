@@ -10,18 +10,18 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from memsvc.console import showing
-from memsvc.console.given import Given
-from memsvc.console.navigation import PLACES
-from memsvc.console.seals import Seal
+from memsvc.console import value_format
+from memsvc.console.dependencies import ConsoleDependencies
+from memsvc.console.links import PAGE_LINKS
+from memsvc.console.session_cookies import SessionCookie
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller
-from memsvc.core.tools import Calls
+from memsvc.core.tools import ToolCalls
 from memsvc.core.urls import CONSOLE_PATH
 
 SEE_OTHER: Final = 303
 PROJECT: Final = "default"
-OUT_OF_REACH: Final = "The memory is out of reach just now"
+UNAVAILABLE_TITLE: Final = "The memory is out of reach just now"
 
 environment = Environment(
     loader=PackageLoader("memsvc.console"),
@@ -30,7 +30,7 @@ environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-environment.filters.update(showing.FILTERS)
+environment.filters.update(value_format.FILTERS)
 environment.globals["root"] = CONSOLE_PATH
 
 
@@ -43,12 +43,12 @@ class Page:
     """
 
     request: Request
-    given: Given
+    given: ConsoleDependencies
     slot: str
     project: str
     caller: Caller
-    seal: Seal
-    calls: Calls
+    seal: SessionCookie
+    calls: ToolCalls
     allowed: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class Page:
 
         Raises PERMISSION_DENIED unless it is one of this session's own.
         """
-        async with self.given.receiving(self.caller):
+        async with self.given.body_slot(self.caller):
             form = await self.request.form(max_files=0, max_fields=200)
         token = form.get("form_token") or self.request.headers.get("x-form-token")
         if not compare_digest(str(token).encode(), self.seal.form_token.encode()):
@@ -100,34 +100,34 @@ class Page:
             )
         return form
 
-    def url(self, place: str = "", *, project: str | None = None, **query: Any) -> str:
+    def url(self, page_path: str = "", *, project: str | None = None, **query: Any) -> str:
         """Return the URL of a page in the console.
 
         Names of sessions, files and the like are in the query.
         """
-        path = f"{CONSOLE_PATH}/{self.slot}/{quote(project or self.project)}/{place}"
-        asked = {name: value for name, value in query.items() if value not in (None, "")}
-        return f"{path}?{urlencode(asked)}" if asked else path
+        path = f"{CONSOLE_PATH}/{self.slot}/{quote(project or self.project)}/{page_path}"
+        params = {name: value for name, value in query.items() if value not in (None, "")}
+        return f"{path}?{urlencode(params)}" if params else path
 
     def render(self, template: str, *, status: int = 200, **context: Any) -> Response:
         """Render a page, or a part of one."""
         text = environment.get_template(template).render(self._common() | context)
         return HTMLResponse(text, status)
 
-    def go(self, place: str, **query: Any) -> Response:
+    def go(self, page_path: str, **query: Any) -> Response:
         """Redirect to another page, after something was done."""
-        return RedirectResponse(self.url(place, **query), SEE_OTHER)
+        return RedirectResponse(self.url(page_path, **query), SEE_OTHER)
 
-    def refused(self, error: MemsvcError) -> Response:
+    def error_page(self, error: MemsvcError) -> Response:
         """Render the page about an error."""
         template = "parts/error.html" if self.partial else "error.html"
-        title = OUT_OF_REACH if error.code is Code.UNAVAILABLE else "That did not work"
+        title = UNAVAILABLE_TITLE if error.code is Code.UNAVAILABLE else "That did not work"
         return self.render(template, status=error.http_status, error=error.body(), title=title, here=None)
 
     def _common(self) -> dict[str, Any]:
         return {
             "page": self,
-            "places": [place for place in PLACES if place.tool is None or self.has(place.tool)],
+            "places": [place for place in PAGE_LINKS if place.tool is None or self.has(place.tool)],
             "form_token": self.seal.form_token,
             "key_label": self.caller.key_label,
             "version": self.given.version,

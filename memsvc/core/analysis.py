@@ -10,7 +10,7 @@ from unicodedata import normalize
 import regex
 import Stemmer
 
-ANALYSER_VERSION: Final = 1
+TERMS_VERSION: Final = 1
 TERMS_MAX: Final = 4000
 QUERY_TERMS_MAX: Final = 64
 TERM_SIZE_BYTES_MAX: Final = 64
@@ -36,7 +36,7 @@ STOP_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
 """English function words; German, French and Spanish ones that are no content word of English (not
 die, war, son)."""
 
-_IRREGULAR_FORMS: Final = """
+_VERB_VARIANTS: Final = """
     become became; begin began begun; bend bent; bite bit bitten; blow blew blown; break broke broken; bring
     brought; build built; buy bought; catch caught; choose chose chosen; come came; deal dealt; dig dug; draw
     drew drawn; dream dreamt; drink drank drunk; drive drove driven; eat ate eaten; fall fell fallen; feed fed;
@@ -50,23 +50,23 @@ _IRREGULAR_FORMS: Final = """
     woken; wear wore worn; win won; write wrote written; child children; man men; woman women; person people;
     foot feet; tooth teeth; mouse mice; wife wives; life lives; good better best; bad worse worst
 """
-_BASE_FORMS: Final = {form: forms.split()[0] for forms in _IRREGULAR_FORMS.split(";") for form in forms.split()[1:]}
+_BASE_BY_VARIANT: Final = {form: forms.split()[0] for forms in _VERB_VARIANTS.split(";") for form in forms.split()[1:]}
 
-_ENCLITICS: Final = frozenset(("s", "t", "d", "m", "re", "ve", "ll"))
+_SUFFIXES: Final = frozenset(("s", "t", "d", "m", "re", "ve", "ll"))
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
-_UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々"
+_CJK_LIKE: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー々"
 _WORD: Final = regex.compile(
-    rf"(?V1)(?P<unspaced>[{_UNSPACED}]+)"
-    rf"|[[\p{{L}}\p{{N}}]--[{_UNSPACED}]][[\p{{L}}\p{{N}}\p{{M}}]--[{_UNSPACED}]]*(?:'[[\p{{L}}]--[{_UNSPACED}]]+)?"
+    rf"(?V1)(?P<unspaced>[{_CJK_LIKE}]+)"
+    rf"|[[\p{{L}}\p{{N}}]--[{_CJK_LIKE}]][[\p{{L}}\p{{N}}\p{{M}}]--[{_CJK_LIKE}]]*(?:'[[\p{{L}}]--[{_CJK_LIKE}]]+)?"
 )
 _MARK_RUN: Final = regex.compile(r"(\p{M}{8})\p{M}+")
-_LATIN_MARKS: Final = regex.compile(r"(?<=\p{Latin})\p{M}+")
-_LETTERS: Final = str.maketrans("łøđðıʼ’‘＇", "loddi''''") | str.maketrans({"æ": "ae", "œ": "oe", "þ": "th"})
-_INVISIBLE: Final = regex.compile(r"\p{Cf}+")
+_ACCENTS: Final = regex.compile(r"(?<=\p{Latin})\p{M}+")
+_CHARACTER_MAP: Final = str.maketrans("łøđðıʼ’‘＇", "loddi''''") | str.maketrans({"æ": "ae", "œ": "oe", "þ": "th"})
+_HIDDEN: Final = regex.compile(r"\p{Cf}+")
 
 # Without PyStemmer's cache a stemmer keeps nothing between calls.
 _ENGLISH: Final = Stemmer.Stemmer("english", 0)
-_STEMMERS_BY_SCRIPT: Final = (
+_STEM_BY_SCRIPT: Final = (
     (0x0370, 0x03FF, Stemmer.Stemmer("greek", 0)),
     (0x0400, 0x04FF, Stemmer.Stemmer("russian", 0)),
     (0x0600, 0x06FF, Stemmer.Stemmer("arabic", 0)),
@@ -79,15 +79,15 @@ _MONTH_NAMES: Final = """
     septiembre; october oktober octobre octubre; november novembre noviembre; december dezember decembre
     diciembre
 """
-_MONTHS: Final = {name: month for month, names in enumerate(_MONTH_NAMES.split(";"), start=1) for name in names.split()}
-_MONTH: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_MONTH_BY_NAME: Final = {name: month for month, names in enumerate(_MONTH_NAMES.split(";"), start=1) for name in names.split()}
+_MONTH: Final = "|".join(sorted(_MONTH_BY_NAME, key=len, reverse=True))
 _DATE: Final = re.compile(
     rf"\b(?P<iso_year>\d{{4}})-(?P<iso_month>0[1-9]|1[0-2])(?:-(?P<iso_day>\d\d))?\b"
     rf"|(?:\b(?P<day_before>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of\s+|de\s+)?)?\b(?P<month>{_MONTH})\b"
     rf"(?:\s+(?P<day_after>\d{{1,2}})(?:st|nd|rd|th)?\b)?(?:,?\s+(?:de\s+|of\s+)?(?P<year>\d{{4}})\b)?"
 )
-_AMBIGUOUS_MONTHS: Final = frozenset(("may", "march", "mars", "mai"))
-_PERSONAL: Final = re.compile(
+_AMBIGUOUS_MONTH_NAMES: Final = frozenset(("may", "march", "mars", "mai"))
+_MEMORY_QUESTION: Final = re.compile(
     r"\b(?:my|mine|our|ours|(?:did|have|had|was|were|am) (?:i|we)"
     r"|(?:i|we) (?:said|told|mentioned|asked|wanted|liked|bought)"
     r"|(?:did|have) you|you (?:said|told|mentioned|suggested|recommended|gave)"
@@ -114,56 +114,56 @@ def query_terms(text: str) -> list[str]:
     Of a longer one the first and the last half: people put their question before or after what they
     paste."""
     distinct = list(dict.fromkeys(terms(text)))
-    half = QUERY_TERMS_MAX // 2
-    return distinct if len(distinct) <= QUERY_TERMS_MAX else distinct[:half] + distinct[-half:]
+    side_count = QUERY_TERMS_MAX // 2
+    return distinct if len(distinct) <= QUERY_TERMS_MAX else distinct[:side_count] + distinct[-side_count:]
 
 
 def is_stop_word(word: str) -> bool:
     """Return whether a word carries no content, in any case and with its diacritics.
 
     Contractions with "not" count as stop words too."""
-    head, apostrophe, tail = folded(word).partition("'")
+    head, quote, tail = normalized_text(word).partition("'")
     if tail == "t" and head.endswith("n"):
         return True
-    return head in STOP_WORDS and (not apostrophe or tail in _ENCLITICS or tail in STOP_WORDS)
+    return head in STOP_WORDS and (not quote or tail in _SUFFIXES or tail in STOP_WORDS)
 
 
-def asks(text: str) -> bool:
+def is_question(text: str) -> bool:
     """Return whether the text ends in a question mark of any script.
 
     The next entry is then likely its answer."""
     return text.rstrip().endswith(("?", "？", "؟", "\u037e"))
 
 
-def dates_named(text: str) -> list["NamedDate"]:
+def parse_date_names(text: str) -> list["NamedDate"]:
     """Return the months and days that the text names.
 
     Recognizes ISO dates and English, German, French or Spanish month names. A word that is also
     something else (may, march) counts only beside a number or after "in"."""
-    return [named for _, _, named in dates_in(folded(text))]
+    return [named for _, _, named in find_date_names(normalized_text(text))]
 
 
-def dates_in(said: str) -> Iterator[tuple[int, int, "NamedDate"]]:
-    """Yield the start, end and date of each date in a folded text, as `dates_named`."""
-    for match in _DATE.finditer(said):
+def find_date_names(text: str) -> Iterator[tuple[int, int, "NamedDate"]]:
+    """Yield the start, end and date of each date in a folded text, as `parse_date_names`."""
+    for match in _DATE.finditer(text):
         if match["iso_month"]:
             named = NamedDate(int(match["iso_year"]), int(match["iso_month"]), int(match["iso_day"] or 0) or None)
             yield match.start(), match.end(), named
             continue
         day, year = match["day_before"] or match["day_after"], match["year"]
-        if match["month"] in _AMBIGUOUS_MONTHS and not (
-            day or year or said[max(0, match.start() - 3) : match.start()].endswith(("in ", "im ", "en "))
+        if match["month"] in _AMBIGUOUS_MONTH_NAMES and not (
+            day or year or text[max(0, match.start() - 3) : match.start()].endswith(("in ", "im ", "en "))
         ):
             continue
-        named = NamedDate(int(year) if year else None, _MONTHS[match["month"]], int(day) if day else None)
+        named = NamedDate(int(year) if year else None, _MONTH_BY_NAME[match["month"]], int(day) if day else None)
         yield match.start(), match.end(), named
 
 
-def is_personal(text: str) -> bool:
+def needs_memory(text: str) -> bool:
     """Return whether only memory can answer a question ("my", "did I", "you told").
 
     Such a question is about the user or about what was said between user and assistant."""
-    return _PERSONAL.search(folded(text)) is not None
+    return _MEMORY_QUESTION.search(normalized_text(text)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,24 +175,24 @@ class NamedDate:
     day: int | None
 
 
-def folded(text: str) -> str:
+def normalized_text(text: str) -> str:
     """Return the text normalised for comparison.
 
     Case, compatibility forms and the diacritics of Latin letters are removed."""
     if text.isascii():
         return text.lower()
     # Runs of combining marks are cut first: sorting them makes normalize() quadratic.
-    decomposed = normalize("NFKD", _MARK_RUN.sub(r"\1", _INVISIBLE.sub("", text))).casefold()
-    return normalize("NFC", _LATIN_MARKS.sub("", decomposed.translate(_LETTERS)))
+    normal_text = normalize("NFKD", _MARK_RUN.sub(r"\1", _HIDDEN.sub("", text))).casefold()
+    return normalize("NFC", _ACCENTS.sub("", normal_text.translate(_CHARACTER_MAP)))
 
 
 def _terms(text: str) -> Iterator[str]:
-    said = folded(text)
-    if said.isascii():
-        for word in _ASCII_WORD.findall(said):
+    text_normalized = normalized_text(text)
+    if text_normalized.isascii():
+        for word in _ASCII_WORD.findall(text_normalized):
             yield from _terms_of_word(word)
         return
-    for match in _WORD.finditer(said):
+    for match in _WORD.finditer(text_normalized):
         word = match[0]
         if match["unspaced"] is None:
             yield from _terms_of_word(word)
@@ -204,16 +204,16 @@ def _terms(text: str) -> Iterator[str]:
 
 
 def _terms_of_word(word: str) -> Iterator[str]:
-    head, apostrophe, tail = word.partition("'")
+    head, quote, tail = word.partition("'")
     if tail == "t" and head.endswith("n"):
         return
-    parts = (head,) if not apostrophe or tail in _ENCLITICS else (head, tail)
+    parts = (head,) if not quote or tail in _SUFFIXES else (head, tail)
     for part in parts:
         if part not in STOP_WORDS:
-            yield _stem(_cut(_BASE_FORMS.get(part, part)))
+            yield _stem(_truncate(_BASE_BY_VARIANT.get(part, part)))
 
 
-def _cut(word: str) -> str:
+def _truncate(word: str) -> str:
     # A character takes at most four bytes.
     if len(word) <= TERM_SIZE_BYTES_MAX // 4:
         return word
@@ -225,8 +225,8 @@ def _stem(word: str) -> str:
     if code < 0x0370:
         stem: str = _ENGLISH.stemWord(word)
         return stem
-    for first, last, stemmer in _STEMMERS_BY_SCRIPT:
+    for first, last, script_stem in _STEM_BY_SCRIPT:
         if first <= code <= last:
-            other: str = stemmer.stemWord(word)
-            return _cut(other)
+            other: str = script_stem.stemWord(word)
+            return _truncate(other)
     return word

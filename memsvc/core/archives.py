@@ -22,13 +22,13 @@ class OpenArchive:
 
     name: str
     media_type: str
-    pieces: AsyncIterator[bytes]
+    chunks: AsyncIterator[bytes]
 
 
-class Archives(Protocol):
+class ArchiveTransfers(Protocol):
     """Archives, made and restored.
 
-    `asked` is in each case the parsed arguments model of the tool."""
+    `args` is in each case the parsed arguments model of the tool."""
 
     @property
     def bytes_max(self) -> int:
@@ -45,19 +45,19 @@ class Archives(Protocol):
         """Return how long to wait for more bytes to arrive, or to be read by the client."""
         ...
 
-    def place(self, tenant: bytes) -> AbstractContextManager[None]:
+    def slot(self, tenant: bytes) -> AbstractContextManager[None]:
         """Reserve one of the slots for concurrent exports and restores.
 
         RATE_LIMITED when all slots are taken, or all that one tenant may have: where there are two,
         one is always left for other tenants."""
         ...
 
-    def opened(self, scope: Scope, asked: Any) -> AbstractAsyncContextManager[OpenArchive]:
+    def opened(self, scope: Scope, args: Any) -> AbstractAsyncContextManager[OpenArchive]:
         """Return the archive that archive_export would count.
 
         Its chunks must be read within the block."""
         ...
 
-    async def restored(self, scope: Scope, asked: Any, archive: BinaryIO) -> BaseModel:
+    async def restored(self, scope: Scope, args: Any, archive: BinaryIO) -> BaseModel:
         """Restore an archive and return the result as archive_import does."""
         ...

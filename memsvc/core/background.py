@@ -11,9 +11,9 @@ from typing import Any, Final, ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from memsvc.core.fairness import FairSemaphore
+from memsvc.core.call_context import current_call
+from memsvc.core.fair_semaphore import FairSemaphore
 from memsvc.core.ports import Meter
-from memsvc.core.underway import underway
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -22,80 +22,80 @@ LOOP_CHARS_MAX: Final = 4000
 """Texts up to this length are processed on the event loop, longer ones in a thread."""
 SLICE_CHARS: Final = 16_000
 """Characters after which a computation over many texts yields the thread to others."""
-COUNTING_THREADS: Final = 2
-LAG_EVERY_S: Final = 0.2
+COUNT_THREAD_LIMIT: Final = 2
+DELAY_INTERVAL_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class _Threads:
+class _ThreadPool:
     """Threads that tenants share in turn, one for each of them at a time."""
 
-    permits: FairSemaphore
+    semaphore: FairSemaphore
     limiter: CapacityLimiter
 
-    async def run(self, compute: Callable[[], T]) -> T:
-        tenant = underway().tenant
-        await self.permits.acquire(tenant)
+    async def run(self, function: Callable[[], T]) -> T:
+        tenant = current_call().tenant
+        await self.semaphore.acquire(tenant)
         try:
-            return await to_thread.run_sync(compute, limiter=self.limiter)
+            return await to_thread.run_sync(function, limiter=self.limiter)
         finally:
-            self.permits.release(tenant)
+            self.semaphore.release(tenant)
 
 
-_COMPUTING: Final = RunVar[_Threads]("memsvc.computing")
-_COUNTING: Final = RunVar[_Threads]("memsvc.counting")
+_THREAD_POOL: Final = RunVar[_ThreadPool]("memsvc.computing")
+_COUNT_POOL: Final = RunVar[_ThreadPool]("memsvc.counting")
 
 
-async def computed(chars: int, compute: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_thread(chars: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Return the result of a function of texts; long texts (`chars`) are processed in a thread.
 
     One such thread runs at a time in a process: two that need the interpreter would keep the loop
     waiting twice as long. Tenants take turns, however much one of them has to compute."""
     if chars <= LOOP_CHARS_MAX:
-        return compute(*args, **kwargs)
-    return await _threads(_COMPUTING, 1).run(partial(compute, *args, **kwargs))
+        return function(*args, **kwargs)
+    return await _get_thread_pool(_THREAD_POOL, 1).run(partial(function, *args, **kwargs))
 
 
-async def computed_each(texts: Sequence[str], compute: Callable[[str], T]) -> list[T]:
-    """Return the results of a function for each of these texts, as `computed`.
+async def map_in_thread(texts: Sequence[str], function: Callable[[str], T]) -> list[T]:
+    """Return the results of a function for each of these texts, as `run_in_thread`.
 
     Many texts are processed a few at a time, so that other calls get the thread in between."""
     done: list[T] = []
-    for part in parted(texts, len, SLICE_CHARS):
-        done += await computed(sum(map(len, part)), lambda part: list(map(compute, part)), part)
+    for part in in_batches(texts, len, SLICE_CHARS):
+        done += await run_in_thread(sum(map(len, part)), lambda part: list(map(function, part)), part)
     return done
 
 
-async def counted(chars: int, count: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return the result of a function that releases the interpreter, as `computed`.
+async def run_in_count_thread(chars: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return the result of a function that releases the interpreter, as `run_in_thread`.
 
     It has threads of its own, one for each tenant at a time, and the loop waits only for a
     processor."""
     if chars <= LOOP_CHARS_MAX:
-        return count(*args, **kwargs)
-    return await _threads(_COUNTING, COUNTING_THREADS).run(partial(count, *args, **kwargs))
+        return function(*args, **kwargs)
+    return await _get_thread_pool(_COUNT_POOL, COUNT_THREAD_LIMIT).run(partial(function, *args, **kwargs))
 
 
-def parted(items: Iterable[T], size: Callable[[T], int], size_max: int) -> Iterator[list[T]]:
+def in_batches(items: Iterable[T], size: Callable[[T], int], size_max: int) -> Iterator[list[T]]:
     """Yield batches of items of at most this total size; a larger item is a batch of its own."""
-    part: list[T] = []
-    room = size_max
+    batch: list[T] = []
+    remaining = size_max
     for item in items:
-        if part and size(item) > room:
-            yield part
-            part, room = [], size_max
-        part.append(item)
-        room -= size(item)
-    if part:
-        yield part
+        if batch and size(item) > remaining:
+            yield batch
+            batch, remaining = [], size_max
+        batch.append(item)
+        remaining -= size(item)
+    if batch:
+        yield batch
 
 
-def _threads(which: RunVar[_Threads], threads: int) -> _Threads:
+def _get_thread_pool(variable: RunVar[_ThreadPool], limit: int) -> _ThreadPool:
     try:
-        return which.get()
+        return variable.get()
     except LookupError:
-        which.set(made := _Threads(FairSemaphore(threads, each_max=1), CapacityLimiter(threads)))
-        return made
+        variable.set(pool := _ThreadPool(FairSemaphore(limit, each_max=1), CapacityLimiter(limit)))
+        return pool
 
 
 @asynccontextmanager
@@ -111,28 +111,28 @@ async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def lag_measured(meter: Meter) -> AsyncIterator[None]:
+async def report_loop_delay(meter: Meter) -> AsyncIterator[None]:
     """Measure while the block runs how late the event loop wakes a sleeping task."""
 
-    async def measure() -> None:
+    async def report() -> None:
         while True:
-            slept = perf_counter()
-            await asyncio.sleep(LAG_EVERY_S)
-            meter.add("memsvc_loop_lag_ms", max(0.0, perf_counter() - slept - LAG_EVERY_S) * 1000)
+            started = perf_counter()
+            await asyncio.sleep(DELAY_INTERVAL_S)
+            meter.add("memsvc_loop_lag_ms", max(0.0, perf_counter() - started - DELAY_INTERVAL_S) * 1000)
 
-    async with in_background(measure()):
+    async with in_background(report()):
         yield
 
 
 @asynccontextmanager
-async def meanwhile(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+async def run_concurrently(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
     """Run `work` concurrently with the block.
 
     It is awaited when the block ends, and its errors are raised there.
 
     Its waiting counts only as far as the block did not compute. If the block fails, the work is
     cancelled and awaited, and the block's error is the one that is raised."""
-    here, waited_ms, started = underway(), dict(underway().waited_ms), perf_counter()
+    context, times_before, started = current_call(), dict(current_call().wait_ms), perf_counter()
     task = asyncio.create_task(work)
     try:
         await asyncio.sleep(0)  # lets it start
@@ -144,11 +144,11 @@ async def meanwhile(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[
         with suppress(BaseException):  # the error of the block is raised, not that of the work
             await task
         raise
-    here.worked(computed_ms, waited_ms)
+    context.add_work(computed_ms, times_before)
 
 
-async def told_or_after(told: asyncio.Event, wait_s: float) -> None:
+async def wait_for_event(event: asyncio.Event, wait_s: float) -> None:
     """Return when the event is set, or after this many seconds."""
     with suppress(TimeoutError):
         async with asyncio.timeout(wait_s):
-            await told.wait()
+            await event.wait()

@@ -10,9 +10,9 @@ SHORT_LENGTH: Final = 30
 LONG_LENGTH: Final = 120
 
 
-def bm25_constants(average_length: float) -> tuple[float, float]:
+def bm25_constants(avg_length: float) -> tuple[float, float]:
     """Return k1 and b for an average entry length in terms; b is 0.4 (short) to 1 (long)."""
-    return 0.9, 0.4 + 0.6 * longness(average_length)
+    return 0.9, 0.4 + 0.6 * length_factor(avg_length)
 
 
 def bm25_idf(count_with_term: int, count_all: int) -> float:
@@ -22,26 +22,26 @@ def bm25_idf(count_with_term: int, count_all: int) -> float:
     return log1p((count_all - count_with_term + 0.5) / (count_with_term + 0.5))
 
 
-def bm25_term_score(idf: float, frequency: float, length: float, average_length: float, k1: float, b: float) -> float:
+def bm25_term_score(idf: float, term_count: float, length: float, avg_length: float, k1: float, b: float) -> float:
     """Return what one term adds to an entry's score.
 
     After Robertson and Zaragoza 2009, with the factor k1 + 1."""
-    return idf * frequency * (k1 + 1) / (frequency + k1 * (1 - b + b * length / average_length))
+    return idf * term_count * (k1 + 1) / (term_count + k1 * (1 - b + b * length / avg_length))
 
 
 def bm25_scores(question_terms: Sequence[str], documents: Sequence[Sequence[str]], k1: float, b: float) -> list[float]:
     """Return the scores of all documents in order, each given as its terms with repeats."""
     counts = [Counter(document) for document in documents]
-    average_length = sum(map(len, documents)) / max(1, len(documents))
+    avg_length = sum(map(len, documents)) / max(1, len(documents))
     scores = [0.0] * len(documents)
     for term in dict.fromkeys(question_terms):
         idf = bm25_idf(sum(term in count for count in counts), len(documents))
         for position, count in enumerate(counts):
             if count[term]:
-                scores[position] += bm25_term_score(idf, count[term], len(documents[position]), average_length, k1, b)
+                scores[position] += bm25_term_score(idf, count[term], len(documents[position]), avg_length, k1, b)
     return scores
 
 
-def longness(length: float) -> float:
+def length_factor(length: float) -> float:
     """Return 0 for a short and 1 for a long text, its length given in terms."""
     return min(1.0, max(0.0, (length - SHORT_LENGTH) / (LONG_LENGTH - SHORT_LENGTH)))

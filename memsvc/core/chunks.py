@@ -19,33 +19,33 @@ INDENT_BYTES_MAX: Final = 200
 HEADING_CHARACTERS_MAX: Final = 120
 FENCE_CHARACTERS_MAX: Final = 80
 
-_LOOKAHEAD: Final = 24
+_NEXT_CHARACTERS: Final = 24
 """Characters after a split within a line that are checked; the longest start of a marked line."""
-_LOOKBEHIND: Final = 16
-_NEAR: Final = 64
+_PREVIOUS_CHARACTERS: Final = 16
+_SEARCH_CHARACTERS: Final = 64
 """Characters around the target that are searched first, so that a dense text costs no more."""
-_SPACES: Final = rb"[\t-\r\x1c-\x20]*+"
-_WIDE_SPACE: Final = (
+_SPACE_BYTES: Final = rb"[\t-\r\x1c-\x20]*+"
+_UNICODE_SPACE: Final = (
     rb"(?:\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80)"  # as str.isspace()
 )
-_WHITESPACE: Final = re.compile(_SPACES + rb"(?:" + _WIDE_SPACE + _SPACES + rb")*+")
-_MARKED_LINE: Final = re.compile(
+_WHITESPACE: Final = re.compile(_SPACE_BYTES + rb"(?:" + _UNICODE_SPACE + _SPACE_BYTES + rb")*+")
+_MARK_LINE: Final = re.compile(
     r"^(?: {0,3}(?P<heading>#{1,6}[ \t]+[^\s#][^\n]*)|[ \t]{0,12}(?P<fence>(?P<marker>`{3,}|~{3,})(?P<info>[^\n]*)))"
     r"(?P<newline>\n?)",
     re.MULTILINE,
 )
 _FENCE_MARKER: Final = re.compile(r"`{3,}|~{3,}")
-_UNMARKED: Final = r"(?![ \t]{0,12}(?:#{1,6}[ \t]|```|~~~))"
+_NO_MARK_LINE: Final = r"(?![ \t]{0,12}(?:#{1,6}[ \t]|```|~~~))"
 _BLANK_LINES: Final = re.compile(r"\n(?:[^\S\n]*\n)+")
 _LINE_END: Final = re.compile(r"\n")
 _REST_OF_LINE: Final = re.compile(r"[^\S\n]*\n")
 _CLOSING: Final = r"[\"'”’»)\]}*_`」』）】》〉]{0,4}"
 _SENTENCE_END: Final = re.compile(
-    rf"(?:[.!?…։؟۔।॥።။។]{_CLOSING}[^\S\n]+|[。！？｡．]{_CLOSING}[^\S\n]*){_UNMARKED}(?=\S)"
+    rf"(?:[.!?…։؟۔।॥።။។]{_CLOSING}[^\S\n]+|[。！？｡．]{_CLOSING}[^\S\n]*){_NO_MARK_LINE}(?=\S)"
 )
-_SPACE: Final = re.compile(rf"\s+{_UNMARKED}")
+_SPACE: Final = re.compile(rf"\s+{_NO_MARK_LINE}")
 _CHARACTER: Final = regex.compile(
-    r"(?<!\u200d)(?![\p{M}\u200c\u200d\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F\u1160-\u11FF])" + _UNMARKED
+    r"(?<!\u200d)(?![\p{M}\u200c\u200d\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F\u1160-\u11FF])" + _NO_MARK_LINE
 )
 
 
@@ -74,25 +74,25 @@ def chunks(text: str, *, start: int = 0, context: str = "") -> list[Chunk]:
     is the last chunk. So after an append, all chunks but the last stay, and splitting again from
     the start of the last one, with its context, gives what splitting the whole text would."""
     data = text.encode()
-    found: list[Chunk] = []
+    result: list[Chunk] = []
     position = _skip_whitespace(data, 0)
     while position < len(data):
         if len(data) - position <= CHUNK_BYTES_MAX:
-            found.append(Chunk(start + position, data[position:].decode(), context))
+            result.append(Chunk(start + position, data[position:].decode(), context))
             break
         window = _Window(data[position : position + CHUNK_BYTES_MAX], context)
-        cut = _cut(window)
-        end = _end_of_content(window.text, cut)
-        found.append(Chunk(start + position, window.text[:end], context))
-        following = _skip_whitespace(data, position + window.bytes_before(cut))
+        split = _split_position(window)
+        end = _end_of_content(window.text, split)
+        result.append(Chunk(start + position, window.text[:end], context))
+        following = _skip_whitespace(data, position + window.bytes_before(split))
         if following == len(data):
             break
-        again = _overlap(window, cut)
-        if again < end:
-            context, position = window.context_at(again), position + window.bytes_before(again)
+        overlap_start = _overlap(window, split)
+        if overlap_start < end:
+            context, position = window.context_at(overlap_start), position + window.bytes_before(overlap_start)
         else:
-            context, position = window.context_at(cut), following
-    return found
+            context, position = window.context_at(split), following
+    return result
 
 
 class _Mark(NamedTuple):
@@ -118,8 +118,8 @@ class _Window:
         heading = first if first.startswith("#") else ""
         fence = next((line for line in (first, *rest) if _FENCE_MARKER.match(line)), "")
         self._before = _Mark(-1, -1, "", heading, fence)
-        self.marks = list(_marks(self.text, heading, fence, self.target))
-        self._mark_starts = [mark.start for mark in self.marks]
+        self.mark_lines = list(_iter_mark_lines(self.text, heading, fence, self.target))
+        self._mark_line_positions = [mark.start for mark in self.mark_lines]
 
     def bytes_before(self, position: int) -> int:
         """Return the UTF-8 bytes of the characters before a position."""
@@ -129,21 +129,21 @@ class _Window:
         """Return the last marked line that starts before a position.
 
         Returns the context of the chunk if there is none."""
-        index = bisect_left(self._mark_starts, position)
-        return self.marks[index - 1] if index else self._before
+        index = bisect_left(self._mark_line_positions, position)
+        return self.mark_lines[index - 1] if index else self._before
 
     def context_at(self, position: int) -> str:
         """Return the context of a chunk that starts at a position."""
         mark = self.last_mark(position)
         return "\n".join(line for line in (mark.heading, mark.fence) if line)
 
-    def splits_from_mark(self, position: int) -> bool:
+    def is_split_after_mark(self, position: int) -> bool:
         """Return whether a split here separates a heading or fence opening from its content."""
         mark = self.last_mark(position)
         return mark.kind in ("heading", "opening") and not self.text[mark.end : position].strip()
 
 
-def _marks(text: str, heading: str, fence: str, target: int) -> Iterator[_Mark]:
+def _iter_mark_lines(text: str, heading: str, fence: str, target: int) -> Iterator[_Mark]:
     """Yield marked lines in order, up to the first heading at or after the target.
 
     The split is there at the latest."""
@@ -151,7 +151,7 @@ def _marks(text: str, heading: str, fence: str, target: int) -> Iterator[_Mark]:
         return
     before = _FENCE_MARKER.match(fence)
     marker = before[0] if before else ""
-    for match in _MARKED_LINE.finditer(text):
+    for match in _MARK_LINE.finditer(text):
         start, end = match.span()
         heading_line, fence_line, found, info, newline = match.groups()
         if heading_line:
@@ -173,49 +173,49 @@ def _marks(text: str, heading: str, fence: str, target: int) -> Iterator[_Mark]:
             yield _Mark(start, end, "opening", heading, fence)
 
 
-def _cut(window: _Window) -> int:
+def _split_position(window: _Window) -> int:
     """Return where a chunk ends: the best kind of boundary available, nearest to the target."""
 
     def between_paragraphs(position: int) -> bool:
-        return not window.last_mark(position).fence and keeps_together(position)
+        return not window.last_mark(position).fence and is_after_content(position)
 
-    def keeps_together(position: int) -> bool:
-        return not window.splits_from_mark(position)
+    def is_after_content(position: int) -> bool:
+        return not window.is_split_after_mark(position)
 
-    def leaves_room(position: int) -> bool:
-        return position <= len(window.text) - _LOOKAHEAD
+    def has_context(position: int) -> bool:
+        return position <= len(window.text) - _NEXT_CHARACTERS
 
-    marks = window.marks
-    headings = [mark.start for mark in marks if mark.kind == "heading"]
-    fences = [mark.end if mark.kind == "closing" else mark.start for mark in marks if mark.kind != "heading"]
+    mark_lines = window.mark_lines
+    heading_positions = [mark.start for mark in mark_lines if mark.kind == "heading"]
+    fences = [mark.end if mark.kind == "closing" else mark.start for mark in mark_lines if mark.kind != "heading"]
     choices: list[Callable[[], int | None]] = [
-        lambda: _nearest(headings, window),
-        lambda: _nearest_end(_BLANK_LINES, window, between_paragraphs),
-        lambda: _nearest(fences, window),
-        lambda: _nearest_end(_BLANK_LINES, window, keeps_together),
-        lambda: _nearest_end(_LINE_END, window, keeps_together),
-        lambda: _nearest_end(_SENTENCE_END, window, leaves_room),
-        lambda: _nearest_end(_SPACE, window, leaves_room),
+        lambda: _best_position(heading_positions, window),
+        lambda: _best_match_end(_BLANK_LINES, window, between_paragraphs),
+        lambda: _best_position(fences, window),
+        lambda: _best_match_end(_BLANK_LINES, window, is_after_content),
+        lambda: _best_match_end(_LINE_END, window, is_after_content),
+        lambda: _best_match_end(_SENTENCE_END, window, has_context),
+        lambda: _best_match_end(_SPACE, window, has_context),
     ]
-    for choose in choices:
-        if (cut := choose()) is not None:
-            return cut
-    whole = _CHARACTER.search(window.text, window.target) or _CHARACTER.search(window.text, window.low, window.target)
-    return whole.start() if whole and whole.start() < len(window.text) else window.target
+    for choice in choices:
+        if (split := choice()) is not None:
+            return split
+    character = _CHARACTER.search(window.text, window.target) or _CHARACTER.search(window.text, window.low, window.target)
+    return character.start() if character and character.start() < len(window.text) else window.target
 
 
-def _nearest_end(pattern: re.Pattern[str], window: _Window, allowed: Callable[[int], bool]) -> int | None:
-    for reach in (_NEAR, len(window.text)):
-        low, high = max(window.low, window.target - reach), window.target + reach
-        matches = pattern.finditer(window.text, max(0, low - _LOOKBEHIND))
-        ends = takewhile(high.__ge__, (match.end() for match in matches))
-        nearest = _nearest((end for end in ends if end >= low and allowed(end)), window)
-        if nearest is not None:
-            return nearest
+def _best_match_end(pattern: re.Pattern[str], window: _Window, allowed: Callable[[int], bool]) -> int | None:
+    for radius in (_SEARCH_CHARACTERS, len(window.text)):
+        start, stop = max(window.low, window.target - radius), window.target + radius
+        matches = pattern.finditer(window.text, max(0, start - _PREVIOUS_CHARACTERS))
+        positions = takewhile(stop.__ge__, (match.end() for match in matches))
+        best = _best_position((end for end in positions if end >= start and allowed(end)), window)
+        if best is not None:
+            return best
     return None
 
 
-def _nearest(positions: Iterable[int], window: _Window) -> int | None:
+def _best_position(positions: Iterable[int], window: _Window) -> int | None:
     low, target = window.low, window.target
     best = None
     for position in positions:
@@ -224,31 +224,31 @@ def _nearest(positions: Iterable[int], window: _Window) -> int | None:
     return best
 
 
-def _end_of_content(text: str, cut: int) -> int:
-    end = len(text[:cut].rstrip())
-    rest = _REST_OF_LINE.match(text, end, cut)
+def _end_of_content(text: str, split: int) -> int:
+    end = len(text[:split].rstrip())
+    rest = _REST_OF_LINE.match(text, end, split)
     return rest.end() if rest else end
 
 
-def _overlap(window: _Window, cut: int) -> int:
+def _overlap(window: _Window, split: int) -> int:
     """Return where the next chunk starts so that it repeats the last lines of this one.
 
     Sentences count where there are no lines; returns the split itself if there are none."""
     text = window.text
-    mark = window.last_mark(cut)
-    tail = text[max(0, cut - OVERLAP_BYTES_MAX) : cut].encode()[-OVERLAP_BYTES_MAX:].decode(errors="ignore")
-    low = max(cut - len(tail), mark.end)
-    if mark.end == cut or any(other.start == cut for other in window.marks):
-        return cut
-    for match in _BLANK_LINES.finditer(text, max(0, low - 1), cut):
+    mark = window.last_mark(split)
+    tail = text[max(0, split - OVERLAP_BYTES_MAX) : split].encode()[-OVERLAP_BYTES_MAX:].decode(errors="ignore")
+    low = max(split - len(tail), mark.end)
+    if mark.end == split or any(other.start == split for other in window.mark_lines):
+        return split
+    for match in _BLANK_LINES.finditer(text, max(0, low - 1), split):
         low = match.end()
-    if low >= cut:
-        return cut
-    line_end = text.find("\n", max(0, low - 1), cut - 1)
+    if low >= split:
+        return split
+    line_end = text.find("\n", max(0, low - 1), split - 1)
     if line_end != -1:
         return line_end + 1
-    sentence = _SENTENCE_END.search(text, low, cut)
-    return sentence.end() if sentence else cut
+    sentence = _SENTENCE_END.search(text, low, split)
+    return sentence.end() if sentence else split
 
 
 def _skip_whitespace(data: bytes, position: int) -> int:

@@ -11,53 +11,53 @@ import orjson
 from memsvc.core.errors import MemsvcError, invalid
 
 
-def cursor_of(*place: datetime | UUID | int | str) -> str:
+def encode_cursor(*position: datetime | UUID | int | str) -> str:
     """Return a position encoded as a cursor."""
-    return urlsafe_b64encode(orjson.dumps(place, default=str)).decode().rstrip("=")
+    return urlsafe_b64encode(orjson.dumps(position, default=str)).decode().rstrip("=")
 
 
-def read_cursor(cursor: str, *kinds: type) -> tuple[Any, ...]:
-    """Return the position that `cursor_of` encoded, each part of its type.
+def decode_cursor(cursor: str, *kinds: type) -> tuple[Any, ...]:
+    """Return the position that `encode_cursor` encoded, each part of its type.
 
     INVALID_ARGUMENT for anything else."""
     try:
         parts = orjson.loads(b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
         if not isinstance(parts, list):
             raise ValueError
-        return tuple(_READERS[kind](part) for kind, part in zip(kinds, parts, strict=True))
+        return tuple(_PARSE_BY_TYPE[kind](part) for kind, part in zip(kinds, parts, strict=True))
     except ValueError:
-        raise no_such_cursor() from None
+        raise invalid_cursor() from None
 
 
-def no_such_cursor() -> MemsvcError:
+def invalid_cursor() -> MemsvcError:
     """Return the error for a cursor that no page ended with."""
     return invalid(
         "cursor must be the next_cursor of an earlier answer", recovery="begin with the first page, without a cursor"
     )
 
 
-def _moment(part: Any) -> datetime:
-    moment = datetime.fromisoformat(_text(part))
-    if moment.tzinfo is None or not MINYEAR < moment.year < MAXYEAR:  # else it may be out of range in another zone
+def _parse_timestamp(part: Any) -> datetime:
+    timestamp = datetime.fromisoformat(_parse_text(part))
+    if timestamp.tzinfo is None or not MINYEAR < timestamp.year < MAXYEAR:  # else it may be out of range in another zone
         raise ValueError
-    return moment
+    return timestamp
 
 
-def _number(part: Any) -> int:
+def _parse_int(part: Any) -> int:
     if type(part) is not int:
         raise ValueError
     return part
 
 
-def _text(part: Any) -> str:
+def _parse_text(part: Any) -> str:
     if not isinstance(part, str) or "\0" in part:  # the database cannot store it
         raise ValueError
     return part
 
 
-_READERS: Final[Mapping[type, Callable[[Any], Any]]] = {
-    datetime: _moment,
-    UUID: lambda part: UUID(_text(part)),
-    int: _number,
-    str: _text,
+_PARSE_BY_TYPE: Final[Mapping[type, Callable[[Any], Any]]] = {
+    datetime: _parse_timestamp,
+    UUID: lambda part: UUID(_parse_text(part)),
+    int: _parse_int,
+    str: _parse_text,
 }

@@ -5,7 +5,7 @@ from math import exp, log
 from typing import Final
 
 
-class Tier(StrEnum):
+class DecayTier(StrEnum):
     """Speed of decay of a memory."""
 
     PERMANENT = "permanent"
@@ -14,11 +14,11 @@ class Tier(StrEnum):
     EPHEMERAL = "ephemeral"
 
 
-DECAY_PER_H: Final[dict[Tier, float]] = {
-    Tier.PERMANENT: 0.00001,
-    Tier.DURABLE: 0.001,
-    Tier.STANDARD: 0.010,
-    Tier.EPHEMERAL: 0.050,
+DECAY_PER_H: Final[dict[DecayTier, float]] = {
+    DecayTier.PERMANENT: 0.00001,
+    DecayTier.DURABLE: 0.001,
+    DecayTier.STANDARD: 0.010,
+    DecayTier.EPHEMERAL: 0.050,
 }
 """Lambda per active hour, of elfmem's block tiers."""
 
@@ -38,7 +38,7 @@ def hours_to(level: float, decay_per_h: float) -> float:
     return -log(level) / decay_per_h
 
 
-def edge_decay_per_h(one: Tier, other: Tier, *, reinforcements: int = 0) -> float:
+def edge_decay_per_h(first: DecayTier, second: DecayTier, *, reinforcements: int = 0) -> float:
     """Return the decay rate of an edge between two tiers."""
-    pace = min(DECAY_PER_H[one], DECAY_PER_H[other]) * EDGE_SHARE
-    return pace * EDGE_SHARE if reinforcements >= ESTABLISHED_REINFORCEMENTS else pace
+    rate = min(DECAY_PER_H[first], DECAY_PER_H[second]) * EDGE_SHARE
+    return rate * EDGE_SHARE if reinforcements >= ESTABLISHED_REINFORCEMENTS else rate

@@ -101,7 +101,7 @@ class MemsvcError(Exception):
         return body | self.details
 
 
-class LacksPermissionError(MemsvcError):
+class MissingPermissionError(MemsvcError):
     """The caller lacks a permission, whatever the target; a token with more scopes might do."""
 
     def __init__(self, permission: Permission) -> None:
@@ -109,13 +109,13 @@ class LacksPermissionError(MemsvcError):
         self.permission = permission
 
 
-class ShutOutError(MemsvcError):
+class ExclusiveLockError(MemsvcError):
     """The target is locked exclusively, as for a purge or restore.
 
     Work on other targets need not wait."""
 
 
-class UnusableAnswerError(MemsvcError):
+class ModelOutputError(MemsvcError):
     """A model answered in another form than requested and was told so.
 
     A retry may well fail again."""
@@ -129,6 +129,6 @@ def invalid(message: str, *, recovery: str | None = None) -> MemsvcError:
 class SettingsError(Exception):
     """The settings are invalid: one line per problem, with the key's path and what is allowed."""
 
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("\n".join(errors))
+        self.errors = errors

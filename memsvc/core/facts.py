@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Literal
 
 
-class Tier(StrEnum):
+class FactTier(StrEnum):
     """Lifetime of a fact: L0 for good, L1 for the day, L2 for the week."""
 
     L0 = "L0"
@@ -16,7 +16,7 @@ class Tier(StrEnum):
     L2 = "L2"
 
 
-class State(StrEnum):
+class FactState(StrEnum):
     """State of a fact; recall returns only active ones."""
 
     ACTIVE = "active"
@@ -26,9 +26,9 @@ class State(StrEnum):
 
 Identity = tuple[str, str, str]
 
-_LASTING = {Tier.L1: 1, Tier.L2: 2, Tier.L0: 3}
-_OWN = frozenset(("rule", "user"))
-_FIRST_UNSPACED = "\u2e80"
+_TIER_RANK = {FactTier.L1: 1, FactTier.L2: 2, FactTier.L0: 3}
+_USER_ORIGINS = frozenset(("rule", "user"))
+_FIRST_CJK = "\u2e80"
 
 
 Origin = Literal["rule", "model", "user", "import"]
@@ -47,7 +47,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class FactExpiry:
     """Facts that no longer hold: those of a key that have this value.
 
     A key of "" means every key of the `fact_id`, a value of "" any value. Unless `exact`, a value
@@ -63,8 +63,8 @@ class Ending:
 class Statement:
     """A statement that may become a fact.
 
-    `slot` distinguishes the values of a key that has many, else "". `cues` are further keywords of
-    the fact. `ends` are facts that conflict with it, such as liking what is disliked now. `said_at`
+    `slot` distinguishes the values of a key that has many, else "". `keywords` are further keywords of
+    the fact. `conflicts` are facts that conflict with it, such as liking what is disliked now. `message_at`
     is the time of its evidence, where that was not just now, and `words` the original wording,
     where that was not in English."""
 
@@ -73,12 +73,12 @@ class Statement:
     key: str
     slot: str
     value: str
-    tier: Tier
+    tier: FactTier
     confidence: float
-    cues: str
+    keywords: str
     evidence: Evidence
-    ends: tuple[Ending, ...] = ()
-    said_at: datetime | None = None
+    conflicts: tuple[FactExpiry, ...] = ()
+    message_at: datetime | None = None
     words: str = field(default="", compare=False)
 
     @property
@@ -88,15 +88,15 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Retraction:
+class RemovalClaim:
     """A claim that something is no longer true, or never was."""
 
-    ends: tuple[Ending, ...]
+    conflicts: tuple[FactExpiry, ...]
     evidence: Evidence
-    said_at: datetime | None = None
+    message_at: datetime | None = None
 
 
-Claim = Statement | Retraction
+Claim = Statement | RemovalClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +105,16 @@ class Fact:
 
     entry: int
     statement: Statement
-    state: State
+    state: FactState
     valid_from: datetime
     valid_to: datetime | None
     expires_at: datetime | None
     superseded_by: str | None
-    book: int = 0
+    index_id: int = 0
 
-    def holds(self, now: datetime) -> bool:
+    def is_valid(self, now: datetime) -> bool:
         """Return whether the fact is active and has not expired."""
-        return self.state is State.ACTIVE and (self.expires_at is None or self.expires_at > now)
+        return self.state is FactState.ACTIVE and (self.expires_at is None or self.expires_at > now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +123,13 @@ class Merge:
 
     `kept` are the statements to store, `replaced` the facts they replace with the record that
     replaces each, `deleted` the facts that were retracted. `repeated` counts known statements,
-    `overruled` rejected ones."""
+    `ignored` rejected ones."""
 
     kept: tuple[Statement, ...]
     replaced: tuple[tuple[Fact, str], ...]
     repeated: int
     deleted: tuple[Fact, ...] = ()
-    overruled: int = 0
+    ignored: int = 0
 
     @property
     def changes(self) -> bool:
@@ -148,96 +148,96 @@ def merge(known: Iterable[Fact], claims: Sequence[Claim], now: datetime) -> Merg
 
     An expired fact no longer holds, so stating it again renews it, and retracting it changes
     nothing."""
-    facts = list({(fact.book, fact.entry): fact for fact in known}.values())
-    latest, endings, repeated = _settled(claims)
-    overruled = [
+    facts = list({(fact.index_id, fact.entry): fact for fact in known}.values())
+    latest, filters, repeated = _resolve_claims(claims)
+    ignored = [
         identity
         for identity, statement in latest.items()
-        if any(not _outranks(statement, fact, now) for fact in facts if fact.statement.identity == identity)
+        if any(not _takes_precedence(statement, fact, now) for fact in facts if fact.statement.identity == identity)
     ]
-    for identity in overruled:
+    for identity in ignored:
         del latest[identity]
     replaced: list[tuple[Fact, str]] = []
     deleted: list[Fact] = []
-    holding = [fact for fact in facts if fact.holds(now)]
-    ended = _ended(holding, endings, now)
-    again = {
+    valid = [fact for fact in facts if fact.is_valid(now)]
+    claim_by_fact = _match_facts(valid, filters, now)
+    repeats = {
         identity
-        for identity, fact in latest_by_identity(holding).items()
+        for identity, fact in latest_by_identity(valid).items()
         if identity in latest and _repeats(fact.statement, latest[identity])
     }
     for fact in facts:
-        if fact.state is not State.ACTIVE:
+        if fact.state is not FactState.ACTIVE:
             continue
         identity = fact.statement.identity
         if identity in latest:
-            if identity not in again:
+            if identity not in repeats:
                 replaced.append((fact, latest[identity].record))
-        elif (claim := ended.get((fact.book, fact.entry))) is not None:
-            if isinstance(claim, Retraction):
+        elif (claim := claim_by_fact.get((fact.index_id, fact.entry))) is not None:
+            if isinstance(claim, RemovalClaim):
                 deleted.append(fact)
             elif claim.identity in latest:
                 replaced.append((fact, claim.record))
-    kept = tuple(statement for identity, statement in latest.items() if identity not in again)
-    return Merge(kept, tuple(replaced), repeated + len(again), tuple(deleted), len(overruled))
+    kept = tuple(statement for identity, statement in latest.items() if identity not in repeats)
+    return Merge(kept, tuple(replaced), repeated + len(repeats), tuple(deleted), len(ignored))
 
 
-def _settled(claims: Sequence[Claim]) -> tuple[dict[Identity, Statement], list[tuple[Ending, Claim]], int]:
+def _resolve_claims(claims: Sequence[Claim]) -> tuple[dict[Identity, Statement], list[tuple[FactExpiry, Claim]], int]:
     """Return the final statements of some claims, what they end, and the number of repeats."""
     latest: dict[Identity, Statement] = {}
-    endings: list[tuple[Ending, Claim]] = []
+    filters: list[tuple[FactExpiry, Claim]] = []
     repeated = 0
     for claim in claims:
-        endings += [(ending, claim) for ending in claim.ends]
+        filters += [(fact_filter, claim) for fact_filter in claim.conflicts]
         for identity, statement in list(latest.items()):
-            if any(_names(ending, statement, loosely=not ending.exact) for ending in claim.ends):
+            if any(_names(fact_filter, statement, partial=not fact_filter.exact) for fact_filter in claim.conflicts):
                 del latest[identity]
         if isinstance(claim, Statement):
             repeated += claim.identity in latest
             latest[claim.identity] = claim
-    return latest, endings, repeated
+    return latest, filters, repeated
 
 
-def _ended(
-    facts: Sequence[Fact], endings: Sequence[tuple[Ending, Claim]], now: datetime
+def _match_facts(
+    facts: Sequence[Fact], filters: Sequence[tuple[FactExpiry, Claim]], now: datetime
 ) -> dict[tuple[int, int], Claim]:
     """Return the facts, by index and entry, that the endings match, with the last such claim."""
-    ended: dict[tuple[int, int], Claim] = {}
-    for ending, claim in endings:
-        meant = [fact for fact in facts if _names(ending, fact.statement, loosely=False)]
-        if not meant and not ending.exact:
-            meant = [fact for fact in facts if _names(ending, fact.statement, loosely=True)]
-        ended |= {(fact.book, fact.entry): claim for fact in meant if _outranks(claim, fact, now)}
-    return ended
+    claim_by_fact: dict[tuple[int, int], Claim] = {}
+    for fact_filter, claim in filters:
+        matching = [fact for fact in facts if _names(fact_filter, fact.statement, partial=False)]
+        if not matching and not fact_filter.exact:
+            matching = [fact for fact in facts if _names(fact_filter, fact.statement, partial=True)]
+        claim_by_fact |= {(fact.index_id, fact.entry): claim for fact in matching if _takes_precedence(claim, fact, now)}
+    return claim_by_fact
 
 
-def _names(ending: Ending, statement: Statement, *, loosely: bool) -> bool:
-    if ending.fact_id != statement.fact_id or ending.key not in ("", statement.key):
+def _names(fact_filter: FactExpiry, statement: Statement, *, partial: bool) -> bool:
+    if fact_filter.fact_id != statement.fact_id or fact_filter.key not in ("", statement.key):
         return False
-    if not ending.value:
+    if not fact_filter.value:
         return True
-    if ending.exact and statement.slot == slot_of(ending.value):
+    if fact_filter.exact and statement.slot == slot_of(fact_filter.value):
         return True
-    one, other = normalised_value(ending.value), normalised_value(statement.value)
-    return one == other or (loosely and (_holds_words(one, other) or _holds_words(other, one)))
+    value, existing = normalized_value(fact_filter.value), normalized_value(statement.value)
+    return value == existing or (partial and (_contains_words(value, existing) or _contains_words(existing, value)))
 
 
-def _holds_words(text: str, words: str) -> bool:
+def _contains_words(text: str, words: str) -> bool:
     """Return whether a text contains words as whole words; in scripts without spaces, anywhere."""
-    unspaced = any(character >= _FIRST_UNSPACED for character in words)
-    return words in text if unspaced else f" {words} " in f" {text} "
+    is_cjk = any(character >= _FIRST_CJK for character in words)
+    return words in text if is_cjk else f" {words} " in f" {text} "
 
 
-def _outranks(claim: Claim, fact: Fact, now: datetime) -> bool:
-    if claim.evidence.origin in _OWN:
+def _takes_precedence(claim: Claim, fact: Fact, now: datetime) -> bool:
+    if claim.evidence.origin in _USER_ORIGINS:
         return True
-    said_at = claim.said_at or now
-    if fact.state is State.DELETED:
-        return fact.valid_to is None or said_at > fact.valid_to
-    if said_at > fact.valid_from or not fact.holds(now):
+    message_at = claim.message_at or now
+    if fact.state is FactState.DELETED:
+        return fact.valid_to is None or message_at > fact.valid_to
+    if message_at > fact.valid_from or not fact.is_valid(now):
         return True
-    sure = claim.confidence if isinstance(claim, Statement) else 0.0
-    return fact.statement.evidence.origin not in _OWN and sure >= fact.statement.confidence
+    confidence = claim.confidence if isinstance(claim, Statement) else 0.0
+    return fact.statement.evidence.origin not in _USER_ORIGINS and confidence >= fact.statement.confidence
 
 
 def latest_by_identity(facts: Iterable[Fact]) -> dict[Identity, Fact]:
@@ -245,19 +245,19 @@ def latest_by_identity(facts: Iterable[Fact]) -> dict[Identity, Fact]:
     return {fact.statement.identity: fact for fact in sorted(facts, key=lambda fact: fact.valid_from)}
 
 
-def normalised_value(value: str) -> str:
+def normalized_value(value: str) -> str:
     """Return the value for comparison: case and white space are ignored."""
     return " ".join(value.casefold().split())
 
 
 def slot_of(value: str) -> str:
     """Return the slot of one value of a key that has many."""
-    return hashlib.sha256(normalised_value(value).encode()).hexdigest()[:12]
+    return hashlib.sha256(normalized_value(value).encode()).hexdigest()[:12]
 
 
-def expires_at(tier: Tier, now: datetime, *, l1_days: int, l2_days: int) -> datetime | None:
+def expires_at(tier: FactTier, now: datetime, *, l1_days: int, l2_days: int) -> datetime | None:
     """Return midnight UTC of today plus the tier's days; None for facts that are kept for good."""
-    days = {Tier.L0: None, Tier.L1: l1_days, Tier.L2: l2_days}[tier]
+    days = {FactTier.L0: None, FactTier.L1: l1_days, FactTier.L2: l2_days}[tier]
     if days is None:
         return None
     return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=days)
@@ -265,4 +265,4 @@ def expires_at(tier: Tier, now: datetime, *, l1_days: int, l2_days: int) -> date
 
 def _repeats(one: Statement, other: Statement) -> bool:
     """Return whether the other statement adds nothing: the same value, for no longer."""
-    return _LASTING[other.tier] <= _LASTING[one.tier] and normalised_value(one.value) == normalised_value(other.value)
+    return _TIER_RANK[other.tier] <= _TIER_RANK[one.tier] and normalized_value(one.value) == normalized_value(other.value)

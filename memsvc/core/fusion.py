@@ -19,11 +19,11 @@ COSINE_WEIGHT: Final = 0.3
 """Weight of the cosine in a fused score; words are more reliable for passages of a kilobyte."""
 FLOOR_CANDIDATES_MIN: Final = 8
 """Minimum number of cosines whose median estimates unrelated text."""
-SPREAD_MIN: Final = 0.1
+COSINE_RANGE_MIN: Final = 0.1
 """Minimum distance above the floor at which a cosine counts fully, so that noise is not amplified."""
 
 
-def fuse(bm25: Mapping[K, float], cosine: Mapping[K, float], *, cosine_weight: float = COSINE_WEIGHT) -> dict[K, float]:
+def merge_scores(bm25: Mapping[K, float], cosine: Mapping[K, float], *, cosine_weight: float = COSINE_WEIGHT) -> dict[K, float]:
     """Return the score of every key, between 0 and 1, best first.
 
     The greater key first among equals.
@@ -41,22 +41,22 @@ def fuse(bm25: Mapping[K, float], cosine: Mapping[K, float], *, cosine_weight: f
     ones, count as 0."""
     if not 0 <= cosine_weight <= 1:
         raise ValueError(f"a weight is between 0 and 1, not {cosine_weight}")
-    words = _over(bm25, max(map(_finite, bm25.values()), default=0.0))
-    above, greatest = over_floor(cosine)
-    meanings = _over(above, greatest)
-    share = cosine_weight if words and meanings else float(not words)
-    scores = {key: (1 - share) * words.get(key, 0.0) + share * meanings.get(key, 0.0) for key in {**bm25, **cosine}}
+    words = _normalize(bm25, max(map(_finite, bm25.values()), default=0.0))
+    distance_by_key, distance_max = floor_distance(cosine)
+    cosine_scores = _normalize(distance_by_key, distance_max)
+    share = cosine_weight if words and cosine_scores else float(not words)
+    scores = {key: (1 - share) * words.get(key, 0.0) + share * cosine_scores.get(key, 0.0) for key in {**bm25, **cosine}}
     later_first = sorted(scores, reverse=True)
     return {key: scores[key] for key in sorted(later_first, key=lambda key: -scores[key])}
 
 
-def over_floor(cosine: Mapping[K, float]) -> tuple[dict[K, float], float]:
+def floor_distance(cosine: Mapping[K, float]) -> tuple[dict[K, float], float]:
     """Return how far each cosine is above the floor, and the distance that counts fully.
 
     Cosines that are not above it are left out."""
     floor = cosine_floor(cosine)
-    above = {key: _finite(value) - floor for key, value in cosine.items() if _finite(value) > floor}
-    return above, max(SPREAD_MIN, max(above.values(), default=0.0))
+    distance_by_key = {key: _finite(value) - floor for key, value in cosine.items() if _finite(value) > floor}
+    return distance_by_key, max(COSINE_RANGE_MIN, max(distance_by_key.values(), default=0.0))
 
 
 def cosine_floor(cosine: Mapping[K, float]) -> float:
@@ -66,9 +66,9 @@ def cosine_floor(cosine: Mapping[K, float]) -> float:
     return max(0.0, median(_finite(value) for value in cosine.values()))
 
 
-def _over(values: Mapping[K, float], greatest: float) -> dict[K, float]:
+def _normalize(values: Mapping[K, float], value_max: float) -> dict[K, float]:
     """Return the positive values as shares of the greatest; nothing if there are none."""
-    return {key: value / greatest for key, value in values.items() if _finite(value) > 0} if greatest > 0 else {}
+    return {key: value / value_max for key, value in values.items() if _finite(value) > 0} if value_max > 0 else {}
 
 
 def _finite(value: float) -> float:

@@ -14,11 +14,11 @@ LEVELS_MAX = 100
 _MEDIA_WORDS = ("image", "file", "audio")
 
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool"})
-_ABOUT_MESSAGES = frozenset({"type", "role", "id", "status", "name", "metadata", "created_at"})
+_MESSAGE_FIELDS = frozenset({"type", "role", "id", "status", "name", "metadata", "created_at"})
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal", "summary_text"})
 
 
-def normalise_item(item: Any, where: str) -> Item:
+def normalize_item(item: Any, where: str) -> Item:
     """Return the item with string content as one text part and `type` filled in, else unchanged.
 
     INVALID_ARGUMENT, naming `where`, when it is not an object or a field that memory reads has a
@@ -37,25 +37,25 @@ def normalise_item(item: Any, where: str) -> Item:
         kind = "message"
     if kind is None:
         raise invalid(f"{where} needs a type, or a role and content")
-    whole = {"type": kind} | item if "type" not in item or item["type"] is None else dict(item)
-    whole["type"] = kind
+    normalized = {"type": kind} | item if "type" not in item or item["type"] is None else dict(item)
+    normalized["type"] = kind
     if isinstance(content, str):
         part = "output_text" if item.get("role") == "assistant" else "input_text"
-        whole["content"] = [{"type": part, "text": content}]
+        normalized["content"] = [{"type": part, "text": content}]
     elif content is not None:
-        whole["content"] = _checked_parts(content, where)
-    _check_plain(whole, where)
-    return whole
+        normalized["content"] = _checked_parts(content, where)
+    _check_plain(normalized, where)
+    return normalized
 
 
-def says_nothing(item: Item) -> bool:
+def is_empty_message(item: Item) -> bool:
     """Return whether an item is a message without content or other data, such as a tool call."""
-    told = (value for field, value in item.items() if field not in _ABOUT_MESSAGES)
-    return item["type"] == "message" and all(value is None for value in told)
+    values = (value for field, value in item.items() if field not in _MESSAGE_FIELDS)
+    return item["type"] == "message" and all(value is None for value in values)
 
 
 def _check_plain(item: Item, where: str) -> None:
-    if not _nests_within(item, LEVELS_MAX):
+    if not _has_max_depth(item, LEVELS_MAX):
         raise invalid(f"{where} may nest {LEVELS_MAX} levels deep at the most")
     try:
         canonical(item)
@@ -63,10 +63,10 @@ def _check_plain(item: Item, where: str) -> None:
         raise invalid(f"{where} is not plain JSON: an integer over 64 bits, or text that is not Unicode") from error
 
 
-def _nests_within(value: Any, levels: int) -> bool:
+def _has_max_depth(value: Any, levels: int) -> bool:
     """Return whether a value nests at most this deep; a deeper one could not be returned."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels > 0 and all(_nests_within(one, levels - 1) for one in inner if isinstance(one, dict | list))
+    return levels > 0 and all(_has_max_depth(child, levels - 1) for child in inner if isinstance(child, dict | list))
 
 
 def _checked_parts(content: Any, where: str) -> list[Any]:
@@ -149,7 +149,7 @@ def canonical(item: Item) -> bytes:
     return orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
 
 
-def digest(item: Item) -> int:
+def item_hash(item: Item) -> int:
     """Return a signed 64-bit fingerprint, the same for items that are equal field by field."""
     return int.from_bytes(hashlib.blake2b(canonical(item), digest_size=8).digest(), "big", signed=True)
 

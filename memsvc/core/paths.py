@@ -24,9 +24,9 @@ def check_project(project: str) -> str:
     return project
 
 
-def span(beginning: str) -> tuple[str, str]:
+def prefix_range(prefix: str) -> tuple[str, str]:
     """Return the range, in byte order, of all names with this prefix; the second is excluded."""
-    return beginning, f"{beginning}\U0010ffff"
+    return prefix, f"{prefix}\U0010ffff"
 
 
 def is_kept(path: str) -> bool:
@@ -44,9 +44,9 @@ def check_path(path: str) -> str:
         return ROOT
     if not _PATH.match(path):
         raise MemsvcError(Code.INVALID_PATH, "path may only hold A-Z a-z 0-9 / _ . % -")
-    most = KEPT_PATH_BYTES_MAX if is_kept(path) else PATH_BYTES_MAX
-    if len(path) > most:
-        raise MemsvcError(Code.INVALID_PATH, f"path is longer than {most} bytes")
+    bytes_max = KEPT_PATH_BYTES_MAX if is_kept(path) else PATH_BYTES_MAX
+    if len(path) > bytes_max:
+        raise MemsvcError(Code.INVALID_PATH, f"path is longer than {bytes_max} bytes")
     if not path.startswith("/") or path.endswith("/"):
         raise MemsvcError(Code.INVALID_PATH, "path must start with / and must not end with /")
     if any(segment in ("", ".", "..") for segment in path[1:].split("/")):
@@ -120,7 +120,7 @@ def name_of(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
-def below(directory: str) -> tuple[str, str]:
+def children_range(directory: str) -> tuple[str, str]:
     """Return the half-open range of paths inside a directory, in byte order: `low <= path < high`.
 
     `/` sorts just before `0`, so the range of `/a_b` is from `/a_b/` to `/a_b0` and never touches

@@ -59,7 +59,7 @@ class Llm(Protocol):
 
     `model` names provider and model. Raises UNAVAILABLE when the model is out of reach, busy or too
     slow, or rejects the key, which an operator can fix; INTERNAL_ERROR when it refuses, as an
-    `UnusableAnswerError` where the output has the wrong form; no message holds anything of the text
+    `ModelOutputError` where the output has the wrong form; no message holds anything of the text
     or the answer."""
 
     model: str
@@ -74,7 +74,7 @@ class Llm(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Cited:
+class CitedPassage:
     """A passage of a file that answers a question, with its byte range and last write."""
 
     path: str
@@ -85,10 +85,10 @@ class Cited:
     updated_at: datetime
 
 
-class Passages(Protocol):
+class PassageSearch(Protocol):
     """Search for passages in the files of one kind in a project: callers' files, or a style's."""
 
-    async def __call__(self, scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[Cited]:
+    async def __call__(self, scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
         """Return the best passages for a question, best first; none for a blank one.
 
         Of files that belong to users, only those of this user."""

@@ -3,13 +3,13 @@
 from typing import Final, Protocol
 
 
-class Progress(Protocol):
+class ProgressCallback(Protocol):
     """Receiver of the progress of a slow tool, whether a client listens or not."""
 
-    def report(self, done: float, total: float | None = None, doing: str | None = None) -> None:
+    def report(self, done: float, total: float | None = None, step: str | None = None) -> None:
         """Report that `done` of `total`, where known, is finished.
 
-        `doing` is a fixed phrase, never content.
+        `step` is a fixed phrase, never content.
 
         `done` only grows. Returns at once and never fails."""
         ...
@@ -18,9 +18,9 @@ class Progress(Protocol):
 class _Silent:
     """A receiver that ignores reports."""
 
-    def report(self, done: float, total: float | None = None, doing: str | None = None) -> None:
-        del done, total, doing
+    def report(self, done: float, total: float | None = None, step: str | None = None) -> None:
+        del done, total, step
 
 
-SILENT: Final[Progress] = _Silent()
+SILENT: Final[ProgressCallback] = _Silent()
 """For calls whose callers did not request progress."""

@@ -9,19 +9,19 @@ from memsvc.core.ranking import Ranked
 
 FLOOR: Final = 2.2
 """Minimum `Confidence.total` of an answer."""
-PROMINENCE_POWER: Final = 1 / 6
-PERSONAL_FACTOR: Final = 2.0
-MEANING_RATE: Final = 3.0
-MEANING_OF_NOISE: Final = 0.11
-RELEVANCE_LEAST: Final = 0.5
+OUTLIER_EXPONENT: Final = 1 / 6
+MEMORY_QUESTION_FACTOR: Final = 2.0
+SIMILARITY_RATE: Final = 3.0
+SIMILARITY_FLOOR: Final = 0.11
+RELEVANCE_MIN: Final = 0.5
 """Minimum relevance beside a clear similarity: an answer may share no word."""
 TOP: Final = 10
 """Entries at the top that are not part of the bulk."""
 BULK_MIN: Final = 10
-PROMINENCE_TYPICAL: Final = 10.0
+OUTLIER_DEFAULT: Final = 10.0
 """Prominence assumed where too few entries were found."""
-PROMINENCE_LEAST: Final = 0.5
-BEST_SHOWN: Final = 10
+OUTLIER_MIN: Final = 0.5
+TOP_RESULT_COUNT: Final = 10
 """Ranked entries that come first, by their scores alone."""
 OTHER_DAYS: Final = 3
 """Maximum number of entries of further days that come next."""
@@ -36,8 +36,8 @@ class Confidence(NamedTuple):
     - `prominence`: how many standard deviations the best score is above the mean of the bulk, which is all
       but the best ten. A question that memory answers has one or a few entries where its words meet; the
       words of any other are spread over many entries with one word each.
-    - `personal`: whether the question names a speaker or is about the user's own matters.
-    - `meaning`: how far the best cosine is above that of unrelated entries, 0 without vectors."""
+    - `needs_memory`: whether the question names a speaker or is about the user's own matters.
+    - `similarity`: how far the best cosine is above that of unrelated entries, 0 without vectors."""
 
     relevance: float
     prominence: float
@@ -50,51 +50,51 @@ class Confidence(NamedTuple):
 
         relevance x prominence ** (1/6) x 2 if personal, and more where the similarity is beyond
         noise."""
-        known = self.relevance
-        lifted = 0.0
-        if self.meaning > MEANING_OF_NOISE:
-            lifted = MEANING_RATE * (self.meaning - MEANING_OF_NOISE)
-            known = max(known, RELEVANCE_LEAST)
-        if known <= 0:
+        relevance = self.relevance
+        similarity_score = 0.0
+        if self.meaning > SIMILARITY_FLOOR:
+            similarity_score = SIMILARITY_RATE * (self.meaning - SIMILARITY_FLOOR)
+            relevance = max(relevance, RELEVANCE_MIN)
+        if relevance <= 0:
             return 0.0
-        prominence = PROMINENCE_POWER * log(max(PROMINENCE_LEAST, self.prominence))
-        return exp(log(known) + prominence + (log(PERSONAL_FACTOR) if self.personal else 0.0) + lifted)
+        outlier_score = OUTLIER_EXPONENT * log(max(OUTLIER_MIN, self.prominence))
+        return exp(log(relevance) + outlier_score + (log(MEMORY_QUESTION_FACTOR) if self.personal else 0.0) + similarity_score)
 
 
-def confidence(ranked: Sequence[Ranked], *, personal: bool) -> Confidence:
+def confidence(ranked: Sequence[Ranked], *, needs_memory: bool) -> Confidence:
     """Return the confidence in the best of a ranking, best first."""
-    relevance = max((one.relevance for one in ranked), default=0.0)
-    meaning = max((one.meaning for one in ranked), default=0.0)
-    bulk = [one.score for one in ranked[TOP:]]
-    prominence = PROMINENCE_TYPICAL
+    relevance = max((entry.relevance for entry in ranked), default=0.0)
+    similarity = max((entry.similarity for entry in ranked), default=0.0)
+    bulk = [entry.score for entry in ranked[TOP:]]
+    outlier = OUTLIER_DEFAULT
     if len(bulk) >= BULK_MIN:
-        middle = fsum(bulk) / len(bulk)
-        deviation = sqrt(fsum((score - middle) ** 2 for score in bulk) / len(bulk))
-        prominence = (ranked[0].score - middle) / deviation if deviation > 0 else PROMINENCE_TYPICAL
-    return Confidence(relevance, prominence, personal, meaning)
+        bulk_score = fsum(bulk) / len(bulk)
+        std = sqrt(fsum((score - bulk_score) ** 2 for score in bulk) / len(bulk))
+        outlier = (ranked[0].score - bulk_score) / std if std > 0 else OUTLIER_DEFAULT
+    return Confidence(relevance, outlier, needs_memory, similarity)
 
 
-def spread(ranked: Iterable[Ranked]) -> Iterator[Ranked]:
+def order_by_days(ranked: Iterable[Ranked]) -> Iterator[Ranked]:
     """Yield a ranking in display order: the best, the best of some other days, then the rest.
 
     Answers that combine several days are seldom among the best of one."""
     rest = iter(ranked)
-    best = list(islice(rest, BEST_SHOWN))
+    best = list(islice(rest, TOP_RESULT_COUNT))
     yield from best
-    days = {one.day for one in best}
+    days = {entry.day for entry in best}
     passed: list[Ranked] = []
-    further = 0
-    for one in rest:
-        if one.day in days:
-            passed.append(one)
-        elif one.score < OTHER_DAYS_SHARE * best[0].score:
-            passed.append(one)
+    day_count = 0
+    for entry in rest:
+        if entry.day in days:
+            passed.append(entry)
+        elif entry.score < OTHER_DAYS_SHARE * best[0].score:
+            passed.append(entry)
             break
         else:
-            days.add(one.day)
-            yield one
-            further += 1
-            if further == OTHER_DAYS:
+            days.add(entry.day)
+            yield entry
+            day_count += 1
+            if day_count == OTHER_DAYS:
                 break
     yield from passed
     yield from rest
@@ -107,14 +107,14 @@ class Distinct:
         self._similarity_max = similarity_max
         self._admitted: list[frozenset[str]] = []
 
-    def admits(self, words: Collection[str]) -> bool:
+    def add_if_new(self, words: Collection[str]) -> bool:
         """Return whether a text of these words is new; then it is remembered."""
-        own = frozenset(words)
+        word_set = frozenset(words)
         for other in self._admitted:
-            fewer, more = sorted((len(own), len(other)))
-            if fewer > self._similarity_max * more:  # else they cannot be that similar, whatever they share
-                shared = len(own & other)
-                if shared > self._similarity_max * (fewer + more - shared):
+            size_min, size_max = sorted((len(word_set), len(other)))
+            if size_min > self._similarity_max * size_max:  # else they cannot be that similar, whatever they share
+                shared = len(word_set & other)
+                if shared > self._similarity_max * (size_min + size_max - shared):
                     return False
-        self._admitted.append(own)
+        self._admitted.append(word_set)
         return True

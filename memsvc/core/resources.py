@@ -15,7 +15,7 @@ _VARIABLE: Final = re.compile(r"\{(\+?)([a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Readable:
+class ListedResource:
     """One resource in a list: the values of its URI variables and its listed properties.
 
     `place` is the cursor after it."""
@@ -28,21 +28,21 @@ class Readable:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ResourceListing:
     """List of a resource's URIs in one project.
 
     It requires and is logged as a call of the tool. `page` finds the next `most` after a place, in
     one order; its cost is proportional to what it finds."""
 
     tool: str
-    page: Callable[[Scope, str, int], Awaitable[Sequence[Readable]]]
+    page: Callable[[Scope, str, int], Awaitable[Sequence[ListedResource]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
     """Completion of an argument from its prefix, with values in one project, in order.
 
-    `find` gets the other arguments given so far too. Requires and logs what a `Listing` does."""
+    `find` gets the other arguments given so far too. Requires and logs what a `ResourceListing` does."""
 
     tool: str
     find: Callable[[Scope, str, Mapping[str, str], int], Awaitable[Sequence[str]]]
@@ -57,7 +57,7 @@ class Resource:
     `?project=NAME`. The text is the member `text` of the result, the output of a function `text` of
     the result, or all of it as JSON where that is ""; bytes where the member `encoding` is base64.
 
-    A client can subscribe where it is `announced`: the writer announces changes
+    A client can subscribe where it is `has_notifications`: the writer announces changes
     (`store/changes.py`); or where it has `stamps`, which get the arguments of several resources of
     one project and return at little cost a value that changes with each state: that is polled while
     there are subscribers."""
@@ -69,16 +69,16 @@ class Resource:
     text: str | Callable[[Mapping[str, Any]], str] = ""
     encoding: str | None = None
     mime_type: str | None = "text/plain"
-    announced: bool = False
+    has_notifications: bool = False
     stamps: Callable[[Scope, Sequence[Any]], Awaitable[Sequence[object]]] | None = None
-    listing: Listing | None = None
+    listing: ResourceListing | None = None
 
     def uri(self, **values: str) -> str:
         """Return the URI of one resource in canonical form."""
 
         def value(found: re.Match[str]) -> str:
-            given = values[found[2]]
-            return quote(given.removeprefix("/"), safe="/") if found[1] else quote(given, safe="")
+            text = values[found[2]]
+            return quote(text.removeprefix("/"), safe="/") if found[1] else quote(text, safe="")
 
         return _VARIABLE.sub(value, self.template)
 
@@ -112,9 +112,9 @@ class Guide:
     text: str
     arguments: Mapping[str, str] = field(default_factory=dict)
 
-    def message(self, given: Mapping[str, str]) -> str:
+    def message(self, args: Mapping[str, str]) -> str:
         """Return the text with the given arguments; a missing one stays as its name."""
         text = self.text
         for name in self.arguments:
-            text = text.replace(f"{{{name}}}", given.get(name) or name)
+            text = text.replace(f"{{{name}}}", args.get(name) or name)
         return text

@@ -29,11 +29,11 @@ class Scope:
 
     The first argument of everything that touches data.
 
-    Where the project is `*`, it means all of the tenant's projects, or those of `confined_to`."""
+    Where the project is `*`, it means all of the tenant's projects, or those of `allowed_projects`."""
 
     tenant: bytes
     project: str
-    confined_to: frozenset[str] | None = None
+    allowed_projects: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if len(self.tenant) != TENANT_BYTES:
@@ -42,7 +42,7 @@ class Scope:
     @property
     def projects(self) -> frozenset[str] | None:
         """Return the projects in scope; None for all of the tenant's."""
-        return self.confined_to if self.project == ALL_PROJECTS else frozenset({self.project})
+        return self.allowed_projects if self.project == ALL_PROJECTS else frozenset({self.project})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,6 @@ class Caller:
     key_id: UUID | None = None
     expires_at: datetime | None = field(default=None, compare=False)
 
-    def may_touch(self, project: str) -> bool:
+    def can_access(self, project: str) -> bool:
         """Return whether the key is not confined to other projects."""
         return self.projects is None or project in self.projects

@@ -5,26 +5,26 @@ None of them may reach a model or a fact."""
 import re
 from typing import Final
 
-MASK: Final = "[secret]"
+PLACEHOLDER: Final = "[secret]"
 
 _WORDS: Final = (
     r"pass[ _-]?(?:word|wd|code|phrase)s?|pwd|secret(?:[ _-]key)?|(?:api|access|private|licen[cs]e)[ _-]?key"
     r"|(?:access|auth|bearer|refresh|session)[ _-]?token|credentials?|cv[vc]2?|pin(?:[ _-](?:code|number))?"
     r"|passwort|kennwort|geheimzahl|mot de passe|code secret|contraseña|senha|parola|wachtwoord|пароль"
 )
-_UNSPACED: Final = r"密码|密碼|口令|パスワード|暗証番号|秘密鍵|비밀번호"
+_CJK_WORDS: Final = r"密码|密碼|口令|パスワード|暗証番号|秘密鍵|비밀번호"
 """Names of secrets in statements such as "my password is"."""
-_NEAR: Final = (
+_CONTEXT_WORDS: Final = (
     r"[a-z]+pass(?:word|code|phrase)s?|secrets?|tokens?|otp|2fa|ssn|security code|iban|(?:credit|debit) card"
     r"|card number|kreditkarten?(?:nummer)?|carte bancaire|tarjeta|clave"
 )
-_UNSPACED_NEAR: Final = r"银行卡|信用卡|身份证|クレジットカード"
+_CJK_CONTEXT_WORDS: Final = r"银行卡|信用卡|身份证|クレジットカード"
 """Words that also occur without a secret, so they are not masked; still no fact is made of them."""
-_SPOKEN_OF: Final = re.compile(
-    rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_NEAR})(?![A-Za-z])|{_UNSPACED}|{_UNSPACED_NEAR}", re.IGNORECASE
+_SECRET_CONTEXT: Final = re.compile(
+    rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_CONTEXT_WORDS})(?![A-Za-z])|{_CJK_WORDS}|{_CJK_CONTEXT_WORDS}", re.IGNORECASE
 )
 _NAMED: Final = re.compile(
-    rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_UNSPACED})(?![A-Za-z0-9])[\"'”’]?"
+    rf"(?<![A-Za-z0-9])(?:{_WORDS}|{_CJK_WORDS})(?![A-Za-z0-9])[\"'”’]?"
     r"\s{0,4}(?::|=|：|\bis\b|\bare\b|\bist\b|\best\b|\bes\b|\bé\b|\bè\b|\bто\b|это|[-—–]|是|为|為|は|은|는)"
     r"\s{0,4}(?P<secret>[\"'“‘`]?[^\s,;，。、]{3,512})",
     re.IGNORECASE,
@@ -48,25 +48,25 @@ _LONG: Final = re.compile(r"[A-Za-z0-9+/=_.~-]{16,}")
 _CARD: Final = re.compile(r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d){9,15}(?![\w-])")
 
 
-def masked(text: str) -> str:
+def replace_secrets(text: str) -> str:
     """Return the text with every secret replaced by a mark."""
     for pattern in (_TOKENS, _ADDRESS, _NAMED):
-        text = pattern.sub(_mask, text)
-    return _CARD.sub(lambda match: MASK if _is_card(match[0]) else match[0], text)
+        text = pattern.sub(_replace_secret, text)
+    return _CARD.sub(lambda match: PLACEHOLDER if _is_card(match[0]) else match[0], text)
 
 
-def is_secret(value: str, around: str) -> bool:
+def is_secret(value: str, context: str) -> bool:
     """Return whether a value must not be kept as a fact, by itself or by the words around it."""
-    if _SPOKEN_OF.search(around) or _SPOKEN_OF.search(value) or _NUMBERS.search(value) or masked(value) != value:
+    if _SECRET_CONTEXT.search(context) or _SECRET_CONTEXT.search(value) or _NUMBERS.search(value) or replace_secrets(value) != value:
         return True
-    return any(_looks_random(word) for word in _LONG.findall(value))
+    return any(_is_random(word) for word in _LONG.findall(value))
 
 
-def _mask(match: re.Match[str]) -> str:
+def _replace_secret(match: re.Match[str]) -> str:
     if "secret" not in match.re.groupindex:
-        return MASK
+        return PLACEHOLDER
     start = match.start("secret") - match.start()
-    return match[0][:start] + MASK + match[0][match.end("secret") - match.start() :]
+    return match[0][:start] + PLACEHOLDER + match[0][match.end("secret") - match.start() :]
 
 
 def _is_card(text: str) -> bool:
@@ -76,7 +76,7 @@ def _is_card(text: str) -> bool:
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
-def _looks_random(word: str) -> bool:
+def _is_random(word: str) -> bool:
     """Return whether a word has letters of both cases and several digits, as keys have."""
     kinds = (str.isdigit, str.isupper, str.islower)
     mixed = all(any(map(kind, word)) for kind in kinds)

@@ -5,15 +5,15 @@ from typing import Final
 
 import regex
 
-_ABBREVIATED: Final = r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|vs|e\.g|i\.e|z\.B|bzw|ca|approx|No|Nr)\.)"
+NOT_SHORT_FORM: Final = r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|vs|e\.g|i\.e|z\.B|bzw|ca|approx|No|Nr)\.)"
 _END: Final = regex.compile(
-    rf"(?<=[.!?…][\"'”’)\]]{{0,2}}){_ABBREVIATED}\s+"
+    rf"(?<=[.!?…][\"'”’)\]]{{0,2}}){NOT_SHORT_FORM}\s+"
     r"|(?<=[。！？｡．][」』）】”’]{0,2})(?![」』）】”’。！？｡．])"
     r"|\n+"
 )
 
 
-def sentence_ends(text: str) -> Iterator[int]:
+def sentence_boundary_positions(text: str) -> Iterator[int]:
     """Yield the positions after each sentence or line, before white space.
 
     Not the end of the text."""
@@ -25,7 +25,7 @@ def sentence_ends(text: str) -> Iterator[int]:
 def sentences(text: str) -> Iterator[str]:
     """Yield the non-blank sentences and lines of a text in order, with white space collapsed."""
     start = 0
-    for end in (*sentence_ends(text), len(text)):
+    for end in (*sentence_boundary_positions(text), len(text)):
         plain = " ".join(text[start:end].split())
         if plain:
             yield plain

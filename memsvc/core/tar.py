@@ -13,10 +13,10 @@ from memsvc.core.errors import Code, MemsvcError
 BLOCK_BYTES: Final = 512
 ENDING: Final = b"\0" * (2 * BLOCK_BYTES)
 """Bytes after the last member."""
-PAX_BYTES_MAX: Final = 16 * 1024
+EXTENDED_HEADER_BYTES_MAX: Final = 16 * 1024
 
 _PLAIN, _EXTENDED = b"0", b"x"
-_MAGIC: Final = b"ustar\x0000"
+_SIGNATURE: Final = b"ustar\x0000"
 _BLANK_SUM: Final = 8 * ord(" ")
 
 
@@ -40,7 +40,7 @@ def padding(size_bytes: int) -> bytes:
     return b"\0" * (-size_bytes % BLOCK_BYTES)
 
 
-class Reader:
+class TarReader:
     """Reader of the members of an archive, one after the other.
 
     `read(n)` gives the next n bytes, fewer only at the end. INVALID_CONTENT for anything that is no
@@ -57,57 +57,57 @@ class Reader:
         The previous one must be read completely first."""
         if self._left_bytes:
             raise ValueError("the member before was not taken whole")
-        if self._exactly(self._padding_bytes).strip(b"\0"):
-            _refuse("something stands between two members")
+        if self._read_exact(self._padding_bytes).strip(b"\0"):
+            _fail("something stands between two members")
         self._padding_bytes = 0
-        raw = self._exactly(BLOCK_BYTES)
+        raw = self._read_exact(BLOCK_BYTES)
         if not raw.strip(b"\0"):
             self._check_ending()
             return None
         kind, name, size_bytes = _parsed(raw)
         if kind == _EXTENDED:
-            if size_bytes > PAX_BYTES_MAX:
-                _refuse("an extended header is too large")
-            records = self._exactly(size_bytes)
-            self._exactly(len(padding(size_bytes)))
-            kind, _, size_bytes = _parsed(self._exactly(BLOCK_BYTES))
+            if size_bytes > EXTENDED_HEADER_BYTES_MAX:
+                _fail("an extended header is too large")
+            records = self._read_exact(size_bytes)
+            self._read_exact(len(padding(size_bytes)))
+            kind, _, size_bytes = _parsed(self._read_exact(BLOCK_BYTES))
             name = _path_of(records)
         if kind != _PLAIN:
-            _refuse("an archive holds plain files alone, no links, devices or directories")
+            _fail("an archive holds plain files alone, no links, devices or directories")
         self._left_bytes, self._padding_bytes = size_bytes, len(padding(size_bytes))
         return Member(name, size_bytes)
 
-    def take(self, size_bytes: int) -> bytes:
+    def read_bytes(self, size_bytes: int) -> bytes:
         """Return exactly the next bytes of the member."""
         if size_bytes > self._left_bytes:
-            _refuse("a member holds less than it should")
+            _fail("a member holds less than it should")
         self._left_bytes -= size_bytes
-        return self._exactly(size_bytes)
+        return self._read_exact(size_bytes)
 
     @property
     def left_bytes(self) -> int:
         """Return how many bytes of the member are still unread."""
         return self._left_bytes
 
-    def _exactly(self, size_bytes: int) -> bytes:
+    def _read_exact(self, size_bytes: int) -> bytes:
         found = self._read(size_bytes) if size_bytes else b""
         if len(found) != size_bytes:
-            _refuse("the archive ends before it is whole")
+            _fail("the archive ends before it is whole")
         return found
 
     def _check_ending(self) -> None:
-        if self._exactly(BLOCK_BYTES).strip(b"\0"):
-            _refuse("something stands behind the end of the archive")
+        if self._read_exact(BLOCK_BYTES).strip(b"\0"):
+            _fail("something stands behind the end of the archive")
         while rest := self._read(64 * 1024):  # tools pad to a record of 10 KiB
             if rest.strip(b"\0"):
-                _refuse("something stands behind the end of the archive")
+                _fail("something stands behind the end of the archive")
 
 
 def _parsed(raw: bytes) -> tuple[bytes, str, int]:
     """Return the kind, the name and the size in a header."""
     total = sum(raw) - sum(raw[148:156]) + _BLANK_SUM
-    if raw[257:265] != _MAGIC or _number(raw[148:156]) != total:
-        _refuse("this is no tar archive as memsvc writes it")
+    if raw[257:265] != _SIGNATURE or _number(raw[148:156]) != total:
+        _fail("this is no tar archive as memsvc writes it")
     parts = [raw[345:500].partition(b"\0")[0], raw[:100].partition(b"\0")[0]]
     return raw[156:157], _name(b"/".join(part for part in parts if part)), _number(raw[124:136])
 
@@ -115,13 +115,13 @@ def _parsed(raw: bytes) -> tuple[bytes, str, int]:
 def _number(field: bytes) -> int:
     digits = field.strip(b" \0")
     if not digits.isdigit() or digits.strip(b"01234567"):
-        _refuse("a header of the archive holds no number where one belongs")
+        _fail("a header of the archive holds no number where one belongs")
     return int(digits, 8)
 
 
 def _name(raw: bytes) -> str:
     if not raw.isascii():
-        _refuse("a name in the archive is none that memsvc gives")
+        _fail("a name in the archive is none that memsvc gives")
     return raw.decode()
 
 
@@ -130,9 +130,9 @@ def _path_of(records: bytes) -> str:
     size, _, record = records.partition(b" ")
     name, _, path = record.partition(b"=")
     if size != str(len(records)).encode() or name != b"path" or path[-1:] != b"\n" or b"\0" in path:
-        _refuse("an extended header of the archive tells more than a name")
+        _fail("an extended header of the archive tells more than a name")
     return _name(path[:-1])
 
 
-def _refuse(message: str) -> NoReturn:
+def _fail(message: str) -> NoReturn:
     raise MemsvcError(Code.INVALID_CONTENT, message)

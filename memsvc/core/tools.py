@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from memsvc.core.archives import Archives
+from memsvc.core.archives import ArchiveTransfers
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.happenings import Happenings
 from memsvc.core.paths import check_project
-from memsvc.core.ports import Passages
-from memsvc.core.progress import Progress
+from memsvc.core.ports import PassageSearch
+from memsvc.core.progress import ProgressCallback
+from memsvc.core.project_events import ProjectEventSource
 from memsvc.core.resources import Completion, Guide, Prompt, Resource
 from memsvc.core.scope import ALL_PROJECTS, DEFAULT_PROJECT, Caller, Permission, Scope
 
@@ -33,10 +33,10 @@ class Arguments(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _null_is_absent(cls, given: Any) -> Any:
-        if isinstance(given, dict):
-            return {name: value for name, value in given.items() if value is not None}
-        return given
+    def _null_is_absent(cls, values: Any) -> Any:
+        if isinstance(values, dict):
+            return {name: value for name, value in values.items() if value is not None}
+        return values
 
     @field_validator("project")
     @classmethod
@@ -56,7 +56,7 @@ class Arguments(BaseModel):
         return plugin
 
 
-class SpanningArguments(Arguments):
+class AllProjectsArguments(Arguments):
     """Arguments of a tool that covers all projects unless one is named."""
 
     project: str = Field(ALL_PROJECTS, description="the project; `*`: all that the key may touch")
@@ -68,7 +68,7 @@ class SpanningArguments(Arguments):
         return ALL_PROJECTS if value in ("", ALL_PROJECTS) else check_project(value)
 
 
-class ComposedArguments(SpanningArguments):
+class ComposedArguments(AllProjectsArguments):
     """Arguments of a tool that calls other tools, which name their own project."""
 
     project: str = Field(ALL_PROJECTS, description="what the call is logged under; tools that it calls name their own")
@@ -81,7 +81,7 @@ class Result(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """Outcome of a call: the body as an object and as compact JSON, and the error if it failed."""
 
     body: dict[str, Any]
@@ -94,14 +94,14 @@ class Outcome:
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-class Calls(Protocol):
+class ToolCalls(Protocol):
     """The tools as the caller of one of them may use them.
 
     Every call is resolved, authorized, limited, logged and counted like one that the caller sent;
     all are logged under the request that they belong to."""
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> ProgressCallback:
         """Return the progress receiver of the caller's own call."""
         ...
 
@@ -109,27 +109,27 @@ class Calls(Protocol):
         """Return the tools that the caller may see."""
         ...
 
-    async def call(self, name: str, arguments: Any) -> Outcome:
+    async def call(self, name: str, arguments: Any) -> CallOutcome:
         """Call a tool. Never raises except on cancellation."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Composed:
-    """Function of a tool that calls other tools: it gets `Calls`, through which it touches data."""
+class ComposedFunction:
+    """Function of a tool that calls other tools: it gets `ToolCalls`, through which it touches data."""
 
-    run: Callable[[Calls, Any], Awaitable[Result]]
+    run: Callable[[ToolCalls, Any], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reporting:
+class ProgressFunction:
     """Function of a slow tool, which reports its progress."""
 
-    run: Callable[[Scope, Any, Progress], Awaitable[Result]]
+    run: Callable[[Scope, Any, ProgressCallback], Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True)
-class ByCaller:
+class CallerFunction:
     """Function of a tool whose result depends on permissions: it gets the caller, not a scope."""
 
     run: Callable[[Caller, Any], Awaitable[Result]]
@@ -144,13 +144,13 @@ class Tool:
     name the metrics of this tool beyond those that every tool has. `spans_projects` lets the
     project be `*`: all that the caller may touch.
 
-    With `told_as` the text content is that member of the result instead of JSON, with `bare_errors`
+    With `text_member` the text content is that member of the result instead of JSON, with `bare_errors`
     the message of an error. With `protocol_errors` an error is one of the protocol (JSON-RPC), as
     clients of an older server of these tools expect, with its details as data. `resource` is the
     URI under which the result can be read.
 
-    An `administrative` tool is for people and programs that manage a tenant: agents see it over MCP
-    only where the settings allow it. A tool that `waits_for_model` may take as long as the model:
+    An `is_admin` tool is for people and programs that manage a tenant: agents see it over MCP
+    only where the settings allow it. A tool that `uses_model` may take as long as the model:
     it does not use the capacity of other calls. A tool that may be called `over_quota` removes or
     maintains data, and stores next to nothing."""
 
@@ -159,7 +159,7 @@ class Tool:
     description: str
     arguments: type[Arguments]
     result: type[Result]
-    run: Callable[[Scope, Any], Awaitable[Result]] | Composed | Reporting | ByCaller
+    run: Callable[[Scope, Any], Awaitable[Result]] | ComposedFunction | ProgressFunction | CallerFunction
     permission: Permission
     read_only: bool
     idempotent: bool
@@ -168,19 +168,19 @@ class Tool:
     counter: str | None = None
     duration_ms: str | None = None
     spans_projects: bool = False
-    told_as: str | None = None
+    text_member: str | None = None
     bare_errors: bool = False
     protocol_errors: bool = False
     resource: Resource | None = None
-    administrative: bool = False
-    waits_for_model: bool = False
+    is_admin: bool = False
+    uses_model: bool = False
     over_quota: bool = False
 
-    def told(self, outcome: Outcome) -> str:
+    def text_of(self, outcome: CallOutcome) -> str:
         """Return the text that a client gets of a call of this tool, beside the object."""
         if outcome.error is not None:
             return outcome.error.message if self.bare_errors else outcome.text
-        return outcome.text if self.told_as is None else outcome.member(self.told_as)
+        return outcome.text if self.text_member is None else outcome.member(self.text_member)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,13 +188,13 @@ class Job:
     """Work queued in the transaction of a write and run later by a worker, at least once.
 
     `run` takes the scope and the subject: an identifier of what the job is about, never content. It
-    must be idempotent. A job with `every_s` is also queued for each project at that interval, with
+    must be idempotent. A job with `interval_s` is also queued for each project at that interval, with
     the subject ""."""
 
     name: str
     run: Callable[[Scope, str], Awaitable[None]]
     attempts_max: int = 5
-    every_s: int | None = None
+    interval_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,7 @@ class OpenFile:
     """One version of a file, unaffected by later writes.
 
     `tag` identifies exactly these bytes: the version token, or a hash where there is none.
-    `pieces(start, stop)` yields the bytes `start <= position < stop` in chunks of at most 1 MiB; it
+    `chunks(start, stop)` yields the bytes `start <= position < stop` in chunks of at most 1 MiB; it
     fails rather than leave a byte out."""
 
     path: str
@@ -210,7 +210,7 @@ class OpenFile:
     size_bytes: int
     is_text: bool
     updated_at: datetime
-    pieces: Callable[[int, int], AsyncIterator[bytes]]
+    chunks: Callable[[int, int], AsyncIterator[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class StoredContent:
 class FileContent(Protocol):
     """The content of files as bytes, beside the tools that carry it within JSON.
 
-    `asked` is in each case the parsed arguments model of that tool; the errors are those of the
+    `args` is in each case the parsed arguments model of that tool; the errors are those of the
     tool."""
 
     @property
@@ -233,15 +233,15 @@ class FileContent(Protocol):
         """Return the size limit of one file."""
         ...
 
-    async def open(self, scope: Scope, asked: Any) -> OpenFile:
+    async def open(self, scope: Scope, args: Any) -> OpenFile:
         """Open the file that file_read would read."""
         ...
 
-    async def open_version(self, scope: Scope, asked: Any) -> OpenFile:
+    async def open_version(self, scope: Scope, args: Any) -> OpenFile:
         """Open the version that file_read_version would read."""
         ...
 
-    async def put(self, scope: Scope, asked: Any, content: bytes) -> StoredContent:
+    async def put(self, scope: Scope, args: Any, content: bytes) -> StoredContent:
         """Write this content, which may be as large as a file, as file_write would."""
         ...
 
@@ -251,25 +251,25 @@ class Published:
     """Everything that a style publishes: tools, jobs and its files as bytes and passages.
 
     `prompts` present tool results, `guides` explain their use, `completions` complete arguments by
-    name; `happenings` are its events. Context managers in `background` run beside the calls."""
+    name; `events` are its events. Context managers in `background` run beside the calls."""
 
     tools: list[Tool]
     jobs: list[Job]
     content: FileContent | None = None
-    passages: Passages | None = None
+    passages: PassageSearch | None = None
     prompts: tuple[Prompt, ...] = ()
     guides: tuple[Guide, ...] = ()
     completions: Mapping[str, Completion] = field(default_factory=dict)
-    happenings: Happenings | None = None
+    events: ProjectEventSource | None = None
     background: tuple[Callable[[], AbstractAsyncContextManager[None]], ...] = ()
-    archives: Archives | None = None
+    archives: ArchiveTransfers | None = None
 
 
 EntryType = Literal["FILE", "DIRECTORY"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedFile:
     """A file that is rendered from rows when it is read.
 
     It has no versions, and can be written only where its view accepts it."""
@@ -282,15 +282,15 @@ class Rendered:
 class Views(Protocol):
     """The rendered files of a style, which win over stored ones in the file tree."""
 
-    async def read(self, scope: Scope, path: str) -> Rendered | None:
+    async def read(self, scope: Scope, path: str) -> RenderedFile | None:
         """Return the rendered file at exactly this path, or None."""
         ...
 
-    async def below(self, scope: Scope, directory: str) -> Sequence[Rendered]:
+    async def list_directory(self, scope: Scope, directory: str) -> Sequence[RenderedFile]:
         """Return the rendered files inside a directory, at any depth."""
         ...
 
-    def takes(self, path: str) -> bool:
+    def accepts(self, path: str) -> bool:
         """Return whether callers may write the file at this path, existing or not."""
         ...
 

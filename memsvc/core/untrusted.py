@@ -7,8 +7,8 @@ _ESCAPES: Final = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"))
 
 def escaped(json: str) -> str:
     """Return the same JSON without markup characters, so that no text in it closes a block."""
-    for plain, instead in _ESCAPES:
-        json = json.replace(plain, instead)
+    for plain, replacement in _ESCAPES:
+        json = json.replace(plain, replacement)
     return json
 
 

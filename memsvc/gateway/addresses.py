@@ -8,10 +8,10 @@ from typing import Final
 from starlette.types import Scope
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _FORWARDED_BY: Final = (b"x-forwarded-for", b"forwarded")
-_SIGNS_OF_A_PROXY: Final = (*_FORWARDED_BY, b"x-real-ip", b"via")
+_PROXY_HEADERS: Final = (*_FORWARDED_BY, b"x-real-ip", b"via")
 _FOR = re.compile(r"(?:^|[;,])\s*for=(\"[^\"]*\"|[^;,\s]*)", re.IGNORECASE)
 
 
@@ -46,7 +46,7 @@ def is_local(scope: Scope) -> bool:
     A proxy may speak for anybody.
     """
     address = _parsed(_peer(scope))
-    proxied = any(name in _SIGNS_OF_A_PROXY for name, _ in scope["headers"])
+    proxied = any(name in _PROXY_HEADERS for name, _ in scope["headers"])
     return address is not None and address.is_loopback and not proxied
 
 
@@ -58,8 +58,8 @@ def _hops(scope: Scope) -> list[str]:
     for header in _FORWARDED_BY:
         lines = [value.decode("latin-1") for name, value in scope["headers"] if name == header]
         if lines:
-            whole = ",".join(lines)
-            hops = whole.split(",") if header == _FORWARDED_BY[0] else _FOR.findall(whole)
+            header_value = ",".join(lines)
+            hops = header_value.split(",") if header == _FORWARDED_BY[0] else _FOR.findall(header_value)
             return [_without_port(hop.strip().strip('"')) for hop in hops]
     return []
 
@@ -75,7 +75,7 @@ def _is_trusted(host: str, trusted: Sequence[Network]) -> bool:
     return address is not None and any(address in network for network in trusted)
 
 
-def _parsed(host: str) -> Address | None:
+def _parsed(host: str) -> IpAddress | None:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

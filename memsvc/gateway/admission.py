@@ -10,21 +10,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Meter
-from memsvc.core.rates import Rate
+from memsvc.core.rate_limit import Rate
 from memsvc.core.scope import Caller
-from memsvc.core.tools import Composed, Tool
-from memsvc.gateway.rates import Kind, Rates, RefusedError
+from memsvc.core.tools import ComposedFunction, Tool
+from memsvc.gateway.rate_limits import Kind, LimitError, RateLimits
 from memsvc.gateway.slots import RETRY_AFTER_S, Lane, Slots
 
-SLOTS_A_CONNECTION: Final = 2
-REFUSALS_AT_ONCE: Final = Rate(per_s=100, burst_s=1)
+SLOTS_PER_CONNECTION: Final = 2
+REJECTION_RATE: Final = Rate(per_s=100, burst_s=1)
 """Rate of refusals that a process answers without delay."""
-REFUSED_WITHIN_S: Final = 0.7
+REJECT_S_MAX: Final = 0.7
 LANES: Final[tuple[str, ...]] = get_args(Lane)
-ENDING_BY_THEMSELVES: Final[frozenset[Lane]] = frozenset({"composed", "administration", "upload"})
+SELF_LIMITED_LANES: Final[frozenset[Lane]] = frozenset({"composed", "administration", "upload"})
 """Lanes whose calls have a time limit of their own, or none."""
-REFUSALS: Final = (
-    *(f"{whose}_{what}" for whose in ("key", "tenant") for what in ("calls", "requests", "at_once")),
+REJECT_REASONS: Final = (
+    *(f"{owner}_{what}" for owner in ("key", "tenant") for what in ("calls", "requests", "at_once")),
     *(f"{lane}_{why}" for lane in LANES for why in ("waiting", "pace", "wait")),
     "late",
 )
@@ -68,17 +68,17 @@ class SlotOptions(BaseModel):
 class Admission:
     """Limits between a parsed call and its tool: rates, concurrent calls, slots and time."""
 
-    def __init__(self, options: SlotOptions, rates: Rates, meter: Meter, *, connections_max: int) -> None:
+    def __init__(self, options: SlotOptions, rates: RateLimits, meter: Meter, *, connections_max: int) -> None:
         self._options = options
         self._rates = rates
         self._meter = meter
-        self._refusals_until = 0.0
+        self._reject_until = 0.0
 
-        def slots(lane: Lane, most: int) -> Slots:
-            return Slots(lane, most, meter, waiting_max=options.waiting_max, wait_ms=options.wait_ms)
+        def slots(lane: Lane, limit: int) -> Slots:
+            return Slots(lane, limit, meter, waiting_max=options.waiting_max, wait_ms=options.wait_ms)
 
         self._slots: dict[Lane, Slots] = {
-            "short": slots("short", options.calls_max or SLOTS_A_CONNECTION * connections_max),
+            "short": slots("short", options.calls_max or SLOTS_PER_CONNECTION * connections_max),
             "model": slots("model", options.model_calls_max),
             "composed": slots("composed", options.composed_calls_max),
             "administration": slots("administration", options.administration_max),
@@ -87,37 +87,37 @@ class Admission:
         }
 
     def count(self, caller: Caller, kind: Kind) -> None:
-        """Count a call or request as `Rates.count` does."""
+        """Count a call or request as `RateLimits.count` does."""
         self._rates.count(caller, kind)
 
-    def under_way(self, caller: Caller) -> AbstractContextManager[None]:
-        """Count a call in progress as `Rates.under_way` does."""
-        return self._rates.under_way(caller)
+    def active(self, caller: Caller) -> AbstractContextManager[None]:
+        """Count a call in progress as `RateLimits.active` does."""
+        return self._rates.active(caller)
 
-    async def delay_refusal(self, begun: float) -> None:
+    async def delay_rejection(self, started: float) -> None:
         """Wait before a refusal is answered, where many are.
 
         Clients that retry at once would otherwise be refused so often that hardly any CPU time were
-        left for running calls. `begun`: when the call came, by `perf_counter`.
+        left for running calls. `started`: when the call came, by `perf_counter`.
         """
         now = perf_counter()
-        wait_s = REFUSALS_AT_ONCE.wait_s(self._refusals_until, now)
-        self._refusals_until = min(REFUSALS_AT_ONCE.used(self._refusals_until, now), now + 2 * REFUSALS_AT_ONCE.depth_s)
+        wait_s = REJECTION_RATE.wait_s(self._reject_until, now)
+        self._reject_until = min(REJECTION_RATE.used(self._reject_until, now), now + 2 * REJECTION_RATE.depth_s)
         if wait_s > 0:
-            await asyncio.sleep(max(0.0, min(wait_s, begun + REFUSED_WITHIN_S - now)))
+            await asyncio.sleep(max(0.0, min(wait_s, started + REJECT_S_MAX - now)))
 
-    async def refusal(self, caller: Caller, tool: Tool) -> RefusedError | None:
+    async def rejection(self, caller: Caller, tool: Tool) -> LimitError | None:
         """Return the error that would refuse this call at once, while refusals are frequent.
 
         Then further calls are not parsed: parsing a call costs several times as much as refusing
         it.
         """
-        begun = perf_counter()
-        if REFUSALS_AT_ONCE.wait_s(self._refusals_until, begun) <= 0:
+        started = perf_counter()
+        if REJECTION_RATE.wait_s(self._reject_until, started) <= 0:
             return None
-        refused = self._rates.crowded(caller) or self._slots[lane_of(tool, uploads=False)].refusal(caller.tenant)
+        refused = self._rates.over_limit(caller) or self._slots[lane_of(tool, uploads=False)].rejection(caller.tenant)
         if refused is not None:
-            await self.delay_refusal(begun)
+            await self.delay_rejection(started)
         return refused
 
     @asynccontextmanager
@@ -129,26 +129,26 @@ class Admission:
         """
         lane = lane_of(tool, uploads=uploads)
         slots = self._slots[lane]
-        await slots.take(caller.tenant)
-        limit = asyncio.timeout(self._options.call_s)
+        await slots.acquire(caller.tenant)
+        timeout = asyncio.timeout(self._options.call_s)
         try:
-            if lane in ENDING_BY_THEMSELVES:
+            if lane in SELF_LIMITED_LANES:
                 yield
                 return
-            async with limit:
+            async with timeout:
                 yield
         except TimeoutError:
-            if not limit.expired():
+            if not timeout.expired():
                 raise
             self._meter.add("memsvc_refused_total", reason="late")
             message = f"the call took longer than {self._options.call_s:g} s and was taken back"
             raise MemsvcError(Code.RESOURCE_BUSY, message, retry_after_s=RETRY_AFTER_S) from None
         finally:
-            slots.give_back(caller.tenant)
+            slots.release(caller.tenant)
 
     def running_calls(self) -> int:
         """Return the number of running calls."""
-        return sum(slots.taken() for lane, slots in self._slots.items() if lane != "body")
+        return sum(slots.used() for lane, slots in self._slots.items() if lane != "body")
 
     def waiting_calls(self) -> int:
         """Return the number of calls that wait for a slot."""
@@ -156,15 +156,15 @@ class Admission:
 
     def body(self, caller: Caller) -> AbstractAsyncContextManager[None]:
         """Hold one of the slots for request bodies in transfer."""
-        return self._slots["body"].one(caller.tenant)
+        return self._slots["body"].hold(caller.tenant)
 
 
 def lane_of(tool: Tool, *, uploads: bool) -> Lane:
     """Return the lane whose slots a call of the tool takes."""
     if uploads:
         return "upload"
-    if isinstance(tool.run, Composed):
+    if isinstance(tool.run, ComposedFunction):
         return "composed"
-    if tool.administrative:
+    if tool.is_admin:
         return "administration"
-    return "model" if tool.waits_for_model else "short"
+    return "model" if tool.uses_model else "short"

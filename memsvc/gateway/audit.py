@@ -11,9 +11,9 @@ import structlog
 from pydantic import Field
 
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.problems import LOGGED_CHARS_MAX, printable
 from memsvc.core.tools import Arguments, Tool
-from memsvc.store.behind import Behind, BehindOptions
+from memsvc.core.validation_messages import LOGGED_CHARS_MAX, safe_text
+from memsvc.store.batch_writer import BatchWriter, BatchWriterOptions
 from memsvc.store.calls import CallRecord, insert_calls
 from memsvc.store.database import Database
 
@@ -56,7 +56,7 @@ def _shape(value: Any, logged: bool) -> Any:
         case str() if logged:
             # normalised as by the tools, so that a purge finds it; truncated first as in
             # check_identifier
-            return printable(normalize("NFC", value.strip()[: 4 * LOGGED_CHARS_MAX]), LOGGED_CHARS_MAX)
+            return safe_text(normalize("NFC", value.strip()[: 4 * LOGGED_CHARS_MAX]), LOGGED_CHARS_MAX)
         case str():
             return {"redacted": True, "bytes": len(value.encode("utf-8", "surrogatepass"))}
         case list():
@@ -74,7 +74,7 @@ def _size(value: Any) -> int | None:
         return None
 
 
-class AuditOptions(BehindOptions):
+class AuditOptions(BatchWriterOptions):
     """Options of the call log."""
 
     retention_days: int = Field(
@@ -83,17 +83,17 @@ class AuditOptions(BehindOptions):
     slow_ms: int = Field(1000, ge=0, description="calls that take longer are told of in the log as slow; 0: none")
 
 
-CallLog = Behind[CallRecord]
+CallLog = BatchWriter[CallRecord]
 """Queue of call records that never waits or fails, written in batches."""
 
 
 def call_log(database: Database, meter: Meter, clock: Clock, options: AuditOptions) -> CallLog:
     """Return the call log of a process; records that could not be written are counted."""
-    return Behind(
+    return BatchWriter(
         database,
         clock,
         options,
-        what="calls",
+        kind="calls",
         write=insert_calls,
         dropped=lambda count: meter.add("memsvc_audit_dropped_total", count),
     )

@@ -18,12 +18,12 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Caller
 from memsvc.gateway.addresses import counted_address, is_local
-from memsvc.gateway.challenges import Challenge, UnknownKeyError, is_discovery
+from memsvc.gateway.auth_challenge import Challenge, UnknownKeyError, is_discovery
+from memsvc.gateway.auth_failures import AuthFailures
 from memsvc.gateway.credentials import Credentials, credentials
-from memsvc.gateway.guesses import Guesses
-from memsvc.gateway.known_keys import KnownKeys
-from memsvc.gateway.oauth import OAuthOptions, Tokens, is_token
-from memsvc.gateway.open_streams import OpenStreams, Stream
+from memsvc.gateway.key_cache import KeyCache
+from memsvc.gateway.oauth import OAuthOptions, TokenVerifier, is_token
+from memsvc.gateway.open_streams import OpenStream, OpenStreams
 from memsvc.gateway.rest import PUBLIC_PATHS
 from memsvc.store import keys
 from memsvc.store.changes import Changes
@@ -33,7 +33,7 @@ log = structlog.get_logger("memsvc.auth")
 
 OPEN_LABEL = "open"
 CALLER = "memsvc.caller"
-STANDING_S_MIN = 1.0
+STREAM_CHECK_S_MIN = 1.0
 """Minimum seconds between look-ups of the keys of open streams, without notification."""
 
 
@@ -73,7 +73,7 @@ class Authenticator:
         options: AuthOptions,
         clock: Clock,
         changes: Changes | None = None,
-        tokens: Tokens | None = None,
+        tokens: TokenVerifier | None = None,
         key_file: Path | None = None,
     ) -> None:
         self._database = database
@@ -82,17 +82,17 @@ class Authenticator:
         self._clock = clock
         self._tokens = tokens
         self._key_file = key_file
-        self._streams = OpenStreams(self._all_again, max(options.cache_s, STANDING_S_MIN))
-        self._known = KnownKeys(
+        self._streams = OpenStreams(self._find_all, max(options.cache_s, STREAM_CHECK_S_MIN))
+        self._key_cache = KeyCache(
             database,
             keep_s=options.cache_s,
             keys_max=options.cache_keys_max,
             changes=changes,
-            changed=self._streams.look,
+            changed=self._streams.check,
         )
-        self._guesses = Guesses(options.failures_a_minute)
+        self._failures = AuthFailures(options.failures_a_minute)
         self._tenants: OrderedDict[bytes, None] = OrderedDict()
-        self._remembering: set[bytes] = set()
+        self._new_tenants: set[bytes] = set()
         self._uses: dict[UUID, datetime] = {}
 
     async def resolve(self, text: str) -> Caller | None:
@@ -103,14 +103,14 @@ class Authenticator:
         if not self._can_be_key(text):
             return None
         key_hash = keys.hash_key(text)
-        is_new = not self._known.is_absent(key_hash)
-        key = await self._known.find(key_hash)
-        if key is None and is_new and self._is_open and key_hash not in self._remembering:
-            self._remembering.add(key_hash)
+        is_new = not self._key_cache.is_absent(key_hash)
+        key = await self._key_cache.find(key_hash)
+        if key is None and is_new and self._is_open and key_hash not in self._new_tenants:
+            self._new_tenants.add(key_hash)
             try:
                 await self._remember_tenant(key_hash)
             finally:
-                self._remembering.discard(key_hash)
+                self._new_tenants.discard(key_hash)
         caller = self._caller(key_hash, key)
         if caller is not None and caller.key_id is not None:
             self._uses[caller.key_id] = self._clock.now()
@@ -121,21 +121,21 @@ class Authenticator:
 
         UNAVAILABLE when the look-up fails.
         """
-        return self._caller(key_hash, await self._known.find(key_hash))
+        return self._caller(key_hash, await self._key_cache.find(key_hash))
 
     async def caller(self, scope: Scope) -> Caller | None:
         """Return the caller of a request's key or token, if it has one.
 
         UNAVAILABLE when the look-up fails, PERMISSION_DENIED for a valid token with too few scopes.
         """
-        shown = credentials(scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query)
-        return None if shown is None else await self.caller_of(shown)
+        received = credentials(scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query)
+        return None if received is None else await self.caller_of(received)
 
-    async def caller_of(self, shown: Credentials) -> Caller | None:
+    async def caller_of(self, received: Credentials) -> Caller | None:
         """Return the caller of these credentials, as `caller` does."""
-        if self._tokens is None or not is_token(shown.text):
-            return await self.resolve(shown.text)
-        caller = await self._tokens.caller(shown.text) if shown.as_bearer else None
+        if self._tokens is None or not is_token(received.text):
+            return await self.resolve(received.text)
+        caller = await self._tokens.caller(received.text) if received.as_bearer else None
         if caller is not None and caller.tenant not in self._tenants:
             await self._remember_tenant(caller.tenant)
             self._tenants[caller.tenant] = None
@@ -143,22 +143,22 @@ class Authenticator:
                 self._tenants.popitem(last=False)
         return caller
 
-    async def let_in(self, scope: Scope, shown: Credentials) -> Caller:
+    async def authenticate(self, scope: Scope, received: Credentials) -> Caller:
         """Return the caller of a request with these credentials, at whichever entrance.
 
         PERMISSION_DENIED where they open nothing, RATE_LIMITED instead for an address with too many
         such keys. A valid key is never refused for others from its address: it is looked up first.
         """
-        caller = await self.caller_of(shown)
+        caller = await self.caller_of(received)
         if caller is not None:
             return caller
         address = counted_address(scope, self.options.trusted_proxies)
-        if self._is_guess(shown.text) and (wait_s := self._guesses.wait_s(address)) > 0:
+        if self._is_failure(received.text) and (wait_s := self._failures.wait_s(address)) > 0:
             raise MemsvcError(Code.RATE_LIMITED, "too many wrong keys came from this address", retry_after_s=wait_s)
         file = self._key_file if is_local(scope) else None
-        raise UnknownKeyError(shown.text, file, tokens=self._tokens is not None)
+        raise UnknownKeyError(received.text, file, tokens=self._tokens is not None)
 
-    def _is_guess(self, text: str) -> bool:
+    def _is_failure(self, text: str) -> bool:
         """Return whether this may have been an attempt to guess a key: one that is not listed.
 
         A revoked key is listed. Nobody guesses a token, and where every key opens a tenant there is
@@ -166,48 +166,48 @@ class Authenticator:
         """
         if self._is_open or (self._tokens is not None and is_token(text)):
             return False
-        return not (self._can_be_key(text) and self._known.was_listed(keys.hash_key(text)))
+        return not (self._can_be_key(text) and self._key_cache.was_listed(keys.hash_key(text)))
 
     @contextmanager
-    def standing(self, scope: Scope, end: Callable[[], None]) -> Iterator[None]:
+    def watch_validity(self, scope: Scope, end: Callable[[], None]) -> Iterator[None]:
         """Call `end`, once, when the request's key or token is no longer valid for its caller.
 
         At once where a change of the key is announced, otherwise within `auth.cache_s`.
         """
-        shown = credentials(scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query)
-        if shown is None:
+        received = credentials(scope["headers"], scope["query_string"], key_in_query=self.options.key_in_query)
+        if received is None:
             raise RuntimeError("a stream was opened without credentials")
-        with self._streams.held(Stream(shown.text, caller_of(scope), end)):
+        with self._streams.register(OpenStream(received.text, caller_of(scope), end)):
             yield
 
-    async def _all_again(self, texts: Sequence[str]) -> dict[str, Caller | None]:
+    async def _find_all(self, texts: Sequence[str]) -> dict[str, Caller | None]:
         tokens = {text for text in texts if self._tokens is not None and is_token(text)}
-        hashes = {text: keys.hash_key(text) for text in texts if text not in tokens}
-        found = await self._known.look_again(hashes.values()) if hashes else {}
-        callers = {text: self._caller(key_hash, found.get(key_hash)) for text, key_hash in hashes.items()}
+        hash_by_text = {text: keys.hash_key(text) for text in texts if text not in tokens}
+        found = await self._key_cache.refresh(hash_by_text.values()) if hash_by_text else {}
+        by_text = {text: self._caller(key_hash, found.get(key_hash)) for text, key_hash in hash_by_text.items()}
         for text in tokens:
             assert self._tokens is not None
-            callers[text] = await self._tokens.caller_or_none(text)
-        return callers
+            by_text[text] = await self._tokens.caller_or_none(text)
+        return by_text
 
     def _can_be_key(self, text: str) -> bool:
         if self._tokens is not None and is_token(text):
             return False
         return bool(text) and len(text) <= self.options.key_chars_max and text.isprintable()
 
-    def _caller(self, key_hash: bytes, key: keys.ApiKey | None) -> Caller | None:
-        if key is None:
+    def _caller(self, key_hash: bytes, api_key: keys.ApiKey | None) -> Caller | None:
+        if api_key is None:
             return Caller(tenant=key_hash, key_label=OPEN_LABEL) if self._is_open else None
-        if not key.opens(self._clock.now()):
+        if not api_key.is_valid(self._clock.now()):
             return None
         return Caller(
-            tenant=key.tenant,
-            key_label=key.label,
-            permissions=key.permissions,
-            projects=key.projects,
-            hidden_tools=key.hidden_tools,
-            key_id=key.key_id,
-            expires_at=key.expires_at,
+            tenant=api_key.tenant,
+            key_label=api_key.label,
+            permissions=api_key.permissions,
+            projects=api_key.projects,
+            hidden_tools=api_key.hidden_tools,
+            key_id=api_key.key_id,
+            expires_at=api_key.expires_at,
         )
 
     async def _remember_tenant(self, tenant: bytes) -> None:
@@ -218,7 +218,7 @@ class Authenticator:
         """Write the last uses of keys since the last time; after an outage, with the next."""
         uses, self._uses = self._uses, {}
         try:
-            await keys.touch_last_used(self._database, uses)
+            await keys.set_last_used(self._database, uses)
         except MemsvcError as error:
             self._uses = uses | self._uses
             log.warning("last uses of keys were not written", code=error.code.value)
@@ -271,19 +271,19 @@ class RequireCaller:
             await self.app(scope, receive, send)
             return
         if is_discovery(scope["path"]):
-            await self._challenge.nothing(scope)(scope, receive, send)
+            await self._challenge.not_found(scope)(scope, receive, send)
             return
         if scope["method"] == "OPTIONS":  # it has no key, and no route accepts it: 405, or 404
             await self.app(scope, receive, send)
             return
         options = self._authenticator.options
-        shown = credentials(scope["headers"], scope["query_string"], key_in_query=options.key_in_query)
+        received = credentials(scope["headers"], scope["query_string"], key_in_query=options.key_in_query)
         try:
-            if shown is None:
+            if received is None:
                 raise UnknownKeyError(None, tokens=self._challenge.scopes is not None)
-            caller = await self._authenticator.let_in(scope, shown)
+            caller = await self._authenticator.authenticate(scope, received)
         except MemsvcError as error:
             await self._challenge.error(error, scope)(scope, receive, send)
             return
         scope[CALLER] = caller
-        await self.app(scope, receive, self._challenge.stepping_up(scope, send, caller))
+        await self.app(scope, receive, self._challenge.with_missing_scope(scope, send, caller))

@@ -16,7 +16,7 @@ from memsvc.gateway.limits import LimitsOptions
 log = structlog.get_logger("memsvc.connections")
 
 
-class BoundedProtocol(HttpToolsProtocol):
+class LimitedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 protocol with limits.
 
     The head of a request, its first line and headers, has a limited size and time, and connections
@@ -40,7 +40,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refused = True
             transport.abort()
             return
-        self._head_timer = self.loop.call_later(self.limits.head_s, self._too_slow)
+        self._head_timer = self.loop.call_later(self.limits.head_s, self._on_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -56,7 +56,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_timer is None:
-                self._head_timer = self.loop.call_later(self.limits.head_s, self._too_slow)
+                self._head_timer = self.loop.call_later(self.limits.head_s, self._on_timeout)
         super().data_received(data)
         if self._in_head and self._head_bytes > self.limits.head_bytes_max:
             self._too_large()
@@ -82,24 +82,24 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be read as HTTP."""
         del msg
-        self._refuse(HTTPStatus.BAD_REQUEST, invalid("this request cannot be understood"))
+        self._reject(HTTPStatus.BAD_REQUEST, invalid("this request cannot be understood"))
 
     def _too_large(self) -> None:
-        most = f"{self.limits.head_bytes_max} bytes and {self.limits.headers_max} headers"
-        error = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"the head of a request may have {most} at the most")
-        self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, error)
+        limits_text = f"{self.limits.head_bytes_max} bytes and {self.limits.headers_max} headers"
+        error = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"the head of a request may have {limits_text} at the most")
+        self._reject(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, error)
 
-    def _too_slow(self) -> None:
+    def _on_timeout(self) -> None:
         self._head_timer = None
         message = f"the head of the request did not come within {self.limits.head_s:g} s"
-        self._refuse(HTTPStatus.REQUEST_TIMEOUT, MemsvcError(Code.INVALID_CONTENT, message))
+        self._reject(HTTPStatus.REQUEST_TIMEOUT, MemsvcError(Code.INVALID_CONTENT, message))
 
-    def _refuse(self, status: HTTPStatus, error: MemsvcError) -> None:
+    def _reject(self, status: HTTPStatus, error: MemsvcError) -> None:
         """Close the connection; say why, unless that would end up within another response."""
         if self._refused:
             return
         self._refused = True
-        if self._head_bytes and not self._answering:
+        if self._head_bytes and not self._in_response:
             body = orjson.dumps(error.body())
             lines = (
                 f"HTTP/1.1 {status.value} {status.phrase}",
@@ -111,7 +111,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     @property
-    def _answering(self) -> bool:
+    def _in_response(self) -> bool:
         """Return whether a response is being sent, into which nothing may be written."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and not cycle.response_complete
@@ -122,6 +122,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_timer = None
 
 
-def bounded(limits: LimitsOptions) -> type[BoundedProtocol]:
+def limited_protocol(limits: LimitsOptions) -> type[LimitedProtocol]:
     """Return the protocol class with these limits, as uvicorn takes it."""
-    return type("Bounded", (BoundedProtocol,), {"limits": limits})
+    return type("Bounded", (LimitedProtocol,), {"limits": limits})

@@ -12,7 +12,7 @@ ALLOWED_HEADERS: Final = (
     "accept, authorization, content-type, if-match, if-none-match, if-range, last-event-id, mcp-method, mcp-name, "
     "mcp-protocol-version, mcp-session-id, range, x-api-key, x-request-id"
 )
-EXPOSED_HEADERS: Final = (
+EXPOSE_HEADERS: Final = (
     "content-disposition, content-range, etag, mcp-session-id, retry-after, www-authenticate, x-request-id"
 )
 PREFLIGHT_AGE_S: Final = 7200
@@ -40,7 +40,7 @@ class Cors:
         if origin is not None:
             named |= {
                 "Access-Control-Allow-Origin": origin.decode("latin-1"),
-                "Access-Control-Expose-Headers": EXPOSED_HEADERS,
+                "Access-Control-Expose-Headers": EXPOSE_HEADERS,
             }
         if origin is not None and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             await _preflight(named["Access-Control-Allow-Origin"])(scope, receive, send)
@@ -51,7 +51,7 @@ class Cors:
 
         async def send_allowed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                kept = [one for one in message.get("headers", ()) if one[0] not in replaced]
+                kept = [header for header in message.get("headers", ()) if header[0] not in replaced]
                 message = {**message, "headers": [*kept, *added]}
             await send(message)
 

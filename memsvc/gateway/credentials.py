@@ -9,7 +9,7 @@ from memsvc.store.keys import KEY_PREFIX
 
 QUERY_NAMES = ("APIKEY", "apikey", "api_key")
 
-_KEY_STARTS = ("sk-", "rk-", "pk-", "ak-", KEY_PREFIX)
+_KEY_PREFIXES = ("sk-", "rk-", "pk-", "ak-", KEY_PREFIX)
 _OTHER_SCHEMES = frozenset(
     {"apikey", "aws4-hmac-sha256", "basic", "digest", "dpop", "hawk", "negotiate", "ntlm", "token"}
 )
@@ -37,8 +37,8 @@ def without_identity(token: str) -> str:
     identity, at, key = token.partition("@")
     if not at or not key or "@" in key:
         return token
-    looks_like_key = key.startswith(_KEY_STARTS)
-    if looks_like_key or (":" in identity and "." not in key):
+    is_key = key.startswith(_KEY_PREFIXES)
+    if is_key or (":" in identity and "." not in key):
         return key
     return token
 

@@ -8,21 +8,29 @@ from typing import Any, TypeVar
 import orjson
 import structlog
 
-from memsvc.core.errors import Code, LacksPermissionError, MemsvcError
+from memsvc.core.call_context import NO_TRACER, Tracer, call_scope
+from memsvc.core.errors import Code, MemsvcError, MissingPermissionError
 from memsvc.core.ports import Clock, Meter
-from memsvc.core.problems import did_you_mean, printable
-from memsvc.core.progress import SILENT, Progress
+from memsvc.core.progress import SILENT, ProgressCallback
 from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
-from memsvc.core.tools import Arguments, ByCaller, Calls, Composed, Outcome, Reporting, Tool
-from memsvc.core.underway import UNTRACED, Tracer, begun
-from memsvc.gateway.accounts import Accounts, Call, Raw
+from memsvc.core.tools import (
+    Arguments,
+    CallerFunction,
+    CallOutcome,
+    ComposedFunction,
+    ProgressFunction,
+    Tool,
+    ToolCalls,
+)
+from memsvc.core.validation_messages import safe_text, suggest_name
 from memsvc.gateway.admission import Admission
 from memsvc.gateway.audit import CallLog
+from memsvc.gateway.call_accounting import Call, CallAccounting, Raw
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.metrics import UNKNOWN_TOOL
-from memsvc.gateway.rates import RefusedError
-from memsvc.gateway.stored import StoredQuota
-from memsvc.gateway.validation import NAME_CHARS_MAX, named_project, validated
+from memsvc.gateway.rate_limits import LimitError
+from memsvc.gateway.storage_quota import StorageQuota
+from memsvc.gateway.validation import NAME_CHARS_MAX, named_project, validate
 
 log = structlog.get_logger("memsvc.calls")
 
@@ -44,9 +52,9 @@ class Dispatch:
         disabled: frozenset[str] = frozenset(),
         *,
         admission: Admission | None = None,
-        tracer: Tracer = UNTRACED,
+        tracer: Tracer = NO_TRACER,
         slow_ms: int = 0,
-        quota: StoredQuota | None = None,
+        quota: StorageQuota | None = None,
     ) -> None:
         """Set the limits: none on calls without `admission`, none on storage without `quota`.
 
@@ -57,18 +65,18 @@ class Dispatch:
         self.admission = admission
         self.quota = quota
         self._tracer = tracer
-        self._accounts = Accounts(call_log, meter, clock, slow_ms)
+        self._accounting = CallAccounting(call_log, meter, clock, slow_ms)
         self.call_log = call_log
 
     def tools_for(self, caller: Caller) -> list[Tool]:
         """Return the tools visible to this caller."""
-        return [tool for tool in self.catalogue if self.sees(caller, tool)]
+        return [tool for tool in self.catalogue if self.is_visible(caller, tool)]
 
-    def calls(self, caller: Caller, *, surface: str, request_id: str) -> Calls:
+    def calls(self, caller: Caller, *, surface: str, request_id: str) -> ToolCalls:
         """Return the tools as a caller may use them, for code that makes several calls for it."""
-        return _Further(self, caller, request_id, surface=surface)
+        return _CallerTools(self, caller, request_id, surface=surface)
 
-    def sees(self, caller: Caller, tool: Tool) -> bool:
+    def is_visible(self, caller: Caller, tool: Tool) -> bool:
         """Return False if the tool is disabled or hidden by the caller's key.
 
         To the caller it then does not exist.
@@ -83,30 +91,30 @@ class Dispatch:
         *,
         surface: str,
         request_id: str,
-        progress: Progress = SILENT,
+        progress: ProgressCallback = SILENT,
         traceparent: str = "",
-    ) -> Outcome:
+    ) -> CallOutcome:
         """Run a tool by name.
 
         Never raises but for cancellation: every other end is an outcome, logged and counted. A slow
         tool reports its `progress`. `traceparent` names the client's trace.
         """
 
-        async def run(tool: Tool, scope: Scope, asked: Arguments) -> Outcome:
-            if isinstance(tool.run, Composed):
-                result = await tool.run.run(_Further(self, caller, request_id, progress), asked)
-            elif isinstance(tool.run, Reporting):
-                result = await tool.run.run(scope, asked, progress)
-            elif isinstance(tool.run, ByCaller):
-                result = await tool.run.run(caller, asked)
+        async def run(tool: Tool, scope: Scope, args: Arguments) -> CallOutcome:
+            if isinstance(tool.run, ComposedFunction):
+                result = await tool.run.run(_CallerTools(self, caller, request_id, progress), args)
+            elif isinstance(tool.run, ProgressFunction):
+                result = await tool.run.run(scope, args, progress)
+            elif isinstance(tool.run, CallerFunction):
+                result = await tool.run.run(caller, args)
             else:
-                result = await tool.run(scope, asked)
+                result = await tool.run(scope, args)
             body = result.model_dump(mode="json")
-            return Outcome(body, orjson.dumps(body).decode())
+            return CallOutcome(body, orjson.dumps(body).decode())
 
         call = Call(caller, surface, request_id, arguments, traceparent=traceparent)
-        ended = await self._run(call, name, run)
-        return _failure(ended) if isinstance(ended, MemsvcError) else ended
+        outcome = await self._run(call, name, run)
+        return _failure(outcome) if isinstance(outcome, MemsvcError) else outcome
 
     async def perform(
         self,
@@ -126,35 +134,35 @@ class Dispatch:
         number of bytes sent in its place. Raises nothing but MemsvcError.
         """
 
-        async def run(_: Tool, scope: Scope, asked: Arguments) -> _Done:
-            return await operation(scope, asked)
+        async def run(_: Tool, scope: Scope, args: Arguments) -> _Done:
+            return await operation(scope, args)
 
-        ended = await self._run(Call(caller, surface, request_id, arguments, raw), name, run)
-        if isinstance(ended, MemsvcError):
-            raise ended
-        return ended
+        outcome = await self._run(Call(caller, surface, request_id, arguments, raw), name, run)
+        if isinstance(outcome, MemsvcError):
+            raise outcome
+        return outcome
 
     async def _run(
         self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]
     ) -> _Done | MemsvcError:
         """Return the outcome of a call, or the error that it ends with."""
         known = UNKNOWN_TOOL if self.catalogue.get(name) is None else name
-        told = {"surface": call.surface, "request_id": call.request_id}
+        attributes = {"surface": call.surface, "request_id": call.request_id}
         with (
             structlog.contextvars.bound_contextvars(request_id=call.request_id),
-            self._tracer.span("call", known, told, parent=call.traceparent) as span,
-            begun(call.request_id, self._tracer, call.caller.tenant) as call.underway,
+            self._tracer.span("call", known, attributes, parent=call.traceparent) as span,
+            call_scope(call.request_id, self._tracer, call.caller.tenant) as call.context,
         ):
             try:
-                return await self._settled(call, name, run)
+                return await self._handle(call, name, run)
             finally:
-                span.note(status=call.status, **await self._accounts.close(call))
+                span.note(status=call.status, **await self._accounting.close(call))
 
-    async def _settled(
+    async def _handle(
         self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]
     ) -> _Done | MemsvcError:
         try:
-            done = await self._ended(call, name, run)
+            done = await self._execute(call, name, run)
             call.status = "success"
             return done
         except MemsvcError as error:
@@ -163,38 +171,38 @@ class Dispatch:
             log.error("a tool failed", tool=call.tool_name, request_id=call.request_id, exc_info=error)
             return call.failed(MemsvcError(Code.INTERNAL_ERROR, "internal error"))
 
-    async def _ended(self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]) -> _Done:
+    async def _execute(self, call: Call, name: str, run: Callable[[Tool, Scope, Any], Awaitable[_Done]]) -> _Done:
         """Return the outcome of a call, once it is admitted and has a slot."""
         if self.admission is None:
-            return await run(*self._admitted(call, name))
-        begun_at = perf_counter()
+            return await run(*self._prepare(call, name))
+        started_at = perf_counter()
         try:
-            with self.admission.under_way(call.caller):
-                tool, scope, asked = self._admitted(call, name)
+            with self.admission.active(call.caller):
+                tool, scope, args = self._prepare(call, name)
                 async with self.admission.running(call.caller, tool, uploads=call.raw is not None):
-                    return await run(tool, scope, asked)
-        except RefusedError:
-            await self.admission.delay_refusal(begun_at)
+                    return await run(tool, scope, args)
+        except LimitError:
+            await self.admission.delay_rejection(started_at)
             raise
 
-    def _admitted(self, call: Call, name: str) -> tuple[Tool, Scope, Arguments]:
+    def _prepare(self, call: Call, name: str) -> tuple[Tool, Scope, Arguments]:
         """Return a call's tool, its scope and its arguments.
 
         Every call counts, whatever it requests.
         """
         tool = self.catalogue.get(name)
-        if tool is not None and self.sees(call.caller, tool):
-            call.tool, call.project = tool, named_project(tool, call.given)
+        if tool is not None and self.is_visible(call.caller, tool):
+            call.tool, call.project = tool, named_project(tool, call.arguments)
         if self.admission is not None:
             self.admission.count(call.caller, "calls")
         if call.tool is None or tool is None:
-            raise self._unknown(call.caller, printable(name, NAME_CHARS_MAX))
-        arguments = validated(tool, call.given if call.raw is None else call.given | {call.raw.argument: ""})
+            raise self._unknown(call.caller, safe_text(name, NAME_CHARS_MAX))
+        arguments = validate(tool, call.arguments if call.raw is None else call.arguments | {call.raw.argument: ""})
         call.project = arguments.project
         if tool.permission not in call.caller.permissions:
-            raise LacksPermissionError(tool.permission)
+            raise MissingPermissionError(tool.permission)
         spans = tool.spans_projects and arguments.project == ALL_PROJECTS
-        if not spans and not call.caller.may_touch(arguments.project):
+        if not spans and not call.caller.can_access(arguments.project):
             raise MemsvcError(Code.PERMISSION_DENIED, "this key may not touch this project")
         if self.quota is not None:
             self.quota.check(call.caller.tenant, tool)
@@ -202,27 +210,27 @@ class Dispatch:
 
     def _unknown(self, caller: Caller, name: str) -> MemsvcError:
         """Return the error for an unknown or hidden tool, with the closest visible names."""
-        near = did_you_mean(name, (tool.name for tool in self.tools_for(caller)))
-        return MemsvcError(Code.NOT_FOUND, f"Unknown tool: {name}", recovery=near or None)
+        hint = suggest_name(name, (tool.name for tool in self.tools_for(caller)))
+        return MemsvcError(Code.NOT_FOUND, f"Unknown tool: {name}", recovery=hint or None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Further:
+class _CallerTools:
     """`Calls` of one caller: within another call, or of a page."""
 
     dispatch: Dispatch
     caller: Caller
     request_id: str
-    progress: Progress = SILENT
+    progress: ProgressCallback = SILENT
     surface: str = STEP_SURFACE
 
     def tools(self) -> list[Tool]:
         return self.dispatch.tools_for(self.caller)
 
-    async def call(self, name: str, arguments: Any) -> Outcome:
+    async def call(self, name: str, arguments: Any) -> CallOutcome:
         return await self.dispatch.call(self.caller, name, arguments, surface=self.surface, request_id=self.request_id)
 
 
-def _failure(error: MemsvcError) -> Outcome:
+def _failure(error: MemsvcError) -> CallOutcome:
     body = error.body()
-    return Outcome(body, orjson.dumps(body).decode(), error)
+    return CallOutcome(body, orjson.dumps(body).decode(), error)

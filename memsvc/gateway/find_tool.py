@@ -14,7 +14,7 @@ from memsvc.core.analysis import query_terms, terms
 from memsvc.core.bm25 import bm25_scores
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.scope import Permission
-from memsvc.core.tools import Calls, Composed, ComposedArguments, Result, Tool
+from memsvc.core.tools import ComposedArguments, ComposedFunction, Result, Tool, ToolCalls
 from memsvc.gateway.schemas import input_schema
 
 NAME: Final = "find_tool"
@@ -29,9 +29,9 @@ K1: Final = 1.2
 B: Final = 0.75
 NAME_WEIGHT: Final = 3
 """Weight of a word in a tool's name: it says more than one of many in descriptions of arguments."""
-MEANING_WEIGHT: Final = 0.65
+EMBEDDING_WEIGHT: Final = 0.65
 
-_METACHARACTERS: Final = frozenset("\\^$.|?*+()[]{}")
+_SPECIAL_CHARACTERS: Final = frozenset("\\^$.|?*+()[]{}")
 _ESCAPED: Final = regex.compile(r"\\.", regex.DOTALL)
 _REPEATED: Final = regex.compile(r"\{(\d*)(,?)(\d*)\}")
 _GROUPS: Final = regex.compile(r"\(\?(?!:|=|!|<=|<!|P?<\w+>)")
@@ -40,7 +40,7 @@ _IDENTIFIER: Final = regex.compile(r"[A-Za-z0-9_]*_[A-Za-z0-9_]*")
 Mode = Literal["auto", "regex", "bm25", "embedding"]
 
 
-class Meaning(Protocol):
+class ToolEmbedder(Protocol):
     """Source of comparable vectors for texts and questions."""
 
     async def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
@@ -107,7 +107,7 @@ class _Document:
         return "\n".join(self.fields)
 
 
-def find_tool(meaning: Meaning | None) -> Tool:
+def find_tool(embedder: ToolEmbedder | None) -> Tool:
     """Return the tool. It finds the tools visible to its caller, and not itself."""
     return Tool(
         name=NAME,
@@ -118,7 +118,7 @@ def find_tool(meaning: Meaning | None) -> Tool:
         ),
         arguments=FindArguments,
         result=FindResult,
-        run=Composed(_Finder(meaning).run),
+        run=ComposedFunction(_ToolSearch(embedder).run),
         permission=Permission.READ,
         read_only=True,
         idempotent=True,
@@ -127,26 +127,26 @@ def find_tool(meaning: Meaning | None) -> Tool:
     )
 
 
-class _Finder:
+class _ToolSearch:
     """Search over tools that caches each tool's document and vector."""
 
-    def __init__(self, meaning: Meaning | None) -> None:
-        self._meaning = meaning
+    def __init__(self, embedder: ToolEmbedder | None) -> None:
+        self._embedder = embedder
         self._documents: dict[str, _Document] = {}
         self._vectors: dict[str, list[float]] = {}
 
-    async def run(self, calls: Calls, asked: FindArguments) -> FindResult:
+    async def run(self, calls: ToolCalls, args: FindArguments) -> FindResult:
         """Return the best of the tools that are visible to the caller."""
-        query = asked.query.strip()
+        query = args.query.strip()
         if not query:
             raise MemsvcError(Code.INVALID_QUERY, "query cannot be empty")
         documents = [self._document(tool) for tool in calls.tools() if tool.name != NAME]
-        found = (await self._ranked(query, asked.mode, documents))[:FOUND_MAX]
-        if asked.return_references_only:
-            return FindResult(tool_references=[ToolReference(tool_name=one.tool.name) for one in found])
+        found = (await self._ranked(query, args.mode, documents))[:FOUND_MAX]
+        if args.return_references_only:
+            return FindResult(tool_references=[ToolReference(tool_name=document.tool.name) for document in found])
         return FindResult(
             tools=[
-                FoundTool(name=one.tool.name, description=one.tool.description, inputSchema=one.schema) for one in found
+                FoundTool(name=document.tool.name, description=document.tool.description, inputSchema=document.schema) for document in found
             ]
         )
 
@@ -157,27 +157,27 @@ class _Finder:
             case "bm25":
                 return _best(documents, _by_words(query, documents))
             case "embedding":
-                return _best(documents, await self._by_meaning(query, documents))
+                return _best(documents, await self._by_embedding(query, documents))
             case "auto":
-                return await _by_look(query, documents)
+                return await _auto(query, documents)
 
-    async def _by_meaning(self, query: str, documents: list[_Document]) -> list[float]:
+    async def _by_embedding(self, query: str, documents: list[_Document]) -> list[float]:
         """Return 0.65 of the cosine plus 0.35 of the score by words, scaled to at most 1."""
-        if self._meaning is None:
+        if self._embedder is None:
             raise invalid("there is no embedder for mode embedding", recovery="use mode auto, bm25 or regex")
-        asked = await self._meaning.question(query)
-        if asked is None:
+        query_vector = await self._embedder.question(query)
+        if query_vector is None:
             raise MemsvcError(
                 Code.UNAVAILABLE, "the embedder is out of reach", retry_after_s=5.0, recovery="use mode auto or bm25"
             )
         missing = [document for document in documents if document.tool.name not in self._vectors]
         if missing:
-            made = await self._meaning.embed_texts([document.text for document in missing])
-            self._vectors |= {document.tool.name: vector for document, vector in zip(missing, made, strict=True)}
+            vectors = await self._embedder.embed_texts([document.text for document in missing])
+            self._vectors |= {document.tool.name: vector for document, vector in zip(missing, vectors, strict=True)}
         by_words = _by_words(query, documents)
-        most = max(by_words, default=0.0) or 1.0
+        best_score = max(by_words, default=0.0) or 1.0
         return [
-            MEANING_WEIGHT * _cosine(asked, self._vectors[document.tool.name]) + (1 - MEANING_WEIGHT) * words / most
+            EMBEDDING_WEIGHT * _cosine(query_vector, self._vectors[document.tool.name]) + (1 - EMBEDDING_WEIGHT) * words / best_score
             for document, words in zip(documents, by_words, strict=True)
         ]
 
@@ -185,19 +185,19 @@ class _Finder:
         if tool.name not in self._documents:
             schema = input_schema(tool)
             arguments = schema.get("properties", {})
-            described = " ".join(f"{name} {field.get('description', '')}" for name, field in arguments.items())
-            fields = (tool.name, f"{tool.title}. {tool.description}", described)
+            argument_text = " ".join(f"{name} {field.get('description', '')}" for name, field in arguments.items())
+            fields = (tool.name, f"{tool.title}. {tool.description}", argument_text)
             words = (*terms(tool.name) * NAME_WEIGHT, *(term for text in fields[1:] for term in terms(text)))
             self._documents[tool.name] = _Document(tool, schema, fields, words)
         return self._documents[tool.name]
 
 
-async def _by_look(query: str, documents: list[_Document]) -> list[_Document]:
+async def _auto(query: str, documents: list[_Document]) -> list[_Document]:
     """Return the tools by pattern if the query looks like one and finds any, else by words.
 
     Many questions end with a question mark.
     """
-    if _METACHARACTERS & {*query} or _IDENTIFIER.fullmatch(query):
+    if _SPECIAL_CHARACTERS & {*query} or _IDENTIFIER.fullmatch(query):
         try:
             if found := await _by_pattern(query, documents):
                 return found
@@ -215,7 +215,7 @@ async def _by_pattern(pattern: str, documents: list[_Document]) -> list[_Documen
     """
     if len(pattern) > PATTERN_CHARS_MAX:
         raise MemsvcError(Code.INVALID_QUERY, f"a pattern may have {PATTERN_CHARS_MAX} characters")
-    if not _is_tame(pattern):
+    if not _is_safe(pattern):
         raise MemsvcError(
             Code.INVALID_QUERY,
             "the pattern repeats too much, or uses what only large patterns need",
@@ -225,7 +225,7 @@ async def _by_pattern(pattern: str, documents: list[_Document]) -> list[_Documen
     return _best(documents, scores)
 
 
-def _is_tame(pattern: str) -> bool:
+def _is_safe(pattern: str) -> bool:
     """Return whether a pattern cannot take much memory.
 
     Its groups are plain, named or look around, and every brace is a repeat count, of which there
@@ -234,10 +234,10 @@ def _is_tame(pattern: str) -> bool:
     bare = _ESCAPED.sub("", pattern)
     if _GROUPS.search(bare) or "{" in _REPEATED.sub("", bare):
         return False
-    times = 1
-    for least, _, most in _REPEATED.findall(bare):
-        times *= max(1, int(least[:9] or 0), int(most[:9] or 0))
-    return times <= REPEATS_MAX
+    repeats = 1
+    for lower, _, upper in _REPEATED.findall(bare):
+        repeats *= max(1, int(lower[:9] or 0), int(upper[:9] or 0))
+    return repeats <= REPEATS_MAX
 
 
 def _matched(pattern: str, documents: list[_Document]) -> list[float]:
@@ -271,6 +271,6 @@ def _best(documents: list[_Document], scores: list[float]) -> list[_Document]:
     return [document for document, score in ranked if score > 0]
 
 
-def _cosine(one: list[float], other: list[float]) -> float:
-    lengths = sqrt(sum(x * x for x in one)) * sqrt(sum(x * x for x in other))
-    return sum(x * y for x, y in zip(one, other, strict=True)) / lengths if lengths else 0.0
+def _cosine(first: list[float], other: list[float]) -> float:
+    norm = sqrt(sum(x * x for x in first)) * sqrt(sum(x * x for x in other))
+    return sum(x * y for x, y in zip(first, other, strict=True)) / norm if norm else 0.0

@@ -17,15 +17,15 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.urls import CONSOLE_PATH, is_loopback
 from memsvc.gateway.admission import Admission, SlotOptions
 from memsvc.gateway.auth import CALLER, caller_of
-from memsvc.gateway.json_bodies import check_json
-from memsvc.gateway.rates import RateOptions
+from memsvc.gateway.json_checks import check_json
+from memsvc.gateway.rate_limits import RateOptions
 from memsvc.gateway.rest import HEALTH_PATHS, REQUEST_ID, error_response
-from memsvc.gateway.stored import StoredOptions
+from memsvc.gateway.storage_quota import StoredOptions
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
-KEYLESS_BYTES_MAX: Final = 4096
+ANONYMOUS_BYTES_MAX: Final = 4096
 WRONG_HOST_STATUS = 421
-TOO_SLOW_STATUS = 408
+TIMEOUT_STATUS = 408
 
 _PORT = re.compile(r":[0-9]+$")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
@@ -85,8 +85,8 @@ class RequestId:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        given = _header(scope, b"x-request-id")
-        name = given if given is not None and _REQUEST_ID.fullmatch(given) else uuid4().hex.encode()
+        header = _header(scope, b"x-request-id")
+        name = header if header is not None and _REQUEST_ID.fullmatch(header) else uuid4().hex.encode()
         scope[REQUEST_ID] = name.decode()
 
         async def send_named(message: Message) -> None:
@@ -145,7 +145,7 @@ class CheckHost:
         loopback = LOOPBACK_HOSTS if is_loopback(host) else ()
         self._hosts = options.allowed_hosts or tuple(pattern for name in loopback for pattern in (name, f"{name}:*"))
         self._origins = options.allowed_origins
-        self._own_names = () if options.allowed_origins else loopback
+        self._local_names = () if options.allowed_origins else loopback
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in HEALTH_PATHS:
@@ -156,14 +156,14 @@ class CheckHost:
                 await error_response(error, scope, status=WRONG_HOST_STATUS)(scope, receive, send)
                 return
             origin = _header(scope, b"origin")
-            if origin and not self._may_call(scope["path"], origin.decode("latin-1").lower(), host):
+            if origin and not self._is_allowed(scope["path"], origin.decode("latin-1").lower(), host):
                 recovery = "add it to limits.allowed_origins"
                 error = MemsvcError(Code.PERMISSION_DENIED, "pages of this Origin may not call", recovery=recovery)
                 await error_response(error, scope)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 
-    def _may_call(self, path: str, origin: str, host: str) -> bool:
+    def _is_allowed(self, path: str, origin: str, host: str) -> bool:
         """Return whether pages of this origin may call.
 
         Those of an allowed origin may; those of the console may call their own console. On loopback
@@ -171,22 +171,22 @@ class CheckHost:
         """
         of_console = path.startswith(f"{CONSOLE_PATH}/") and origin in (f"https://{host}", f"http://{host}")
         port = _PORT.search(host)
-        own = {f"http://{name}{port[0] if port else ''}" for name in self._own_names}
-        return of_console or origin in own or _matches(origin, self._origins)
+        local_origins = {f"http://{name}{port[0] if port else ''}" for name in self._local_names}
+        return of_console or origin in local_origins or _matches(origin, self._origins)
 
 
-class Beside:
+class MountApp:
     """ASGI: routes a path and everything below it to another app."""
 
-    def __init__(self, app: ASGIApp, path: str, beside: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, path: str, sub_app: ASGIApp) -> None:
         self.app = app
         self._path = path
-        self._beside = beside
+        self._sub_app = sub_app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        there = scope["type"] == "http" and (path == self._path or path.startswith(f"{self._path}/"))
-        await (self._beside if there else self.app)(scope, receive, send)
+        matches = scope["type"] == "http" and (path == self._path or path.startswith(f"{self._path}/"))
+        await (self._sub_app if matches else self.app)(scope, receive, send)
 
 
 class CountRequest:
@@ -239,7 +239,7 @@ class LimitBody:
             await error_response(error, scope)(scope, receive, send)
             return
         except TimeoutError:
-            await TooSlowError(self._options.body_s).response(scope)(scope, receive, send)
+            await BodyTimeoutError(self._options.body_s).response(scope)(scope, receive, send)
             return
         if tail is not None:  # the client has disconnected, and half a body means nothing
             return
@@ -254,14 +254,14 @@ class LimitBody:
         """Return the whole body, and the message that ended it early, if one did."""
         size_max = self._options.request_bytes_max
         if CALLER not in scope:  # no public route reads a body
-            size_max = min(size_max, KEYLESS_BYTES_MAX)
+            size_max = min(size_max, ANONYMOUS_BYTES_MAX)
         declared = _header(scope, b"content-length")
         too_large = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"the request body is larger than {size_max} bytes")
         if declared is not None and declared.isdigit() and int(declared[:20]) > size_max:
             raise too_large
         chunks: list[bytes] = []
         size = 0
-        async with self._place(scope), asyncio.timeout(self._options.body_s):
+        async with self._slot(scope), asyncio.timeout(self._options.body_s):
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
@@ -274,15 +274,15 @@ class LimitBody:
                 if not message.get("more_body", False):
                     return chunks[0] if len(chunks) == 1 else b"".join(chunks), None
 
-    def _place(self, scope: Scope) -> AbstractAsyncContextManager[None]:
+    def _slot(self, scope: Scope) -> AbstractAsyncContextManager[None]:
         """Return a slot for a body in transfer; a request that announces no body needs none."""
-        bodiless = _header(scope, b"content-length") in (None, b"0") and _header(scope, b"transfer-encoding") is None
-        if self._admission is None or CALLER not in scope or bodiless:
+        is_empty = _header(scope, b"content-length") in (None, b"0") and _header(scope, b"transfer-encoding") is None
+        if self._admission is None or CALLER not in scope or is_empty:
             return nullcontext()
         return self._admission.body(caller_of(scope))
 
 
-class TooSlowError(MemsvcError):
+class BodyTimeoutError(MemsvcError):
     """A body did not arrive in time; the rest is not awaited."""
 
     def __init__(self, seconds: float) -> None:
@@ -290,4 +290,4 @@ class TooSlowError(MemsvcError):
 
     def response(self, scope: Scope) -> Response:
         """Return the response, which also closes the connection."""
-        return error_response(self, scope, status=TOO_SLOW_STATUS, headers={"Connection": "close"})
+        return error_response(self, scope, status=TIMEOUT_STATUS, headers={"Connection": "close"})

@@ -13,7 +13,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 FRAMES_MAX = 16
-CAUSES_MAX = 4
+CHAIN_MAX = 4
 
 # Libraries whose messages are about themselves. All others (mcp, asyncio, asyncpg, httpx) put
 # requests, headers, values and the text of exceptions into theirs, so only the place in their
@@ -31,7 +31,7 @@ def locations(error: BaseException) -> list[str]:
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
     links: list[BaseException] = []
-    while error is not None and len(links) < CAUSES_MAX:
+    while error is not None and len(links) < CHAIN_MAX:
         links.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     yield from reversed(links)
@@ -73,7 +73,7 @@ class _Bridge(logging.Handler):
         logger.log(level, event, logger=record.name, exc_info=record.exc_info)
 
 
-class _Unwatched:
+class _SafeStream:
     """Stream whose reader may go away: a line that cannot be written raises no error."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -104,7 +104,7 @@ def configure_logging(level: str = "info", file: BinaryIO | None = None) -> None
             structlog.processors.JSONRenderer(serializer=_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.BytesLoggerFactory(cast(BinaryIO, _Unwatched(file or sys.stderr.buffer))),
+        logger_factory=structlog.BytesLoggerFactory(cast(BinaryIO, _SafeStream(file or sys.stderr.buffer))),
         cache_logger_on_first_use=True,
     )
     root = logging.getLogger()
@@ -112,6 +112,6 @@ def configure_logging(level: str = "info", file: BinaryIO | None = None) -> None
     root.setLevel(max(number, logging.INFO))
     logging.captureWarnings(True)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
-        library = logging.getLogger(name)
-        library.handlers[:] = []
-        library.propagate = name != "uvicorn.access"
+        package_logger = logging.getLogger(name)
+        package_logger.handlers[:] = []
+        package_logger.propagate = name != "uvicorn.access"

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.core.errors import Code
 from memsvc.core.tools import Job, Tool
-from memsvc.gateway.admission import LANES, REFUSALS
+from memsvc.gateway.admission import LANES, REJECT_REASONS
 from memsvc.store.backlog import Backlog
 from memsvc.store.index_size import IndexSize
 from memsvc.store.locks import LockKind
@@ -27,9 +27,9 @@ UNKNOWN_TOOL = "unknown"
 
 _CODES = (NO_CODE, *(code.value for code in Code))
 _KINDS = ("document", "question")
-_PURPOSES = ("memories", "summary", "extraction", "compaction", "judgement", "whiteboard")
-_PROPOSED = ("kept", "repeated", "unknown", "unfit", "secret", "stale")
-_ENDS = ("success", "error")
+_MODEL_CALLS = ("memories", "summary", "extraction", "compaction", "judgement", "whiteboard")
+_OUTCOMES = ("kept", "repeated", "unknown", "unfit", "secret", "stale")
+_CALL_STATUSES = ("success", "error")
 _LOCKS: tuple[str, ...] = get_args(LockKind)
 _MS = (1, 2, 5, 10, 20, 50, 100, 200, 300, 500, 1000, 2000, 5000, 10000, 30000)
 _COUNTS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50)
@@ -51,7 +51,7 @@ OPEN_METRICS = MetricsOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class _MetricShape:
     """A metric: its kind, its labels with all their values, and the buckets of a histogram."""
 
     kind: Literal["counter", "histogram"]
@@ -62,47 +62,47 @@ class _Shape:
 
 _TOOL = "tool"
 _JOB = "job"
-_PUBLISHED: dict[str, _Shape] = {
-    "mcp_memory_before_turn_total": _Shape("counter", "Calls of memory_before_turn", {"status": STATUSES}),
-    "mcp_memory_after_turn_total": _Shape("counter", "Calls of memory_after_turn", {"status": STATUSES}),
-    "mcp_memory_after_turn_duration_ms": _Shape("histogram", "How long memory_after_turn took", {}, _MS),
-    "mcp_memory_maintenance_total": _Shape("counter", "Maintenance runs", {"status": STATUSES}),
-    "mcp_memory_compaction_total": _Shape("counter", "Compactions of a session", {}),
-    "mcp_memory_fact_write_total": _Shape("counter", "Facts written", {"tier": ("L0", "L1", "L2")}),
-    "mcp_memory_shadow_total": _Shape(
+_METRICS: dict[str, _MetricShape] = {
+    "mcp_memory_before_turn_total": _MetricShape("counter", "Calls of memory_before_turn", {"status": STATUSES}),
+    "mcp_memory_after_turn_total": _MetricShape("counter", "Calls of memory_after_turn", {"status": STATUSES}),
+    "mcp_memory_after_turn_duration_ms": _MetricShape("histogram", "How long memory_after_turn took", {}, _MS),
+    "mcp_memory_maintenance_total": _MetricShape("counter", "Maintenance runs", {"status": STATUSES}),
+    "mcp_memory_compaction_total": _MetricShape("counter", "Compactions of a session", {}),
+    "mcp_memory_fact_write_total": _MetricShape("counter", "Facts written", {"tier": ("L0", "L1", "L2")}),
+    "mcp_memory_shadow_total": _MetricShape(
         "counter", "Turns compared with a client's own memory", {"result": ("agree", "differ")}
     ),
-    "mcp_memory_idempotency_conflicts_total": _Shape("counter", "Turn ids that came again with another payload", {}),
-    "memsvc_calls_total": _Shape("counter", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}),
-    "memsvc_call_duration_ms": _Shape("histogram", "How long a call took", {_TOOL: ()}, _MS),
-    "memsvc_lock_wait_ms": _Shape("histogram", "Wait for an advisory lock", {"lock": _LOCKS}, _MS),
-    "memsvc_pool_wait_ms": _Shape("histogram", "Wait for a database connection of the pool", {}, _MS),
-    "memsvc_round_trips": _Shape("histogram", "Round trips of a transaction", {}, _COUNTS),
-    "memsvc_recall_candidates": _Shape("histogram", "Entries that a recall ranked", {}, _CANDIDATES),
-    "memsvc_job_runs_total": _Shape("counter", "Attempts of jobs", {_JOB: (), "status": JOB_STATUSES}),
-    "memsvc_job_duration_ms": _Shape("histogram", "How long an attempt of a job took", {_JOB: ()}, _JOB_MS),
-    "memsvc_embedding_calls_total": _Shape("counter", "Calls of the embedder", {"kind": _KINDS, "status": _ENDS}),
-    "memsvc_embedding_duration_ms": _Shape("histogram", "How long the embedder took", {"kind": _KINDS}, _MS),
-    "memsvc_embedding_texts_total": _Shape("counter", "Texts that got a vector", {}),
-    "memsvc_embedding_cached_total": _Shape("counter", "Questions whose vector was at hand", {}),
-    "memsvc_embedding_failures_total": _Shape("counter", "Failures of the embedder", {"code": _CODES[1:]}),
-    "memsvc_model_calls_total": _Shape("counter", "Calls of the model", {"purpose": _PURPOSES, "status": _ENDS}),
-    "memsvc_model_duration_ms": _Shape("histogram", "How long the model took", {"purpose": _PURPOSES}, _JOB_MS),
-    "memsvc_model_tokens_total": _Shape("counter", "Tokens of the model", {"direction": ("input", "output")}),
-    "memsvc_model_refusals_total": _Shape("counter", "Refusals of the key or the model by an endpoint", {}),
-    "memsvc_extracted_facts_total": _Shape("counter", "Changes of facts by a model's word", {"outcome": _PROPOSED}),
-    "memsvc_rerank_calls_total": _Shape("counter", "Calls of the reranker", {"status": _ENDS}),
-    "memsvc_rerank_duration_ms": _Shape("histogram", "How long the reranker took", {}, _MS),
-    "memsvc_slow_calls_total": _Shape("counter", "Calls that took longer than audit.slow_ms", {_TOOL: ()}),
-    "memsvc_trace_spans_total": _Shape("counter", "Ended spans of traces", {"outcome": ("sent", "lost")}),
-    "memsvc_refused_total": _Shape("counter", "Calls and requests refused for want of room", {"reason": REFUSALS}),
-    "memsvc_slot_wait_ms": _Shape("histogram", "Wait for a slot, of calls that waited", {"lane": LANES}, _MS),
-    "memsvc_loop_lag_ms": _Shape("histogram", "How late the event loop wakes whoever sleeps", {}, _MS),
-    "memsvc_rates_told_total": _Shape("counter", "Exchanges of rates with other replicas", {"status": _ENDS}),
-    "memsvc_audit_dropped_total": _Shape("counter", "Call records lost because they could not be written", {}),
-    "memsvc_traces_dropped_total": _Shape("counter", "Recall traces lost because they could not be written", {}),
+    "mcp_memory_idempotency_conflicts_total": _MetricShape("counter", "Turn ids that came again with another payload", {}),
+    "memsvc_calls_total": _MetricShape("counter", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}),
+    "memsvc_call_duration_ms": _MetricShape("histogram", "How long a call took", {_TOOL: ()}, _MS),
+    "memsvc_lock_wait_ms": _MetricShape("histogram", "Wait for an advisory lock", {"lock": _LOCKS}, _MS),
+    "memsvc_pool_wait_ms": _MetricShape("histogram", "Wait for a database connection of the pool", {}, _MS),
+    "memsvc_round_trips": _MetricShape("histogram", "Round trips of a transaction", {}, _COUNTS),
+    "memsvc_recall_candidates": _MetricShape("histogram", "Entries that a recall ranked", {}, _CANDIDATES),
+    "memsvc_job_runs_total": _MetricShape("counter", "Attempts of jobs", {_JOB: (), "status": JOB_STATUSES}),
+    "memsvc_job_duration_ms": _MetricShape("histogram", "How long an attempt of a job took", {_JOB: ()}, _JOB_MS),
+    "memsvc_embedding_calls_total": _MetricShape("counter", "Calls of the embedder", {"kind": _KINDS, "status": _CALL_STATUSES}),
+    "memsvc_embedding_duration_ms": _MetricShape("histogram", "How long the embedder took", {"kind": _KINDS}, _MS),
+    "memsvc_embedding_texts_total": _MetricShape("counter", "Texts that got a vector", {}),
+    "memsvc_embedding_cached_total": _MetricShape("counter", "Questions whose vector was at hand", {}),
+    "memsvc_embedding_failures_total": _MetricShape("counter", "Failures of the embedder", {"code": _CODES[1:]}),
+    "memsvc_model_calls_total": _MetricShape("counter", "Calls of the model", {"purpose": _MODEL_CALLS, "status": _CALL_STATUSES}),
+    "memsvc_model_duration_ms": _MetricShape("histogram", "How long the model took", {"purpose": _MODEL_CALLS}, _JOB_MS),
+    "memsvc_model_tokens_total": _MetricShape("counter", "Tokens of the model", {"direction": ("input", "output")}),
+    "memsvc_model_refusals_total": _MetricShape("counter", "Refusals of the key or the model by an endpoint", {}),
+    "memsvc_extracted_facts_total": _MetricShape("counter", "Changes of facts by a model's word", {"outcome": _OUTCOMES}),
+    "memsvc_rerank_calls_total": _MetricShape("counter", "Calls of the reranker", {"status": _CALL_STATUSES}),
+    "memsvc_rerank_duration_ms": _MetricShape("histogram", "How long the reranker took", {}, _MS),
+    "memsvc_slow_calls_total": _MetricShape("counter", "Calls that took longer than audit.slow_ms", {_TOOL: ()}),
+    "memsvc_trace_spans_total": _MetricShape("counter", "Ended spans of traces", {"outcome": ("sent", "lost")}),
+    "memsvc_refused_total": _MetricShape("counter", "Calls and requests refused for want of room", {"reason": REJECT_REASONS}),
+    "memsvc_slot_wait_ms": _MetricShape("histogram", "Wait for a slot, of calls that waited", {"lane": LANES}, _MS),
+    "memsvc_loop_lag_ms": _MetricShape("histogram", "How late the event loop wakes whoever sleeps", {}, _MS),
+    "memsvc_rates_told_total": _MetricShape("counter", "Exchanges of rates with other replicas", {"status": _CALL_STATUSES}),
+    "memsvc_audit_dropped_total": _MetricShape("counter", "Call records lost because they could not be written", {}),
+    "memsvc_traces_dropped_total": _MetricShape("counter", "Recall traces lost because they could not be written", {}),
 }
-_WATCHED = {
+_GAUGES = {
     "memsvc_audit_backlog": "Call records that wait to be written",
     "memsvc_pool_open": "Database connections open",
     "memsvc_pool_idle": "Database connections open and idle",
@@ -123,7 +123,7 @@ _UNITS = {"_total": "", "_ms": "milliseconds", "_s": "seconds", "_bytes": "bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class MetricDescription:
     """A published metric for documentation.
 
     `labels` with all their values, empty where these are the existing tools or jobs; `unit` is ""
@@ -138,22 +138,22 @@ class Described:
     buckets: tuple[float, ...] = ()
 
 
-def described() -> Iterator[Described]:
+def describe_metrics() -> Iterator[MetricDescription]:
     """Yield every published metric, in order."""
-    for name, shape in _PUBLISHED.items():
-        yield Described(name, shape.kind, shape.help, _unit(name), shape.labels, shape.buckets)
-    for name, told in _WATCHED.items():
-        yield Described(name, "gauge", told, _unit(name), {})
+    for name, shape in _METRICS.items():
+        yield MetricDescription(name, shape.kind, shape.help, _unit(name), shape.labels, shape.buckets)
+    for name, text in _GAUGES.items():
+        yield MetricDescription(name, "gauge", text, _unit(name), {})
 
 
 def _unit(name: str) -> str:
     return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), "")
 
 
-_Series = tuple[str, tuple[tuple[str, str], ...]]
+_LabeledName = tuple[str, tuple[tuple[str, str], ...]]
 
 
-class _Exposed(CollectorRegistry):
+class _Registry(CollectorRegistry):
     """Registry without creation times, which would double the series for no use."""
 
     def collect(self) -> Iterator[Metric]:
@@ -162,7 +162,7 @@ class _Exposed(CollectorRegistry):
             yield metric
 
 
-def _happens(labels: Mapping[str, str]) -> bool:
+def _is_possible(labels: Mapping[str, str]) -> bool:
     """Return whether labels can occur: only an error has a code, and every error has one."""
     if "code" not in labels or "status" not in labels:
         return True
@@ -175,20 +175,20 @@ class Metrics:
     media_type = CONTENT_TYPE_PLAIN_0_0_4
 
     def __init__(self) -> None:
-        self._registry = _Exposed(auto_describe=False)
-        self._families: dict[str, Counter | Histogram] = {}
-        self._add: dict[_Series, Callable[[float], None]] = {}
-        self._gauges = {name: Gauge(name, told, registry=self._registry) for name, told in _WATCHED.items()}
-        for name, shape in _PUBLISHED.items():
+        self._registry = _Registry(auto_describe=False)
+        self._metrics: dict[str, Counter | Histogram] = {}
+        self._add: dict[_LabeledName, Callable[[float], None]] = {}
+        self._gauge_metrics = {name: Gauge(name, text, registry=self._registry) for name, text in _GAUGES.items()}
+        for name, shape in _METRICS.items():
             if shape.kind == "counter":
-                self._families[name] = Counter(name, shape.help, tuple(shape.labels), registry=self._registry)
+                self._metrics[name] = Counter(name, shape.help, tuple(shape.labels), registry=self._registry)
             else:
-                self._families[name] = Histogram(
+                self._metrics[name] = Histogram(
                     name, shape.help, tuple(shape.labels), buckets=shape.buckets, registry=self._registry
                 )
             self._open(name, shape.labels)
 
-    def know_tools(self, tools: Iterable[Tool]) -> None:
+    def add_tools(self, tools: Iterable[Tool]) -> None:
         """Open the series of these tools, and of calls without a tool.
 
         KeyError for a tool whose metric is unknown.
@@ -198,22 +198,22 @@ class Metrics:
             names.append(tool.name)
             if tool.counter is not None:
                 self.add(tool.counter, 0, status="success")
-            if tool.duration_ms is not None and tool.duration_ms not in _PUBLISHED:
+            if tool.duration_ms is not None and tool.duration_ms not in _METRICS:
                 raise KeyError(tool.duration_ms)
-        for name, shape in _PUBLISHED.items():
+        for name, shape in _METRICS.items():
             if _TOOL in shape.labels:
                 self._open(name, {**shape.labels, _TOOL: tuple(names)})
 
-    def know_jobs(self, jobs: Iterable[Job]) -> None:
+    def add_jobs(self, jobs: Iterable[Job]) -> None:
         """Open the series of these jobs."""
         names = tuple(job.name for job in jobs)
-        for name, shape in _PUBLISHED.items():
+        for name, shape in _METRICS.items():
             if _JOB in shape.labels:
                 self._open(name, {**shape.labels, _JOB: names})
 
     def watch(self, name: str, read: Callable[[], float]) -> None:
         """Read a gauge by this function whenever the metrics are read."""
-        self._gauges[name].set_function(read)
+        self._gauge_metrics[name].set_function(read)
 
     def watch_pool(self, usage: Callable[[], tuple[int, int]]) -> None:
         """Read the pool's gauges by `Database.usage`."""
@@ -241,10 +241,10 @@ class Metrics:
 
     def _open(self, name: str, labels: Mapping[str, tuple[str, ...]]) -> None:
         """Open every series of these labels; none where a label's values are not known yet."""
-        family = self._families[name]
+        family = self._metrics[name]
         for values in product(*labels.values()):
-            series = dict(zip(labels, values, strict=True))
-            if _happens(series):
+            label_values = dict(zip(labels, values, strict=True))
+            if _is_possible(label_values):
                 child = family.labels(*values) if labels else family
                 add = child.inc if isinstance(child, Counter) else child.observe
-                self._add[name, tuple(sorted(series.items()))] = add
+                self._add[name, tuple(sorted(label_values.items()))] = add

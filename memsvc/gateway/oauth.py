@@ -20,7 +20,7 @@ from memsvc.core.paths import check_project
 from memsvc.core.ports import Clock
 from memsvc.core.scope import ALL_PROJECTS, Caller, Permission
 from memsvc.core.urls import is_loopback
-from memsvc.gateway.jwts import RefusedError, read
+from memsvc.gateway.token_parser import InvalidTokenError, read
 
 CLAIM_CHARS_MAX: Final = 256
 PROJECTS_MAX: Final = 100
@@ -104,7 +104,7 @@ class InsufficientScopeError(MemsvcError):
 
 
 @dataclass(frozen=True, slots=True)
-class Scopes:
+class OAuthScopes:
     """Supported scopes, as clients learn them."""
 
     options: OAuthOptions
@@ -117,13 +117,13 @@ class Scopes:
         return list(dict.fromkeys(scope for scopes in listed for scope in scopes))
 
     @property
-    def usual(self) -> str:
+    def default(self) -> str:
         """Scopes that a new client requests: to read and to write."""
         return self._for((Permission.READ, Permission.WRITE))
 
-    def with_permission(self, caller: Caller, lacking: Permission) -> str:
+    def with_permission(self, caller: Caller, missing: Permission) -> str:
         """Return the scopes for a caller's permissions and the one that it lacks."""
-        return self._for(sorted({*caller.permissions, lacking}))
+        return self._for(sorted({*caller.permissions, missing}))
 
     def of(self, permission: Permission) -> tuple[str, ...]:
         """Return the scopes of which any gives a permission."""
@@ -136,8 +136,8 @@ class Scopes:
                 return self.options.admin_scopes
 
     def _for(self, permissions: Iterable[Permission]) -> str:
-        needed = [scope for permission in permissions for scope in self.of(permission)[:1]]
-        return " ".join(dict.fromkeys((*self.options.required_scopes, *needed)))
+        scopes = [scope for permission in permissions for scope in self.of(permission)[:1]]
+        return " ".join(dict.fromkeys((*self.options.required_scopes, *scopes)))
 
 
 def is_token(text: str) -> bool:
@@ -151,18 +151,18 @@ def tenant_of(issuer: str, name: str) -> bytes:
     return sha256(_TENANT + b"".join(len(word).to_bytes(4, "big") + word for word in words)).digest()
 
 
-class Tokens:
+class TokenVerifier:
     """Verifies tokens and returns their callers."""
 
     def __init__(self, options: OAuthOptions, clock: Clock) -> None:
         self._options = options
         self._clock = clock
-        self._scopes = Scopes(options)
+        self._scopes = OAuthScopes(options)
         self._keys = Jwks(
             options.jwks_file or options.jwks_url,
             timeout_s=options.jwks_timeout_s,
             refresh_s=options.jwks_refresh_s,
-            again_s=options.jwks_again_s,
+            retry_s=options.jwks_again_s,
         )
 
     async def caller(self, text: str) -> Caller | None:
@@ -173,7 +173,7 @@ class Tokens:
         """
         try:
             return self._caller(await self._claims(text))
-        except RefusedError:
+        except InvalidTokenError:
             return None
 
     async def caller_or_none(self, text: str) -> Caller | None:
@@ -192,45 +192,45 @@ class Tokens:
     async def _claims(self, text: str) -> dict[str, Any]:
         """Return the claims of a token that is valid now."""
         if len(text) > self._options.token_chars_max:
-            raise RefusedError
+            raise InvalidTokenError
         token = read(text)
         if token.algorithm not in self._options.algorithms:
-            raise RefusedError
-        if token.type.lower() not in {one.lower() for one in self._options.token_types}:
-            raise RefusedError
+            raise InvalidTokenError
+        if token.type.lower() not in {token_type.lower() for token_type in self._options.token_types}:
+            raise InvalidTokenError
         key = await self._keys.find(token.key_id)
         if key is None:
             if not self._keys.is_known:
                 raise MemsvcError(
                     Code.UNAVAILABLE, "the keys of the issuer of tokens were not to be had yet", retry_after_s=1.0
                 )
-            raise RefusedError
+            raise InvalidTokenError
         if key.algorithm != token.algorithm:
-            raise RefusedError
-        claims = token.verified(key)
+            raise InvalidTokenError
+        claims = token.verify(key)
         self._check(claims)
         return claims
 
     def _check(self, claims: dict[str, Any]) -> None:
         """Raise RefusedError unless the claims are the issuer's, for this server, and valid now."""
         audience = claims.get("aud")
-        audiences = audience if isinstance(audience, list) else [audience]
+        claimed = audience if isinstance(audience, list) else [audience]
         if claims.get("iss") != self._options.issuer:
-            raise RefusedError
-        if not any(one in (self._options.resource, *self._options.audiences) for one in audiences):
-            raise RefusedError
+            raise InvalidTokenError
+        if not any(claimed_one in (self._options.resource, *self._options.audiences) for claimed_one in claimed):
+            raise InvalidTokenError
         now, leeway_s = self._clock.now().timestamp(), self._options.leeway_s
         if _time(claims, "exp") <= now - leeway_s:
-            raise RefusedError
+            raise InvalidTokenError
         if any(_time(claims, name) > now + leeway_s for name in ("nbf", "iat") if name in claims):
-            raise RefusedError
+            raise InvalidTokenError
 
     def _caller(self, claims: dict[str, Any]) -> Caller:
-        held = _words(claims.get(self._options.scopes_claim, ""))
-        missing = not {*self._options.required_scopes} <= held
-        permissions = frozenset(one for one in Permission if not self._scopes.of(one) or held & {*self._scopes.of(one)})
+        granted = _words(claims.get(self._options.scopes_claim, ""))
+        missing = not {*self._options.required_scopes} <= granted
+        permissions = frozenset(permission for permission in Permission if not self._scopes.of(permission) or granted & {*self._scopes.of(permission)})
         if missing or not permissions:
-            raise InsufficientScopeError(self._scopes.usual)
+            raise InsufficientScopeError(self._scopes.default)
         client = _name(claims, "client_id") or _name(claims, "azp")
         return Caller(
             tenant=tenant_of(self._options.issuer, _required_name(claims, self._options.tenant_claim)),
@@ -251,18 +251,18 @@ class Tokens:
         if ALL_PROJECTS in named:
             return None
         if len(named) > PROJECTS_MAX:
-            raise RefusedError
+            raise InvalidTokenError
         try:
             return frozenset(map(check_project, named))
         except MemsvcError as error:
-            raise RefusedError from error
+            raise InvalidTokenError from error
 
 
 def _time(claims: dict[str, Any], name: str) -> float:
     """Return a timestamp of a claim, in seconds since 1970."""
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= EXPIRES_MAX:
-        raise RefusedError
+        raise InvalidTokenError
     return value
 
 
@@ -272,7 +272,7 @@ def _words(value: Any) -> frozenset[str]:
         return frozenset(value.split())
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return frozenset(value)
-    raise RefusedError
+    raise InvalidTokenError
 
 
 def _name(claims: dict[str, Any], claim: str) -> str:
@@ -285,5 +285,5 @@ def _name(claims: dict[str, Any], claim: str) -> str:
 def _required_name(claims: dict[str, Any], claim: str) -> str:
     name = _name(claims, claim)
     if not name:
-        raise RefusedError
+        raise InvalidTokenError
     return name

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import structlog
 
-from memsvc.core.background import in_background, told_or_after
+from memsvc.core.background import in_background, wait_for_event
 from memsvc.core.errors import MemsvcError
 from memsvc.core.scope import Caller
 
 log = structlog.get_logger("memsvc.auth")
 
-Again = Callable[[Sequence[str]], Awaitable[dict[str, Caller | None]]]
+CallerLookup = Callable[[Sequence[str]], Awaitable[dict[str, Caller | None]]]
 """Look-up of the current callers of credentials, in one query. UNAVAILABLE when it fails."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stream:
+class OpenStream:
     """An open stream: its credentials, its caller, and the function that ends it."""
 
     text: str
@@ -29,18 +29,18 @@ class Stream:
 class OpenStreams:
     """Open streams of this process, checked when a key changes, and periodically."""
 
-    def __init__(self, again: Again, every_s: float) -> None:
-        self._again = again
-        self._every_s = every_s
-        self._streams: set[Stream] = set()
-        self._look = asyncio.Event()
+    def __init__(self, find_all: CallerLookup, interval_s: float) -> None:
+        self._find_all = find_all
+        self._interval_s = interval_s
+        self._streams: set[OpenStream] = set()
+        self._check_now = asyncio.Event()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check them now."""
-        self._look.set()
+        self._check_now.set()
 
     @contextmanager
-    def held(self, stream: Stream) -> Iterator[None]:
+    def register(self, stream: OpenStream) -> Iterator[None]:
         """Register a stream until the block ends."""
         self._streams.add(stream)
         try:
@@ -51,24 +51,24 @@ class OpenStreams:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Check them in the background."""
-        async with in_background(self._keep_looking()):
+        async with in_background(self._check_loop()):
             yield
 
-    async def _keep_looking(self) -> None:
+    async def _check_loop(self) -> None:
         while True:
-            await told_or_after(self._look, self._every_s)
-            self._look.clear()
+            await wait_for_event(self._check_now, self._interval_s)
+            self._check_now.clear()
             if self._streams:
-                await self._end_those_that_do_not_stand()
+                await self._end_invalid()
 
-    async def _end_those_that_do_not_stand(self) -> None:
+    async def _end_invalid(self) -> None:
         streams = list(self._streams)
         try:
-            callers = await self._again(sorted({stream.text for stream in streams}))
+            current = await self._find_all(sorted({stream.text for stream in streams}))
         except MemsvcError as error:
             log.debug("the credentials of open streams could not be checked", code=error.code.value)
             return
         for stream in streams:
-            if callers[stream.text] != stream.caller:
+            if current[stream.text] != stream.caller:
                 self._streams.discard(stream)
                 stream.end()

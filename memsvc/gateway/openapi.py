@@ -13,11 +13,11 @@ from memsvc.core.errors import Code
 from memsvc.core.tools import Tool
 from memsvc.gateway.auth import caller_of
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.files import FILES_PATH
-from memsvc.gateway.jobs import OPERATIONS as JOBS
-from memsvc.gateway.memories import EVENTS_PATH
-from memsvc.gateway.memories import OPERATIONS as MEMORIES
-from memsvc.gateway.operations import PROJECT, Operation
+from memsvc.gateway.file_routes import FILES_PATH
+from memsvc.gateway.job_routes import OPERATIONS as JOBS
+from memsvc.gateway.memory_routes import EVENTS_PATH
+from memsvc.gateway.memory_routes import OPERATIONS as MEMORIES
+from memsvc.gateway.operations import PROJECT, RestOperation
 from memsvc.gateway.schemas import Schema, input_schema, output_schema
 from memsvc.gateway.tools import TOOLS_PATH
 
@@ -25,67 +25,67 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 VERSION: Final = "3.1.0"
 _JSON: Final = "application/json"
 _BYTES: Final = "application/octet-stream"
-_NOT_ASKED: Final = frozenset({"plugin"})
+_IGNORED_ARGUMENTS: Final = frozenset({"plugin"})
 """Arguments that are accepted for older clients and ignored."""
 
 _CONTENT: Final = FILES_PATH + "/{project}/content/{path}"
 _VERSION: Final = FILES_PATH + "/{project}/version/{version}/{path}"
 _OF_VERSION: Final = {"version": "history_id"}
-_FILES: Final[Sequence[Operation]] = (
-    Operation(method="GET", path=FILES_PATH, tool="file_projects", query=("q", "after", "limit")),
-    Operation(method="GET", path=_CONTENT, tool="file_read"),
-    Operation(method="PUT", path=_CONTENT, tool="file_write", takes_body=True),
-    Operation(method="POST", path=_CONTENT, tool="file_write", takes_body=True),
-    Operation(method="DELETE", path=_CONTENT, tool="file_delete", query=("recursive",)),
-    Operation(method="GET", path=FILES_PATH + "/{project}/stat/{path}", tool="file_stat", query=("content_sha256",)),
-    Operation(
+_FILES: Final[Sequence[RestOperation]] = (
+    RestOperation(method="GET", path=FILES_PATH, tool="file_projects", query=("q", "after", "limit")),
+    RestOperation(method="GET", path=_CONTENT, tool="file_read"),
+    RestOperation(method="PUT", path=_CONTENT, tool="file_write", takes_body=True),
+    RestOperation(method="POST", path=_CONTENT, tool="file_write", takes_body=True),
+    RestOperation(method="DELETE", path=_CONTENT, tool="file_delete", query=("recursive",)),
+    RestOperation(method="GET", path=FILES_PATH + "/{project}/stat/{path}", tool="file_stat", query=("content_sha256",)),
+    RestOperation(
         method="GET",
         path=FILES_PATH + "/{project}/list/{path}",
         tool="file_list",
         query=("depth", "limit", "cursor"),
     ),
-    Operation(
+    RestOperation(
         method="GET",
         path=FILES_PATH + "/{project}/search",
         tool="file_search",
         query=("query", "path_prefix", "limit"),
     ),
-    Operation(
+    RestOperation(
         method="GET",
         path=FILES_PATH + "/{project}/versions/{path}",
         tool="file_list_versions",
         query=("limit", "before_id"),
     ),
-    Operation(method="GET", path=_VERSION, tool="file_read_version", named=_OF_VERSION),
-    Operation(
+    RestOperation(method="GET", path=_VERSION, tool="file_read_version", named=_OF_VERSION),
+    RestOperation(
         method="POST",
         path=FILES_PATH + "/{project}/restore/{version}/{path}",
         tool="file_restore_version",
         named=_OF_VERSION,
     ),
-    Operation(method="POST", path=FILES_PATH + "/{project}/rename", tool="file_rename", takes_body=True),
+    RestOperation(method="POST", path=FILES_PATH + "/{project}/rename", tool="file_rename", takes_body=True),
 )
-_ARCHIVES: Final[Sequence[Operation]] = (
-    Operation(method="GET", path=ARCHIVE_PATH, tool="archive_export", query=(PROJECT, "gzip", "calls")),
-    Operation(method="POST", path=ARCHIVE_PATH, tool="archive_import", query=(PROJECT, "check")),
+_ARCHIVES: Final[Sequence[RestOperation]] = (
+    RestOperation(method="GET", path=ARCHIVE_PATH, tool="archive_export", query=(PROJECT, "gzip", "calls")),
+    RestOperation(method="POST", path=ARCHIVE_PATH, tool="archive_import", query=(PROJECT, "check")),
 )
 _TEXT_OR_BYTES: Final = ("text/plain", _BYTES)
-_SENDS_BYTES: Final[Mapping[str, tuple[str, ...]]] = {
+_BYTES_RESULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "file_read": _TEXT_OR_BYTES,
     "file_read_version": _TEXT_OR_BYTES,
     "archive_export": ("application/x-tar", "application/gzip"),
 }
-_TAKES_BYTES: Final = frozenset({"file_write", "archive_import"})
+_BYTES_INPUTS: Final = frozenset({"file_write", "archive_import"})
 
 
 def routes(dispatch: Dispatch, version: str) -> list[BaseRoute]:
     """Return the route `GET /api/openapi.json`, which documents what the caller may call."""
 
-    async def tell(request: Request) -> Response:
+    async def send_document(request: Request) -> Response:
         tools = dispatch.tools_for(caller_of(request.scope))
         return Response(orjson.dumps(document(tools, version)), media_type=_JSON)
 
-    return [Route(OPENAPI_PATH, tell, methods=["GET"])]
+    return [Route(OPENAPI_PATH, send_document, methods=["GET"])]
 
 
 def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
@@ -93,8 +93,8 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
     by_name = {tool.name: tool for tool in tools}
     paths: dict[str, dict[str, Any]] = {TOOLS_PATH: {"get": _TOOL_LIST}}
     for tool in by_name.values():
-        own = Operation(method="POST", path=f"{TOOLS_PATH}/{tool.name}", tool=tool.name, takes_body=True)
-        _add(paths, own, tool, "tools", every_argument=True)
+        operation_ = RestOperation(method="POST", path=f"{TOOLS_PATH}/{tool.name}", tool=tool.name, takes_body=True)
+        _add(paths, operation_, tool, "tools", all_arguments=True)
     for tag, operations in (("files", _FILES), ("archives", _ARCHIVES), ("memories", MEMORIES), ("jobs", JOBS)):
         for operation in operations:
             if (called := by_name.get(operation.tool)) is not None:
@@ -124,55 +124,55 @@ def document(tools: Iterable[Tool], version: str) -> dict[str, Any]:
 
 
 def _add(
-    paths: dict[str, dict[str, Any]], operation: Operation, tool: Tool, tag: str, *, every_argument: bool = False
+    paths: dict[str, dict[str, Any]], operation: RestOperation, tool: Tool, tag: str, *, all_arguments: bool = False
 ) -> None:
     schema = input_schema(tool)
-    arguments: dict[str, Schema] = {name: one for name, one in schema["properties"].items() if name not in _NOT_ASKED}
+    arguments: dict[str, Schema] = {name: one for name, one in schema["properties"].items() if name not in _IGNORED_ARGUMENTS}
     required = set(schema.get("required", ()))
     named = operation.placeholders()
-    beside = set(named.values()) | set(operation.query)
+    outside_body = set(named.values()) | set(operation.query)
     parameters = [_parameter(name, "path", arguments[argument], required=True) for name, argument in named.items()]
     parameters += [
         _parameter(name, "query", arguments[name] | _default(name, operation), required=name in required)
         for name in operation.query
     ]
-    if PROJECT not in beside and PROJECT in arguments and not every_argument and tag in ("memories", "jobs"):
+    if PROJECT not in outside_body and PROJECT in arguments and not all_arguments and tag in ("memories", "jobs"):
         parameters.append(_parameter(PROJECT, "query", arguments[PROJECT], required=False))
-        beside.add(PROJECT)
-    told: dict[str, Any] = {
+        outside_body.add(PROJECT)
+    document_: dict[str, Any] = {
         "operationId": tool.name,
         "summary": tool.title,
         "description": tool.description,
         "tags": [tag],
         "parameters": parameters,
         "responses": {
-            "200": _bytes(tool) if _sends_bytes(tag, tool) else _answer("done", output_schema(tool)),
+            "200": _bytes(tool) if _has_bytes_result(tag, tool) else _answer("done", output_schema(tool)),
             "default": {"$ref": "#/components/responses/Error"},
         },
     }
-    if tag in ("files", "archives") and tool.name in _TAKES_BYTES:
-        told["requestBody"] = {"required": True, "content": {_BYTES: {}}}
+    if tag in ("files", "archives") and tool.name in _BYTES_INPUTS:
+        document_["requestBody"] = {"required": True, "content": {_BYTES: {}}}
         if tag == "files":
-            told["responses"]["201"] = told["responses"]["200"]
+            document_["responses"]["201"] = document_["responses"]["200"]
     elif operation.takes_body:
-        body = {name: one for name, one in arguments.items() if name not in beside}
-        told["requestBody"] = {
+        body = {name: one for name, one in arguments.items() if name not in outside_body}
+        document_["requestBody"] = {
             "required": bool(required & body.keys()),
             "content": {_JSON: {"schema": _object(body, sorted(required & body.keys()))}},
         }
-    paths.setdefault(operation.path, {})[operation.method.lower()] = told
+    paths.setdefault(operation.path, {})[operation.method.lower()] = document_
 
 
 def _bytes(tool: Tool) -> dict[str, Any]:
-    return {"description": "done", "content": {one: {} for one in _SENDS_BYTES[tool.name]}}
+    return {"description": "done", "content": {one: {} for one in _BYTES_RESULTS[tool.name]}}
 
 
-def _sends_bytes(tag: str, tool: Tool) -> bool:
-    return tag in ("files", "archives") and tool.name in _SENDS_BYTES
+def _has_bytes_result(tag: str, tool: Tool) -> bool:
+    return tag in ("files", "archives") and tool.name in _BYTES_RESULTS
 
 
-def _default(name: str, operation: Operation) -> Schema:
-    return {"default": operation.given[name]} if name in operation.given else {}
+def _default(name: str, operation: RestOperation) -> Schema:
+    return {"default": operation.defaults[name]} if name in operation.defaults else {}
 
 
 def _parameter(name: str, where: str, schema: Schema, *, required: bool) -> dict[str, Any]:
@@ -187,8 +187,8 @@ def _parameter(name: str, where: str, schema: Schema, *, required: bool) -> dict
 
 
 def _object(properties: Mapping[str, Schema], required: Sequence[str]) -> Schema:
-    whole: Schema = {"type": "object", "properties": dict(properties), "additionalProperties": False}
-    return whole | ({"required": list(required)} if required else {})
+    schema: Schema = {"type": "object", "properties": dict(properties), "additionalProperties": False}
+    return schema | ({"required": list(required)} if required else {})
 
 
 def _answer(description: str, schema: Schema) -> dict[str, Any]:
@@ -199,14 +199,14 @@ def _number(paths: Mapping[str, Mapping[str, Any]]) -> None:
     """Make unique the ids of operations that call the same tool."""
     seen: dict[str, int] = {}
     for methods in paths.values():
-        for told in methods.values():
-            name = told["operationId"]
+        for operation in methods.values():
+            name = operation["operationId"]
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
-                told["operationId"] = f"{name}_{seen[name]}"
+                operation["operationId"] = f"{name}_{seen[name]}"
 
 
-def _plainly(name: str, summary: str, tag: str, schema: Schema, *parameters: dict[str, Any]) -> dict[str, Any]:
+def _plain_operation(name: str, summary: str, tag: str, schema: Schema, *parameters: dict[str, Any]) -> dict[str, Any]:
     return {
         "operationId": name,
         "summary": summary,
@@ -228,10 +228,10 @@ _ERROR: Final[Schema] = {
     },
 }
 _ANY: Final[Schema] = {"type": "object"}
-_TOOL_LIST: Final = _plainly(
+_TOOL_LIST: Final = _plain_operation(
     "tools_list", "List tools", "tools", _object({"tools": {"type": "array", "items": _ANY}}, ["tools"])
 )
-_EVENTS: Final[dict[str, Any]] = _plainly(
+_EVENTS: Final[dict[str, Any]] = _plain_operation(
     "memories_events",
     "Hear of memories as they are found",
     "memories",

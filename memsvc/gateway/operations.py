@@ -16,7 +16,7 @@ PROJECT: Final = "project"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class RestOperation:
     """One method of one path, and the tool that it calls.
 
     `{name}` in the path is one segment, decoded once and by itself; `named` maps it to its argument
@@ -30,7 +30,7 @@ class Operation:
     query: tuple[str, ...] = ()
     takes_body: bool = False
     named: Mapping[str, str] = field(default_factory=dict)
-    given: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def segments(self) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ class Operation:
 
     def placeholders(self) -> dict[str, str]:
         """Return the names in the path, with the arguments that they stand for."""
-        names = [one[1:-1] for one in self.segments if one.startswith("{")]
+        names = [segment[1:-1] for segment in self.segments if segment.startswith("{")]
         return {name: self.named.get(name, name) for name in names}
 
     def matched(self, segments: Sequence[str]) -> dict[str, str] | None:
@@ -48,14 +48,14 @@ class Operation:
         A fixed word of the path only matches literally: percent-encoded, it is a name like any
         other. INVALID_ARGUMENT for what is not UTF-8: two such names must not be the same one.
         """
-        own = self.segments
-        if len(own) != len(segments):
+        pattern = self.segments
+        if len(pattern) != len(segments):
             return None
         found: dict[str, str] = {}
-        for wanted, raw in zip(own, segments, strict=True):
-            if wanted.startswith("{"):
-                found[self.named.get(wanted[1:-1], wanted[1:-1])] = _decoded(raw)
-            elif wanted != raw:
+        for expected, raw in zip(pattern, segments, strict=True):
+            if expected.startswith("{"):
+                found[self.named.get(expected[1:-1], expected[1:-1])] = _decoded(raw)
+            elif expected != raw:
                 return None
         return found
 
@@ -64,10 +64,10 @@ class Operation:
         body = await json_body(request) if self.takes_body else {}
         if not isinstance(body, dict):
             raise invalid("the body must be an object")
-        query = queried(request, *self.query, PROJECT)
+        query = query_arguments(request, *self.query, PROJECT)
         for name in body.keys() & (query.keys() | found.keys()):
             raise invalid(f"{name} must not be in the body and beside it")
-        return {**self.given, **body, **query, **found}
+        return {**self.defaults, **body, **query, **found}
 
 
 def _decoded(raw: str) -> str:
@@ -84,13 +84,13 @@ def segments_of(scope: Scope) -> list[str]:
     return segments[:-1] if len(segments) > 1 and not segments[-1] else segments
 
 
-def queried(request: Request, *names: str) -> dict[str, Any]:
+def query_arguments(request: Request, *names: str) -> dict[str, Any]:
     """Return the query as arguments; INVALID_ARGUMENT for unknown or repeated names.
 
     A key in the query is none of them.
     """
-    given = [(name, value) for name, value in request.query_params.multi_items() if name not in QUERY_NAMES]
-    arguments = dict(given)
-    if len(arguments) < len(given) or not arguments.keys() <= set(names):
+    pairs = [(name, value) for name, value in request.query_params.multi_items() if name not in QUERY_NAMES]
+    arguments = dict(pairs)
+    if len(arguments) < len(pairs) or not arguments.keys() <= set(names):
         raise invalid("the query takes each of these once at the most: " + (", ".join(names) or "nothing"))
     return arguments

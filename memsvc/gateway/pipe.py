@@ -7,13 +7,13 @@ from pydantic_core import from_json
 
 from memsvc.core.errors import invalid
 from memsvc.core.ports import Clock
-from memsvc.core.problems import position
 from memsvc.core.scope import Permission
-from memsvc.core.tools import Calls, Composed, ComposedArguments, Tool
-from memsvc.gateway.json_bodies import check_json
+from memsvc.core.tools import ComposedArguments, ComposedFunction, Tool, ToolCalls
+from memsvc.core.validation_messages import position
+from memsvc.gateway.json_checks import check_json
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.pipe_run import PipeOptions, PipeResult, PipeRun, check_size
-from memsvc.gateway.pipelines import PIPE_TOOL, Limits, read_pipeline
+from memsvc.gateway.pipeline_spec import PIPE_TOOL, PipeLimits, read_pipeline
 
 
 class PipeArguments(ComposedArguments):
@@ -40,10 +40,10 @@ def pipe_tool(options: PipeOptions, limits: LimitsOptions, clock: Clock) -> Tool
     It can do as much harm as the tools that it calls, and each of those needs its own permission.
     """
 
-    async def run(calls: Calls, asked: PipeArguments) -> PipeResult:
-        spec = _spec(asked, limits)
-        pipeline = read_pipeline(spec, Limits(options.steps_max, options.depth_max))
-        return await PipeRun(calls, options, limits, clock).answer(pipeline)
+    async def run(calls: ToolCalls, args: PipeArguments) -> PipeResult:
+        spec = _spec(args, limits)
+        pipeline = read_pipeline(spec, PipeLimits(options.steps_max, options.depth_max))
+        return await PipeRun(calls, options, limits, clock).run(pipeline)
 
     return Tool(
         name=PIPE_TOOL,
@@ -57,7 +57,7 @@ def pipe_tool(options: PipeOptions, limits: LimitsOptions, clock: Clock) -> Tool
         ),
         arguments=PipeArguments,
         result=PipeResult,
-        run=Composed(run),
+        run=ComposedFunction(run),
         permission=Permission.READ,
         read_only=False,
         over_quota=True,
@@ -68,29 +68,29 @@ def pipe_tool(options: PipeOptions, limits: LimitsOptions, clock: Clock) -> Tool
     )
 
 
-def _spec(asked: PipeArguments, limits: LimitsOptions) -> Any:
+def _spec(args: PipeArguments, limits: LimitsOptions) -> Any:
     """Return the decoded spec; INVALID_ARGUMENT, PAYLOAD_TOO_LARGE if no request could hold it."""
-    given = (
-        ("vars", asked.vars),
-        ("steps", asked.steps),
-        ("return", asked.returned),
-        ("continue_on_error", asked.continue_on_error),
+    pairs = (
+        ("vars", args.vars),
+        ("steps", args.steps),
+        ("return", args.returned),
+        ("continue_on_error", args.continue_on_error),
     )
-    fields = {name: value for name, value in given if value is not None}
-    if asked.spec is None:
+    fields = {name: value for name, value in pairs if value is not None}
+    if args.spec is None:
         spec: Any = fields
     elif fields:
         raise invalid(f"give spec or its fields, not both: {', '.join(fields)}")
-    elif isinstance(asked.spec, str):
-        if not asked.spec.strip():
+    elif isinstance(args.spec, str):
+        if not args.spec.strip():
             raise invalid("spec cannot be empty")
-        text = asked.spec.encode()
+        text = args.spec.encode()
         check_json(text, limits.json_depth_max, limits.json_values_max)
         try:
             spec = from_json(text, allow_inf_nan=False)
         except ValueError as error:
             raise invalid(f"spec is not JSON{position(error)}") from None
     else:
-        spec = asked.spec
+        spec = args.spec
     check_size(spec, limits, "the pipeline")
     return spec

@@ -11,17 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.ports import Clock
-from memsvc.core.problems import printable
-from memsvc.core.tools import Calls, Outcome, Result
-from memsvc.gateway.json_bodies import deeper_than
+from memsvc.core.tools import CallOutcome, Result, ToolCalls
+from memsvc.core.validation_messages import safe_text
+from memsvc.gateway.json_checks import is_too_deep
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.pipelines import (
-    NAME_CHARS_TOLD,
-    ParallelStep,
+from memsvc.gateway.pipeline_spec import (
+    NAME_CHARS_IN_ERROR,
+    ConcurrentStep,
     Pipeline,
+    PipelineStep,
     PipeStep,
-    Seen,
-    Step,
+    PipeValues,
     ToolStep,
     resolve,
 )
@@ -63,13 +63,13 @@ def check_size(value: Any, limits: LimitsOptions, what: str) -> bytes:
         raise invalid(f"{what} must be plain JSON") from None
     if len(encoded) > limits.request_bytes_max:
         raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"{what} takes more than {limits.request_bytes_max} bytes")
-    if deeper_than(encoded, limits.json_depth_max):
+    if is_too_deep(encoded, limits.json_depth_max):
         raise invalid(f"{what} nests deeper than {limits.json_depth_max} levels")
     return encoded
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
+class _StepOutcome:
     """Outcome of a step: its record, and the error if it failed."""
 
     record: dict[str, Any]
@@ -79,7 +79,7 @@ class _Ended:
 class PipeRun:
     """One pipeline in progress, with nested ones: they share time, result bytes and slots."""
 
-    def __init__(self, calls: Calls, options: PipeOptions, limits: LimitsOptions, clock: Clock) -> None:
+    def __init__(self, calls: ToolCalls, options: PipeOptions, limits: LimitsOptions, clock: Clock) -> None:
         self._calls = calls
         self._tools = {tool.name: tool for tool in calls.tools()}
         self._limits = limits
@@ -88,133 +88,133 @@ class PipeRun:
         self._deadline = asyncio.get_running_loop().time() + options.timeout_s
         self._slots = asyncio.Semaphore(options.parallel_max)
         self._bytes_max = self._bytes_left = options.result_bytes_max
-        self._wrote = False
-        self._ended = self._expected = 0
+        self._has_written = False
+        self._done = self._expected = 0
 
-    async def answer(self, pipeline: Pipeline) -> PipeResult:
+    async def run(self, pipeline: Pipeline) -> PipeResult:
         """Run the pipeline and return its result.
 
         If a step failed, raise the error of the first one, with all records in its details.
         """
-        seen = Seen(pipeline.variables)
+        values = PipeValues(pipeline.variables)
         self._expected = _calls(pipeline.steps)
-        error = await self._steps(pipeline, seen)
-        result = self._returned(pipeline, seen)
+        error = await self._steps(pipeline, values)
+        result = self._returned(pipeline, values)
         if error is None:
-            return PipeResult(ok=True, error="", result=result, steps=seen.steps)
-        details: dict[str, Any] = {"ok": False, "error": error.message, "result": result, "steps": seen.steps}
+            return PipeResult(ok=True, error="", result=result, steps=values.steps)
+        details: dict[str, Any] = {"ok": False, "error": error.message, "result": result, "steps": values.steps}
         recovery = error.recovery
-        if error.retryable and self._wrote:  # sending everything again would repeat what was done
+        if error.retryable and self._has_written:  # sending everything again would repeat what was done
             details["retryable"] = False
             recovery = "some steps were done already; send those that were not"
         raise MemsvcError(
             error.code, error.message, recovery=recovery, retry_after_s=error.retry_after_s, details=details
         )
 
-    async def _steps(self, pipeline: Pipeline, seen: Seen) -> MemsvcError | None:
+    async def _steps(self, pipeline: Pipeline, seen: PipeValues) -> MemsvcError | None:
         """Run the steps one after another; return the first error."""
         first = None
         for step in pipeline.steps:
-            ended = await self._step(step, seen)
-            seen.note(ended.record)
-            first = first or ended.error
-            if ended.error is not None and not pipeline.continue_on_error:
+            outcome = await self._step(step, seen)
+            seen.add(outcome.record)
+            first = first or outcome.error
+            if outcome.error is not None and not pipeline.continue_on_error:
                 break
         return first
 
-    async def _step(self, step: Step, seen: Seen) -> _Ended:
+    async def _step(self, step: PipelineStep, seen: PipeValues) -> _StepOutcome:
         match step:
             case ToolStep():
                 return await self._tool(step, seen)
-            case ParallelStep():
+            case ConcurrentStep():
                 return await self._parallel(step, seen)
             case PipeStep():
                 return await self._pipe(step, seen)
 
-    async def _tool(self, step: ToolStep, seen: Seen) -> _Ended:
+    async def _tool(self, step: ToolStep, seen: PipeValues) -> _StepOutcome:
         async with self._slots:
-            timed = _Timed(self._clock, step.id, "tool", {"tool": step.tool})
+            timer = _StepTimer(self._clock, step.id, "tool", {"tool": step.tool})
             try:
-                outcome = await self._called(step, seen)
+                outcome = await self._call(step, seen)
             except MemsvcError as refused:
-                return timed.ended(refused)
+                return timer.finish(refused)
             finally:
-                self._ended += 1
-                self._calls.progress.report(self._ended, self._expected, "steps")
+                self._done += 1
+                self._calls.progress.report(self._done, self._expected, "steps")
         tool = self._tools.get(step.tool)
-        error, told = outcome.error, outcome.text if tool is None else tool.told(outcome)
+        error, text = outcome.error, outcome.text if tool is None else tool.text_of(outcome)
         try:
-            self._keep(orjson.dumps(outcome.body), len(orjson.dumps(told)))
+            self._keep(orjson.dumps(outcome.body), len(orjson.dumps(text)))
         except MemsvcError as too_large:
-            return timed.ended(error or too_large)
-        return timed.ended(error, structured=outcome.body, text=told)
+            return timer.finish(error or too_large)
+        return timer.finish(error, structured=outcome.body, text=text)
 
-    async def _called(self, step: ToolStep, seen: Seen) -> Outcome:
+    async def _call(self, step: ToolStep, seen: PipeValues) -> CallOutcome:
         """Return the tool's outcome; raise the errors of its arguments and of the deadline."""
         if asyncio.get_running_loop().time() >= self._deadline:
             raise self._late()
         writes = step.tool in self._tools and not self._tools[step.tool].read_only
-        given = resolve(step.args, seen, self._limits.request_bytes_max)
+        resolved = resolve(step.args, seen, self._limits.request_bytes_max)
         # a copy, so that a tool cannot modify the records
-        arguments = orjson.loads(check_size(given, self._limits, "the arguments of this step"))
+        arguments = orjson.loads(check_size(resolved, self._limits, "the arguments of this step"))
         try:
             async with asyncio.timeout_at(self._deadline):
                 outcome = await self._calls.call(step.tool, arguments)
         except TimeoutError:
-            self._wrote = self._wrote or writes  # it may have finished
+            self._has_written = self._has_written or writes  # it may have finished
             raise self._late() from None
-        self._wrote = self._wrote or (writes and outcome.error is None)
+        self._has_written = self._has_written or (writes and outcome.error is None)
         if step.tool in self._tools or outcome.error is None:
             return outcome
-        body = outcome.body | {"message": f"unknown tool: {printable(step.tool, NAME_CHARS_TOLD)}"}
+        body = outcome.body | {"message": f"unknown tool: {safe_text(step.tool, NAME_CHARS_IN_ERROR)}"}
         named = MemsvcError(outcome.error.code, body["message"], recovery=outcome.error.recovery)
-        return Outcome(body, orjson.dumps(body).decode(), named)
+        return CallOutcome(body, orjson.dumps(body).decode(), named)
 
     def _late(self) -> MemsvcError:
         return MemsvcError(Code.UNAVAILABLE, f"the pipeline took longer than {self._timeout_s:g} s")
 
-    async def _parallel(self, step: ParallelStep, seen: Seen) -> _Ended:
-        timed = _Timed(self._clock, step.id, "parallel")
+    async def _parallel(self, step: ConcurrentStep, seen: PipeValues) -> _StepOutcome:
+        timer = _StepTimer(self._clock, step.id, "parallel")
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._step(child, seen)) for child in step.children]
-        ended = [task.result() for task in tasks]
-        return timed.ended(_first(ended), children={one.record["id"]: one.record for one in ended})
+        outcomes = [task.result() for task in tasks]
+        return timer.finish(_first(outcomes), children={outcome.record["id"]: outcome.record for outcome in outcomes})
 
-    async def _pipe(self, step: PipeStep, seen: Seen) -> _Ended:
+    async def _pipe(self, step: PipeStep, seen: PipeValues) -> _StepOutcome:
         del seen  # a nested pipeline sees only its own steps
-        timed = _Timed(self._clock, step.id, "pipe")
-        inner = Seen(step.pipe.variables)
+        timer = _StepTimer(self._clock, step.id, "pipe")
+        inner = PipeValues(step.pipe.variables)
         error = await self._steps(step.pipe, inner)
-        return timed.ended(error, result=self._returned(step.pipe, inner), steps=inner.steps)
+        return timer.finish(error, result=self._returned(step.pipe, inner), steps=inner.steps)
 
-    def _returned(self, pipeline: Pipeline, seen: Seen) -> Any:
+    def _returned(self, pipeline: Pipeline, seen: PipeValues) -> Any:
         """Return the pipeline's value; {error} for a broken reference or if it is too large."""
         try:
-            wanted = {"$ref": "last"} if pipeline.returned is None else pipeline.returned
-            result = resolve(wanted, seen, self._bytes_max)
+            reference = {"$ref": "last"} if pipeline.returned is None else pipeline.returned
+            result = resolve(reference, seen, self._bytes_max)
             self._keep(_json(result))
         except MemsvcError as error:
             return {"error": error.message}
         return result
 
-    def _keep(self, encoded: bytes, beside_bytes: int = 0) -> None:
+    def _keep(self, encoded: bytes, extra_bytes: int = 0) -> None:
         """Take capacity for a result, and for what is sent beside it."""
-        if deeper_than(encoded, RESULT_DEPTH_MAX):
+        if is_too_deep(encoded, RESULT_DEPTH_MAX):
             raise _too_deep()
-        if len(encoded) + beside_bytes > self._bytes_left:
+        if len(encoded) + extra_bytes > self._bytes_left:
             message = f"left out: the results of this pipeline would take more than {self._bytes_max} bytes"
             raise MemsvcError(Code.PAYLOAD_TOO_LARGE, message)
-        self._bytes_left -= len(encoded) + beside_bytes
+        self._bytes_left -= len(encoded) + extra_bytes
 
 
-def _calls(steps: Sequence[Step]) -> int:
+def _calls(steps: Sequence[PipelineStep]) -> int:
     """Return the number of tool calls in these steps."""
     count = 0
     for step in steps:
         match step:
             case ToolStep():
                 count += 1
-            case ParallelStep():
+            case ConcurrentStep():
                 count += _calls(step.children)
             case PipeStep():
                 count += _calls(step.pipe.steps)
@@ -232,11 +232,11 @@ def _too_deep() -> MemsvcError:
     return MemsvcError(Code.PAYLOAD_TOO_LARGE, f"left out: the result nests deeper than {RESULT_DEPTH_MAX} levels")
 
 
-def _first(ended: Sequence[_Ended]) -> MemsvcError | None:
-    return next((one.error for one in ended if one.error is not None), None)
+def _first(outcomes: Sequence[_StepOutcome]) -> MemsvcError | None:
+    return next((outcome.error for outcome in outcomes if outcome.error is not None), None)
 
 
-class _Timed:
+class _StepTimer:
     """A step in progress."""
 
     def __init__(self, clock: Clock, name: str, kind: str, more: dict[str, Any] | None = None) -> None:
@@ -244,9 +244,9 @@ class _Timed:
         self._record = {"id": name, "kind": kind} | (more or {}) | {"started_at": started_at}
         self._started = perf_counter()
 
-    def ended(self, error: MemsvcError | None, **came_to: Any) -> _Ended:
+    def finish(self, error: MemsvcError | None, **fields: Any) -> _StepOutcome:
         """Return the outcome of the step, which has ended now."""
         duration_ms = round((perf_counter() - self._started) * 1000, 3)
         message = "" if error is None else error.message
-        record = self._record | {"duration_ms": duration_ms, "ok": error is None, "error": message} | came_to
-        return _Ended(record, error)
+        record = self._record | {"duration_ms": duration_ms, "ok": error is None, "error": message} | fields
+        return _StepOutcome(record, error)

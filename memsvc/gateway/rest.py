@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, ExceptionHandler, Message, Receive, Scope, Send
 
-from memsvc.core.errors import Code, LacksPermissionError, MemsvcError
+from memsvc.core.errors import Code, MemsvcError, MissingPermissionError
 from memsvc.core.urls import CONSOLE_PATH
 from memsvc.gateway.metrics import Metrics, MetricsOptions
 from memsvc.store.database import Database
@@ -25,11 +25,11 @@ from memsvc.store.database import Database
 log = structlog.get_logger("memsvc.rest")
 
 REQUEST_ID = "memsvc.request_id"
-LACKING = "memsvc.lacking"
+MISSING_PERMISSION = "memsvc.lacking"
 """Scope key of the permission for lack of which a call was refused."""
 CORS_HEADERS = "memsvc.cors_headers"
 """Scope key of the CORS headers, for responses made outside of `Cors`."""
-WALLS_EVERY_S: Final = 60.0
+ISOLATION_CHECK_S: Final = 60.0
 """Seconds between checks that the database keeps tenants apart."""
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
@@ -40,26 +40,26 @@ PUBLIC_PATHS = HEALTH_PATHS | {METRICS_PATH}
 CHECK_S_MAX = 1.0
 
 Check = Callable[[], Awaitable[bool]]
-NOTHING_TOLD: Final[Mapping[str, Callable[[], bool]]] = {}
+NO_STATES: Final[Mapping[str, Callable[[], bool]]] = {}
 
-_JSON_RPC_INVALID_REQUEST = -32600
-_JSON_RPC_INTERNAL_ERROR = -32603
+_INVALID_REQUEST = -32600
+_INTERNAL_ERROR = -32603
 
 
 @dataclass(slots=True)
 class Draining:
     """State of a process that was told to stop: it finishes its requests and is no longer ready."""
 
-    begun: bool = False
+    started: bool = False
     _then: list[Callable[[], None]] = field(default_factory=list)
 
-    def then(self, do: Callable[[], None]) -> None:
+    def on_start(self, do: Callable[[], None]) -> None:
         """Register a function to run when draining begins, to end streams."""
         self._then.append(do)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Stop being ready."""
-        self.begun = True
+        self.started = True
         while self._then:
             self._then.pop()()
 
@@ -69,7 +69,7 @@ async def to_console(_: Request) -> Response:
     return RedirectResponse(CONSOLE_PATH, HTTPStatus.SEE_OTHER)
 
 
-class CloseWhileDraining:
+class CloseOnDrain:
     """ASGI: while the process drains, responses close the connection, to move clients elsewhere."""
 
     def __init__(self, app: ASGIApp, draining: Draining) -> None:
@@ -78,7 +78,7 @@ class CloseWhileDraining:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_closing(message: Message) -> None:
-            if message["type"] == "http.response.start" and self._draining.begun:
+            if message["type"] == "http.response.start" and self._draining.started:
                 message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
             await send(message)
 
@@ -93,10 +93,10 @@ def error_response(
     On the MCP path it is also a JSON-RPC error, which SDK clients can read.
     """
     body: dict[str, Any] = error.body()
-    if isinstance(error, LacksPermissionError):
-        scope[LACKING] = error.permission
+    if isinstance(error, MissingPermissionError):
+        scope[MISSING_PERMISSION] = error.permission
     if scope.get("path") in MCP_PATHS:
-        code = _JSON_RPC_INTERNAL_ERROR if error.http_status >= 500 else _JSON_RPC_INVALID_REQUEST
+        code = _INTERNAL_ERROR if error.http_status >= 500 else _INVALID_REQUEST
         body |= {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": error.message, "data": error.body()}}
     extra = dict(headers or {}) | retry_after(error)
     return Response(orjson.dumps(body), status or error.http_status, extra, "application/json")
@@ -118,13 +118,13 @@ def _http_error(request: Request, error: Exception) -> Response:
         case 413:
             named = MemsvcError(Code.PAYLOAD_TOO_LARGE, "the request body is too large")
         case status if status >= 500:
-            named = _fault(request)
+            named = _internal_error(request)
         case _:
             named = MemsvcError(Code.INVALID_ARGUMENT, "this request cannot be understood")
     return error_response(named, request.scope, status=error.status_code, headers=error.headers)
 
 
-def _fault(request: Request) -> MemsvcError:
+def _internal_error(request: Request) -> MemsvcError:
     """Return the error for an internal fault, with the request id that finds it in the log."""
     name = request.scope.get(REQUEST_ID, "")
     return MemsvcError(Code.INTERNAL_ERROR, "internal error", details={"request_id": name} if name else None)
@@ -139,7 +139,7 @@ def _unexpected_error(request: Request, error: Exception) -> Response:
     name = request.scope.get(REQUEST_ID, "")
     log.error("a request failed", request_id=name, exc_info=error)
     headers = request.scope.get(CORS_HEADERS, {}) | ({"X-Request-ID": name} if name else {})
-    return error_response(_fault(request), request.scope, headers=headers)
+    return error_response(_internal_error(request), request.scope, headers=headers)
 
 
 EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {
@@ -149,7 +149,7 @@ EXCEPTION_HANDLERS: Mapping[Any, ExceptionHandler] = {
 }
 
 
-def answers(database: Database) -> Check:
+def database_check(database: Database) -> Check:
     """Return the check that the database answers."""
 
     async def check() -> bool:
@@ -158,31 +158,31 @@ def answers(database: Database) -> Check:
     return check
 
 
-def walls_stand(database: Database, every_s: float = WALLS_EVERY_S) -> Check:
+def isolation_check(database: Database, interval_s: float = ISOLATION_CHECK_S) -> Check:
     """Return the check that the database keeps tenants apart.
 
     It was checked when the database was opened, is checked again periodically, and while it fails,
     every time.
     """
-    stood_at = monotonic()
+    checked_at = monotonic()
 
     async def check() -> bool:
-        nonlocal stood_at
-        if monotonic() - stood_at < every_s:
+        nonlocal checked_at
+        if monotonic() - checked_at < interval_s:
             return True
         try:
-            await database.check_walls()
+            await database.check_isolation()
         except MemsvcError as error:
             if error.code is Code.PERMISSION_DENIED:
                 log.error("the database does not keep tenants apart", found=error.message, recovery=error.recovery)
             raise
-        stood_at = monotonic()
+        checked_at = monotonic()
         return True
 
     return check
 
 
-async def holds(check: Check) -> bool:
+async def run_check(check: Check) -> bool:
     """Return whether a check succeeds, within a second."""
     try:
         async with asyncio.timeout(CHECK_S_MAX):
@@ -196,29 +196,29 @@ def routes(
     options: MetricsOptions,
     checks: Mapping[str, Check],
     draining: Draining,
-    told: Mapping[str, Callable[[], bool]] = NOTHING_TOLD,
+    states: Mapping[str, Callable[[], bool]] = NO_STATES,
 ) -> list[BaseRoute]:
     """Return the public routes.
 
     `/readyz` is 200 when every check succeeds within a second and the process is not draining; the
-    states in `told` do not affect it. `/metrics` may require a token.
+    states in `states` do not affect it. `/metrics` may require a token.
     """
 
     async def health(_: Request) -> Response:
         return Response(b'{"status":"ok"}', media_type="application/json")
 
     async def ready(request: Request) -> Response:
-        held = await asyncio.gather(*map(holds, checks.values()))
-        state = dict(zip(checks, held, strict=True)) | {"draining": draining.begun}
-        state |= {name: holds() for name, holds in told.items()}
-        if all(held) and not draining.begun:
+        results = await asyncio.gather(*map(run_check, checks.values()))
+        state = dict(zip(checks, results, strict=True)) | {"draining": draining.started}
+        state |= {name: holds() for name, holds in states.items()}
+        if all(results) and not draining.started:
             return Response(orjson.dumps({"status": "ready"} | state), media_type="application/json")
         error = MemsvcError(Code.UNAVAILABLE, "not ready", retry_after_s=1.0, details={"checks": state})
         return error_response(error, request.scope)
 
     async def expose(request: Request) -> Response:
-        given = request.headers.get("Authorization", "").encode()
-        if options.token and not compare_digest(given, f"Bearer {options.token}".encode()):
+        header = request.headers.get("Authorization", "").encode()
+        if options.token and not compare_digest(header, f"Bearer {options.token}".encode()):
             error = MemsvcError(
                 Code.PERMISSION_DENIED, "metrics are read with a token", recovery="send that of metrics.token"
             )

@@ -9,13 +9,13 @@ import structlog
 
 from memsvc.core.background import in_background
 from memsvc.core.errors import MemsvcError
-from memsvc.store.call_parts import roll
+from memsvc.store.call_partitions import roll
 from memsvc.store.database import Database
 
 log = structlog.get_logger("memsvc.audit")
 
-EVERY_S: Final = 6 * 3600.0
-AGAIN_S: Final = 300.0
+INTERVAL_S: Final = 6 * 3600.0
+RETRY_S: Final = 300.0
 
 
 class Retention:
@@ -44,10 +44,10 @@ class Retention:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run it in the background."""
-        async with in_background(self._keep_rolling()):
+        async with in_background(self._roll_loop()):
             yield
 
-    async def _keep_rolling(self) -> None:
+    async def _roll_loop(self) -> None:
         while True:
             rolled = await self.roll()
-            await asyncio.sleep(EVERY_S if rolled else AGAIN_S)
+            await asyncio.sleep(INTERVAL_S if rolled else RETRY_S)

@@ -11,8 +11,8 @@ Schema = dict[str, Any]
 
 _NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _ONE_SCHEMA = frozenset({"items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"})
-_SEVERAL_SCHEMAS = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
-_NOT_FOR_CLIENTS = frozenset({"$defs", "$ref", "title", "discriminator"})
+_SCHEMA_LISTS = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
+_REMOVED_KEYS = frozenset({"$defs", "$ref", "title", "discriminator"})
 
 
 def input_schema(tool: Tool) -> Schema:
@@ -35,28 +35,28 @@ def plain(schema: Schema) -> Schema:
 
     ValueError for a recursive schema, which cannot be written without references.
     """
-    whole: Schema = _plain(schema, schema.get("$defs", {}), ())
-    return whole
+    result: Schema = _plain(schema, schema.get("$defs", {}), ())
+    return result
 
 
 def _plain(schema: Any, definitions: dict[str, Schema], within: tuple[str, ...]) -> Any:
     if not isinstance(schema, dict):
         return schema
-    whole: Schema = {}
+    result: Schema = {}
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[-1]
         if name in within:
             raise ValueError(f"the schema of {name} refers to itself")
-        whole = _plain(definitions[name], definitions, (*within, name))
+        result = _plain(definitions[name], definitions, (*within, name))
     for keyword, value in schema.items():
         if keyword in _NAMED_SCHEMAS:
-            whole[keyword] = {name: _plain(part, definitions, within) for name, part in value.items()}
+            result[keyword] = {name: _plain(part, definitions, within) for name, part in value.items()}
         elif keyword in _ONE_SCHEMA:
-            whole[keyword] = _plain(value, definitions, within)
-        elif keyword in _SEVERAL_SCHEMAS:
-            whole[keyword] = [_plain(part, definitions, within) for part in value]
-        elif keyword not in _NOT_FOR_CLIENTS:
-            whole[keyword] = value
-    if whole.get("type") == "array":
-        whole.setdefault("items", {})
-    return whole
+            result[keyword] = _plain(value, definitions, within)
+        elif keyword in _SCHEMA_LISTS:
+            result[keyword] = [_plain(part, definitions, within) for part in value]
+        elif keyword not in _REMOVED_KEYS:
+            result[keyword] = value
+    if result.get("type") == "array":
+        result.setdefault("items", {})
+    return result

@@ -10,29 +10,29 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Scope
 
+from memsvc.core.call_context import NO_TRACER, Tracer
 from memsvc.core.resources import Completion, Guide, Prompt
-from memsvc.core.underway import UNTRACED, Tracer
 from memsvc.core.urls import CONSOLE_PATH
 from memsvc.gateway import rest
-from memsvc.gateway.archives import is_archive
+from memsvc.gateway.archive_routes import is_archive
 from memsvc.gateway.audit import CallLog
 from memsvc.gateway.auth import Authenticator, RequireCaller
 from memsvc.gateway.cors import Cors
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.encodings import Encodings
-from memsvc.gateway.files import is_upload
-from memsvc.gateway.limits import Beside, CheckHost, CheckPath, CountRequest, LimitBody, LimitsOptions, RequestId
+from memsvc.gateway.file_routes import is_upload
+from memsvc.gateway.gzip_encoding import GzipEncoding
+from memsvc.gateway.limits import CheckHost, CheckPath, CountRequest, LimitBody, LimitsOptions, MountApp, RequestId
 from memsvc.gateway.mcp.http import PROTOCOL_VERSIONS, McpEndpoint
 from memsvc.gateway.mcp.protected import challenge
 from memsvc.gateway.mcp.protected import routes as protected_routes
-from memsvc.gateway.mcp.server import Offer
+from memsvc.gateway.mcp.server import McpServerConfig
 from memsvc.gateway.mcp.sse import SseEndpoint
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.metrics import OPEN_METRICS, Metrics, MetricsOptions
+from memsvc.gateway.request_spans import TraceRequests
 from memsvc.gateway.server_card import NO_CARD, ServerCardOptions
 from memsvc.gateway.server_card import routes as card_routes
 from memsvc.gateway.sse_options import SseOptions
-from memsvc.gateway.traced import TraceRequests
 from memsvc.store.changes import Changes
 
 if TYPE_CHECKING:
@@ -62,27 +62,27 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
     administration: bool = False,
     conformance: bool = False,
     metrics_options: MetricsOptions = OPEN_METRICS,
-    tracer: Tracer = UNTRACED,
-    told: Mapping[str, Callable[[], bool]] = rest.NOTHING_TOLD,
+    tracer: Tracer = NO_TRACER,
+    states: Mapping[str, Callable[[], bool]] = rest.NO_STATES,
     routes: Sequence[BaseRoute] = (),
-    listening: Callable[[Subscriptions | None], Sequence[BaseRoute]] = lambda _: (),
+    stream_routes: Callable[[Subscriptions | None], Sequence[BaseRoute]] = lambda _: (),
     background: Sequence[Background] = (),
     console: ASGIApp | None = None,
 ) -> Starlette:
     """Return the app of one process, for whose whole life the database must be open.
 
     The bind address `host` determines the accepted Host and Origin. `background` runs `changes`,
-    entered before the gateway's own tasks and left after them. `listening` returns routes that
+    entered before the gateway's own tasks and left after them. `stream_routes` returns routes that
     stream changes. `administration` gives agents the administrative tools too, `conformance` what
-    the official suite requires. `/readyz` includes `told`. The `console` authenticates visitors.
+    the official suite requires. `/readyz` includes `states`. The `console` authenticates visitors.
     """
-    metrics.know_tools(dispatch.catalogue)
+    metrics.add_tools(dispatch.catalogue)
     metrics.watch("memsvc_audit_backlog", call_log.backlog)
     subscriptions = None if changes is None else _subscriptions(changes, limits, metrics, draining)
     public = [*protected_routes(authenticator.options.oauth), *card_routes(card, version, PROTOCOL_VERSIONS)]
     if console is not None:
         public.append(Route("/", rest.to_console))
-    offer = Offer(
+    config = McpServerConfig(
         dispatch=dispatch,
         instructions=instructions,
         version=version,
@@ -93,33 +93,33 @@ def build(  # noqa: PLR0913 - one name a part, all of them by keyword
         subscriptions=subscriptions,
         administration=administration,
     )
-    endpoint = _mcp_endpoint(offer, authenticator, limits, conformance=conformance)
+    endpoint = _mcp_endpoint(config, authenticator, limits, conformance=conformance)
     methods = ["POST", *(["GET", "DELETE"] if conformance else [])]
-    for_all = _for_all(draining, tracer, limits, host, console)
+    common = _common_middleware(draining, tracer, limits, host, console)
     app = Starlette(
         routes=[
             *(Route(path, endpoint, methods=methods) for path in rest.MCP_PATHS),
-            *_sse_routes(offer, authenticator, sse, metrics, draining),
+            *_sse_routes(config, authenticator, sse, metrics, draining),
             *public,
-            *rest.routes(metrics, metrics_options, checks, draining, told),
+            *rest.routes(metrics, metrics_options, checks, draining, states),
             *routes,
-            *listening(subscriptions),
+            *stream_routes(subscriptions),
         ],
-        middleware=[*for_all, *_for_callers(authenticator, dispatch, limits, public)],
+        middleware=[*common, *_caller_middleware(authenticator, dispatch, limits, public)],
         exception_handlers=rest.EXCEPTION_HANDLERS,
-        lifespan=_with(*background, call_log.running, authenticator.running, endpoint.running),
+        lifespan=_lifespan(*background, call_log.running, authenticator.running, endpoint.running),
     )
     app.router.redirect_slashes = False
     return app
 
 
-def _with(*entered: Background) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+def _lifespan(*background: Background) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     """Return a lifespan that enters these in order before the app serves, and leaves them after."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for enter in entered:
+            for enter in background:
                 await stack.enter_async_context(enter())
             yield
 
@@ -130,25 +130,25 @@ def _subscriptions(changes: Changes, limits: LimitsOptions, metrics: Metrics, dr
     subscriptions = Subscriptions(changes, limits)
     metrics.watch("memsvc_changes_heard", lambda: float(changes.listening))
     metrics.watch("memsvc_listeners_open", subscriptions.count)
-    draining.then(subscriptions.close)
+    draining.on_start(subscriptions.close)
     return subscriptions
 
 
-def _for_all(
+def _common_middleware(
     draining: rest.Draining, tracer: Tracer, limits: LimitsOptions, host: str, console: ASGIApp | None
 ) -> list[Middleware]:
     """Return the middleware of every request, before it is authenticated."""
     return [
-        Middleware(rest.CloseWhileDraining, draining=draining),
+        Middleware(rest.CloseOnDrain, draining=draining),
         Middleware(RequestId),
-        *([Middleware(TraceRequests, tracer=tracer)] if tracer is not UNTRACED else []),
+        *([Middleware(TraceRequests, tracer=tracer)] if tracer is not NO_TRACER else []),
         Middleware(CheckPath),
         Middleware(CheckHost, options=limits, host=host),
-        *([Middleware(Beside, path=CONSOLE_PATH, beside=console)] if console is not None else []),
+        *([Middleware(MountApp, path=CONSOLE_PATH, sub_app=console)] if console is not None else []),
     ]
 
 
-def _for_callers(
+def _caller_middleware(
     authenticator: Authenticator, dispatch: Dispatch, limits: LimitsOptions, public: Sequence[Route]
 ) -> list[Middleware]:
     """Return the middleware of requests that need a caller.
@@ -158,7 +158,7 @@ def _for_callers(
     """
     return [
         Middleware(Cors, public_paths=rest.PUBLIC_PATHS),
-        Middleware(Encodings),
+        Middleware(GzipEncoding),
         Middleware(
             RequireCaller,
             authenticator=authenticator,
@@ -175,21 +175,21 @@ def _is_stream(scope: Scope) -> bool:
 
 
 def _mcp_endpoint(
-    offer: Offer, authenticator: Authenticator, limits: LimitsOptions, *, conformance: bool
+    config: McpServerConfig, authenticator: Authenticator, limits: LimitsOptions, *, conformance: bool
 ) -> "McpEndpoint | ConformanceEndpoint":
     if not conformance:
-        return McpEndpoint(offer, authenticator, limits)
-    from memsvc.gateway.mcp.conformance import endpoint, serving  # noqa: PLC0415 - for this mode alone
+        return McpEndpoint(config, authenticator, limits)
+    from memsvc.gateway.mcp.conformance import endpoint, handlers  # noqa: PLC0415 - for this mode alone
 
-    return endpoint.ConformanceEndpoint(replace(offer, beside=serving.install), authenticator, limits)
+    return endpoint.ConformanceEndpoint(replace(config, extend=handlers.install), authenticator, limits)
 
 
 def _sse_routes(
-    offer: Offer, authenticator: Authenticator, options: SseOptions | None, metrics: Metrics, draining: rest.Draining
+    config: McpServerConfig, authenticator: Authenticator, options: SseOptions | None, metrics: Metrics, draining: rest.Draining
 ) -> list[BaseRoute]:
     if options is None or not options.enabled:
         return []
-    endpoint = SseEndpoint(offer, authenticator, options)
-    metrics.watch("memsvc_sse_open", endpoint.clients)
-    draining.then(endpoint.end)
+    endpoint = SseEndpoint(config, authenticator, options)
+    metrics.watch("memsvc_sse_open", endpoint.count)
+    draining.on_start(endpoint.end)
     return endpoint.routes()

@@ -68,7 +68,7 @@ def routes(options: ServerCardOptions, version: str, protocol_versions: Sequence
         "remotes": [remote],
     }
 
-    async def tell(_: Request) -> Response:
+    async def send_card(_: Request) -> Response:
         return JSONResponse(card, headers=HEADERS, media_type=MEDIA_TYPE)
 
-    return [Route(path, tell, methods=["GET"]) for path in PATHS]
+    return [Route(path, send_card, methods=["GET"]) for path in PATHS]

@@ -7,26 +7,26 @@ from math import ceil
 from time import perf_counter
 from typing import Final, Literal
 
+from memsvc.core.call_context import current_call
 from memsvc.core.errors import Code
-from memsvc.core.fairness import FairSemaphore
+from memsvc.core.fair_semaphore import FairSemaphore
 from memsvc.core.ports import Meter
-from memsvc.core.underway import underway
-from memsvc.gateway.rates import RefusedError
+from memsvc.gateway.rate_limits import LimitError
 
 TENANT_SHARE: Final = 3 / 4
 """Share of the slots of a kind, and of its waiting places, that one tenant may have: there is
 always capacity for another."""
 RETRY_AFTER_S: Final = 1.0
-OVERLOADED_STATUS: Final = 503
-PACE_SHARE: Final = 0.1
+UNAVAILABLE_STATUS: Final = 503
+INTERVAL_WEIGHT: Final = 0.1
 """Weight of the latest returned slot in the pace of returned slots."""
-PACE_KNOWN_S: Final = 2.0
+INTERVAL_VALID_S: Final = 2.0
 """Seconds for which that pace predicts anything: after a rush, calls are fast again."""
 
 Lane = Literal["short", "model", "composed", "administration", "upload", "body"]
 
 
-class OverloadedError(RefusedError):
+class CapacityError(LimitError):
     """Too many calls for the capacity."""
 
     def __init__(self, retry_after_s: float) -> None:
@@ -36,24 +36,24 @@ class OverloadedError(RefusedError):
 
     @property
     def http_status(self) -> int:
-        return OVERLOADED_STATUS
+        return UNAVAILABLE_STATUS
 
 
 class Slots:
     """Slots of one kind of call. A free one goes to the waiting tenants in turn."""
 
-    def __init__(self, lane: Lane, most: int, meter: Meter, *, waiting_max: int = 0, wait_ms: int = 1) -> None:
+    def __init__(self, lane: Lane, capacity: int, meter: Meter, *, waiting_max: int = 0, wait_ms: int = 1) -> None:
         self._lane = lane
         self._meter = meter
-        self._permits = FairSemaphore(most, ceil(most * TENANT_SHARE))
-        self._waiting_most = waiting_max
-        self._tenant_waiting_most = ceil(waiting_max * TENANT_SHARE)
+        self._permits = FairSemaphore(capacity, ceil(capacity * TENANT_SHARE))
+        self._waiting_max = waiting_max
+        self._tenant_waiting_max = ceil(waiting_max * TENANT_SHARE)
         self._wait_s = wait_ms / 1000
-        self._between_s = 0.0
-        self._given_back_at: float | None = None
-        self._paced_at = 0.0
+        self._interval_s = 0.0
+        self._returned_at: float | None = None
+        self._updated_at = 0.0
 
-    def taken(self) -> int:
+    def used(self) -> int:
         """Return the number of slots in use."""
         return self._permits.taken
 
@@ -62,69 +62,69 @@ class Slots:
         return self._permits.waiting
 
     @asynccontextmanager
-    async def one(self, tenant: bytes) -> AsyncIterator[None]:
+    async def hold(self, tenant: bytes) -> AsyncIterator[None]:
         """Hold a slot; RESOURCE_BUSY without one in time, at once when too many wait already."""
-        await self.take(tenant)
+        await self.acquire(tenant)
         try:
             yield
         finally:
-            self.give_back(tenant)
+            self.release(tenant)
 
-    async def take(self, tenant: bytes) -> None:
+    async def acquire(self, tenant: bytes) -> None:
         """Take a slot, which must be given back in any case; RESOURCE_BUSY as above."""
-        refused = self.refusal(tenant)
+        refused = self.rejection(tenant)
         if refused is not None:
             raise refused
         if self._permits.available(tenant):
             # nobody waited since then, so the time says nothing about the pace
-            self._given_back_at = None
+            self._returned_at = None
             await self._permits.acquire(tenant)
         else:
             await self._wait(tenant)
 
-    def refusal(self, tenant: bytes) -> RefusedError | None:
+    def rejection(self, tenant: bytes) -> LimitError | None:
         """Return the error if a call would be refused at once."""
         if self._permits.available(tenant):
             return None
-        if self.waiting() >= self._waiting_most or self._permits.queued(tenant) >= self._tenant_waiting_most:
-            return self._busy("waiting")
+        if self.waiting() >= self._waiting_max or self._permits.queued(tenant) >= self._tenant_waiting_max:
+            return self._capacity_error("waiting")
         expected_s = self._expected_s(tenant)
-        return self._busy("pace", expected_s) if expected_s > self._wait_s else None
+        return self._capacity_error("pace", expected_s) if expected_s > self._wait_s else None
 
-    def give_back(self, tenant: bytes) -> None:
+    def release(self, tenant: bytes) -> None:
         """Give a slot back, to the next tenant in turn."""
-        self._note_pace()
+        self._update_interval()
         self._permits.release(tenant)
 
-    def _note_pace(self) -> None:
+    def _update_interval(self) -> None:
         """Record how long it took until another slot came back, while calls waited for one."""
         now = perf_counter()
-        if self._given_back_at is not None:
-            self._between_s += PACE_SHARE * (now - self._given_back_at - self._between_s)
-            self._paced_at = now
-        self._given_back_at = now if self.waiting() else None
+        if self._returned_at is not None:
+            self._interval_s += INTERVAL_WEIGHT * (now - self._returned_at - self._interval_s)
+            self._updated_at = now
+        self._returned_at = now if self.waiting() else None
 
     def _expected_s(self, tenant: bytes) -> float:
         """Return the expected wait of one more call of a tenant, in seconds.
 
         The number of calls before it, times the pace at which slots come back (Little's law).
         """
-        if perf_counter() - self._paced_at > PACE_KNOWN_S:
-            self._between_s = 0.0
-        return self._permits.ahead(tenant) * self._between_s
+        if perf_counter() - self._updated_at > INTERVAL_VALID_S:
+            self._interval_s = 0.0
+        return self._permits.queue_position(tenant) * self._interval_s
 
     async def _wait(self, tenant: bytes) -> None:
         """Wait for a slot, which is then taken."""
         started = perf_counter()
         try:
-            with underway().waiting("admission"):
+            with current_call().timer("admission"):
                 async with asyncio.timeout(self._wait_s):
                     await self._permits.acquire(tenant)
         except TimeoutError:
-            raise self._busy("wait") from None
+            raise self._capacity_error("wait") from None
         finally:
             self._meter.add("memsvc_slot_wait_ms", (perf_counter() - started) * 1000, lane=self._lane)
 
-    def _busy(self, why: Literal["waiting", "pace", "wait"], expected_s: float = 0.0) -> OverloadedError:
+    def _capacity_error(self, why: Literal["waiting", "pace", "wait"], expected_s: float = 0.0) -> CapacityError:
         self._meter.add("memsvc_refused_total", reason=f"{self._lane}_{why}")
-        return OverloadedError(max(RETRY_AFTER_S, round(expected_s, 1)))
+        return CapacityError(max(RETRY_AFTER_S, round(expected_s, 1)))

@@ -23,22 +23,22 @@ class SlowCalls:
         self._slow_ms = slow_ms
         self._meter = meter
         self._clock = clock
-        self._began_at: datetime | None = None
+        self._started_at: datetime | None = None
         self._lines = 0
         self._left_out = 0
 
-    def heed(self, tool: str, duration_ms: float, told: dict[str, Any]) -> None:
-        """Log a call that has ended if it was slow. `told` is logged as it is: no content."""
+    def record(self, tool: str, duration_ms: float, details: dict[str, Any]) -> None:
+        """Log a call that has ended if it was slow. `details` is logged as it is: no content."""
         if not 0 < self._slow_ms < duration_ms:
             return
         self._meter.add("memsvc_slow_calls_total", tool=tool)
         now = self._clock.now()
-        if self._began_at is None or now - self._began_at >= LINES_WITHIN:
-            self._began_at, self._lines = now, 0
+        if self._started_at is None or now - self._started_at >= LINES_WITHIN:
+            self._started_at, self._lines = now, 0
         if self._lines >= LINES_MAX:
             self._left_out += 1
             return
         self._lines += 1
         left_out = {"left_out_before": self._left_out} if self._left_out else {}
         self._left_out = 0
-        log.warning("slow call", tool=tool, latency_ms=round(duration_ms, 2), **told, **left_out)
+        log.warning("slow call", tool=tool, latency_ms=round(duration_ms, 2), **details, **left_out)

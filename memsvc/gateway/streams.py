@@ -12,25 +12,25 @@ from starlette.responses import Response, StreamingResponse
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.paths import name_of
 from memsvc.core.tools import OpenFile
-from memsvc.gateway.accounts import Raw
-from memsvc.gateway.conditions import byte_range, check_match, is_held
-from memsvc.gateway.limits import TooSlowError
+from memsvc.gateway.call_accounting import Raw
+from memsvc.gateway.conditional_requests import byte_range, check_match, is_current
+from memsvc.gateway.limits import BodyTimeoutError
 
 
-def declares_more(request: Request, size_max: int) -> bool:
+def is_too_large(request: Request, size_max: int) -> bool:
     """Return whether a request declares a larger body than this; the declaration is optional."""
     declared = request.headers.get("content-length", "")
     return declared.isdecimal() and int(declared[:20]) > size_max
 
 
-async def received(request: Request, raw: Raw, size_max: int, *, within_s: float) -> bytes:
+async def receive_body(request: Request, raw: Raw, size_max: int, *, within_s: float) -> bytes:
     """Return the whole body.
 
     PAYLOAD_TOO_LARGE as soon as it is known to exceed the limit, INVALID_CONTENT if it is cut off
     or late.
     """
     too_large = MemsvcError(Code.PAYLOAD_TOO_LARGE, f"a file may hold {size_max} bytes at the most")
-    if declares_more(request, size_max):
+    if is_too_large(request, size_max):
         raise too_large
     chunks: list[bytes] = []
     try:
@@ -41,13 +41,13 @@ async def received(request: Request, raw: Raw, size_max: int, *, within_s: float
                     raise too_large
                 chunks.append(chunk)
     except TimeoutError:
-        raise TooSlowError(within_s) from None
+        raise BodyTimeoutError(within_s) from None
     except ClientDisconnect:
         raise MemsvcError(Code.INVALID_CONTENT, "the body ended before it was whole") from None
     return b"".join(chunks)
 
 
-async def sent(request: Request, opened: OpenFile) -> Response:
+async def file_response(request: Request, opened: OpenFile) -> Response:
     """Return the response to a download, with its first chunk read.
 
     VERSION_CONFLICT, INVALID_OFFSET as the headers require.
@@ -59,7 +59,7 @@ async def sent(request: Request, opened: OpenFile) -> Response:
         "Cache-Control": "private, no-cache",
     }
     check_match(request.headers, tag)
-    if is_held(request.headers, tag):
+    if is_current(request.headers, tag):
         return Response(status_code=304, headers=headers)
     name = name_of(opened.path)
     headers |= {
@@ -76,12 +76,12 @@ async def sent(request: Request, opened: OpenFile) -> Response:
     if part is not None:
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{opened.size_bytes}"
         headers["Content-Length"] = str(stop - start)
-    pieces = opened.pieces(start, stop)
-    first = await anext(pieces, b"")
-    return StreamingResponse(_joined(first, pieces), 206 if part is not None else 200, headers)
+    chunks = opened.chunks(start, stop)
+    first = await anext(chunks, b"")
+    return StreamingResponse(_join(first, chunks), 206 if part is not None else 200, headers)
 
 
-async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _join(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
-    async for piece in rest:
-        yield piece
+    async for chunk in rest:
+        yield chunk

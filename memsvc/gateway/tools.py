@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from memsvc.core.errors import invalid
-from memsvc.core.problems import position
-from memsvc.core.tools import Outcome, Tool
+from memsvc.core.tools import CallOutcome, Tool
+from memsvc.core.validation_messages import position
 from memsvc.gateway.auth import caller_of
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.rest import REQUEST_ID, error_response
@@ -64,14 +64,14 @@ async def json_body(request: Request) -> Any:
         raise invalid(f"the body is not JSON{position(error)}") from None
 
 
-async def call(dispatch: Dispatch, request: Request, name: str, arguments: Any) -> Outcome:
+async def call(dispatch: Dispatch, request: Request, name: str, arguments: Any) -> CallOutcome:
     """Call a tool on behalf of the request's caller."""
     return await dispatch.call(
         caller_of(request.scope), name, arguments, surface=SURFACE, request_id=request.scope[REQUEST_ID]
     )
 
 
-def answer(request: Request, outcome: Outcome) -> Response:
+def answer(request: Request, outcome: CallOutcome) -> Response:
     """Return the result as it is, or the error with its status."""
     if outcome.error is not None:
         return error_response(outcome.error, request.scope)

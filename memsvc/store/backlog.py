@@ -81,15 +81,15 @@ async def list_jobs(
 
     They can be limited to some projects or one state.
     """
-    wanted = [
+    filters = [
         ("q.status::text = ANY ({})", [_STATUS[state]] if state else list(_STATE)),
         ("q.headers ->> 'tenant' = {}", None if tenant is None else tenant.hex()),
         ("q.headers ->> 'project' = ANY ({})", None if projects is None else list(projects)),
     ]
-    given = [(condition, value) for condition, value in wanted if value is not None]
-    where = " AND ".join(condition.format(f"${number}") for number, (condition, _) in enumerate(given, 3))
+    set_filters = [(condition, value) for condition, value in filters if value is not None]
+    where = " AND ".join(condition.format(f"${number}") for number, (condition, _) in enumerate(set_filters, 3))
     rows = await database.registry(
-        f"{_SELECT} WHERE {where} ORDER BY q.id DESC LIMIT $2", list(Code), limit, *(value for _, value in given)
+        f"{_SELECT} WHERE {where} ORDER BY q.id DESC LIMIT $2", list(Code), limit, *(value for _, value in set_filters)
     )
     return [_queued(row) for row in rows]
 
@@ -171,10 +171,10 @@ async def drop(
         if status == "picked":
             raise MemsvcError(Code.CONFLICT, "the job is running", recovery="wait until it has ended")
         await tx.unbound(f"DELETE FROM {QUEUE} WHERE id = $1", job)
-        begun = await tx.execute(
+        removed = await tx.execute(
             f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started AND job = $5", ref.name, ref.subject, job
         )
-        if not begun and status == "queued" and not await _another_waits(tx, ref):
+        if not removed and status == "queued" and not await _has_other_queued(tx, ref):
             await tx.execute(f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND NOT started", ref.name, ref.subject)
     return ref
 
@@ -184,7 +184,7 @@ async def _status(tx: Tx, job: int) -> str | None:
     return rows[0]["status"] if rows else None
 
 
-async def _another_waits(tx: Tx, ref: Ref) -> bool:
+async def _has_other_queued(tx: Tx, ref: Ref) -> bool:
     rows = await tx.unbound(
         f"""
         SELECT FROM {QUEUE} WHERE headers ->> 'tenant' = $1 AND headers ->> 'project' = $2
@@ -241,24 +241,24 @@ async def forget_jobs(tx: Tx, jobs: Sequence[tuple[str, str]], *, dry_run: bool 
     The result counts rows that reference them, and jobs. With `dry_run` nothing is removed. A
     running job is not stopped.
     """
-    names, subjects = [name for name, _ in jobs], [subject for _, subject in jobs]
-    kept = "SELECT count(*) AS rows" if dry_run else "DELETE"
-    meant = "(SELECT * FROM unnest({0}::text[], {1}::text[]))"
-    noted = await tx.fetch(
-        f"{kept} FROM job_refs WHERE tenant = $1 AND project = $2 AND (name, subject) IN {meant.format('$3', '$4')}"
+    names, targets = [name for name, _ in jobs], [subject for _, subject in jobs]
+    statement = "SELECT count(*) AS rows" if dry_run else "DELETE"
+    matching = "(SELECT * FROM unnest({0}::text[], {1}::text[]))"
+    deleted_refs = await tx.fetch(
+        f"{statement} FROM job_refs WHERE tenant = $1 AND project = $2 AND (name, subject) IN {matching.format('$3', '$4')}"
         + ("" if dry_run else " RETURNING 1"),
         names,
-        subjects,
+        targets,
     )
-    gone = await tx.unbound(
-        f"{kept} FROM {QUEUE} WHERE headers ->> 'tenant' = $1 AND headers ->> 'project' = $2"
-        f" AND (entrypoint, headers ->> 'subject') IN {meant.format('$3', '$4')}" + ("" if dry_run else " RETURNING 1"),
+    deleted_jobs = await tx.unbound(
+        f"{statement} FROM {QUEUE} WHERE headers ->> 'tenant' = $1 AND headers ->> 'project' = $2"
+        f" AND (entrypoint, headers ->> 'subject') IN {matching.format('$3', '$4')}" + ("" if dry_run else " RETURNING 1"),
         tx.scope.tenant.hex(),
         tx.scope.project,
         names,
-        subjects,
+        targets,
     )
-    return (noted[0]["rows"], gone[0]["rows"]) if dry_run else (len(noted), len(gone))
+    return (deleted_refs[0]["rows"], deleted_jobs[0]["rows"]) if dry_run else (len(deleted_refs), len(deleted_jobs))
 
 
 async def read_backlog(database: Database, now: datetime) -> Backlog:

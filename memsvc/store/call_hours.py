@@ -68,5 +68,5 @@ async def count_by_hour(tx: Tx, since: datetime, until: datetime, projects: Coll
         until,
     )
     *hours, total = [HourOfCalls(*(row[name] for name in HourOfCalls.__slots__)) for row in rows]
-    cut = rows[-1]["looked"] == COUNTED_MAX
-    return CallHours(hours, total, rows[-1]["looked_from"] if cut else None)
+    truncated = rows[-1]["looked"] == COUNTED_MAX
+    return CallHours(hours, total, rows[-1]["looked_from"] if truncated else None)

@@ -44,7 +44,7 @@ class CallRecord:
 EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 FIRST: Final = UUID(int=0)
-SCANNED_MAX: Final = 5000
+SCAN_MAX: Final = 5000
 """How many calls one page reads, matching or not: a page may be short, and the next go on."""
 
 
@@ -69,7 +69,7 @@ class CallFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallPosition:
     """Position where a page ended: the last call that it read."""
 
     called_at: datetime
@@ -81,7 +81,7 @@ class CallPage:
     """Calls, newest first, and where to go on, if there may be more."""
 
     calls: list[CallRecord]
-    next: Place | None
+    next: CallPosition | None
 
 
 async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> int:
@@ -109,7 +109,7 @@ async def insert_calls(tx: Tx, records: Sequence[CallRecord]) -> int:
     )
 
 
-async def list_calls(tx: Tx, filters: CallFilter, *, after: Place | None, most: int) -> CallPage:
+async def list_calls(tx: Tx, filters: CallFilter, *, after: CallPosition | None, limit: int) -> CallPage:
     """Return a page of the tenant's calls, newest first, in a transaction over all projects.
 
     It reads at most some thousand rows of an index, whatever the filter; so a page may be short, or
@@ -123,7 +123,7 @@ async def list_calls(tx: Tx, filters: CallFilter, *, after: Place | None, most: 
             FROM calls
             WHERE tenant = $1 AND called_at >= $2 AND called_at <= $3 AND (called_at, call) < ($3, $4)
                 {"AND status <> 'success'" if filters.failed else ""}
-            ORDER BY called_at DESC, call DESC LIMIT {SCANNED_MAX}
+            ORDER BY called_at DESC, call DESC LIMIT {SCAN_MAX}
         ), found AS (
             SELECT * FROM looked_at
             WHERE ($5::text[] IS NULL OR project = ANY ($5))
@@ -149,18 +149,18 @@ async def list_calls(tx: Tx, filters: CallFilter, *, after: Place | None, most: 
         filters.surface,
         filters.key_label,
         filters.session_id,
-        most + 1,
+        limit + 1,
     )
     edge = rows[0]
     calls = [_record(row) for row in rows if row["call"] is not None]
-    if len(calls) > most:
-        last = calls[most - 1]
-        return CallPage(calls[:most], Place(last.called_at, last.call))
-    more = Place(edge["last_at"], edge["last_call"]) if edge["looked"] == SCANNED_MAX else None
+    if len(calls) > limit:
+        last = calls[limit - 1]
+        return CallPage(calls[:limit], CallPosition(last.called_at, last.call))
+    more = CallPosition(edge["last_at"], edge["last_call"]) if edge["looked"] == SCAN_MAX else None
     return CallPage(calls, more)
 
 
-def _before(until: datetime | None, after: Place | None) -> tuple[datetime, UUID]:
+def _before(until: datetime | None, after: CallPosition | None) -> tuple[datetime, UUID]:
     """Return the position before which all calls to be listed are."""
     if after is not None and (until is None or after.called_at < until):
         return after.called_at, after.call

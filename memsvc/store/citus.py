@@ -24,7 +24,7 @@ LOCAL: Final[Mapping[str, str]] = {
 }
 """Tables that stay on the coordinator, and why. No statement has one of them beside a distributed
 one."""
-DISTRIBUTED: Final = (ANCHOR, *(name for name in (*TENANT_TABLES, EMBEDDINGS) if name not in {ANCHOR, *LOCAL}))
+SHARD_TABLES: Final = (ANCHOR, *(name for name in (*TENANT_TABLES, EMBEDDINGS) if name not in {ANCHOR, *LOCAL}))
 
 ROLE_SETTINGS: Final = (
     ("citus.propagate_set_commands", "local"),
@@ -40,7 +40,7 @@ VERSION_MIN: Final = (11, 2)
 snapshot."""
 
 # Each line: a table and what Citus would refuse of it, or would do wrong.
-_UNFIT: Final = text("""
+_SHARD_ERRORS: Final = text("""
     WITH t AS (
         SELECT c.oid, c.relname, c.relkind, a.attnum AS tenant FROM pg_class AS c
         LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped
@@ -70,14 +70,14 @@ _UNFIT: Final = text("""
     ORDER BY 1, 2
 """)
 # Tables that are distributed: how, and beside which others.
-_PLACED: Final = text("""
+_SHARD_TABLES: Final = text("""
     SELECT c.relname AS name, p.partmethod::text AS method, p.colocationid AS beside,
            CASE WHEN p.partkey IS NOT NULL THEN column_to_column_name(p.logicalrelid, p.partkey) END AS cut_by
     FROM pg_dist_partition AS p JOIN pg_class AS c ON c.oid = p.logicalrelid
     WHERE c.relnamespace = current_schema()::regnamespace AND NOT c.relispartition
 """)
 # Tables that hold rows here, a partition under the name of its whole.
-_HELD_HERE: Final = text("""
+_LOCAL_ROWS: Final = text("""
     SELECT DISTINCT coalesce(whole.relname, c.relname) AS name FROM pg_class AS c
     LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid LEFT JOIN pg_class AS whole ON whole.oid = i.inhparent
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
@@ -93,13 +93,13 @@ _ROLE: Final = text("""
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class ShardTable:
     """Distribution of a table: `method` h means by hash."""
 
     name: str
     method: str
-    beside: int
-    cut_by: str | None
+    group_id: int
+    shard_key: str | None
 
 
 def version(connection: Connection) -> tuple[int, ...] | None:
@@ -108,19 +108,19 @@ def version(connection: Connection) -> tuple[int, ...] | None:
     return None if known is None else tuple(int(part) for part in re.findall(r"\d+", known)[:2])
 
 
-def is_distributed(connection: Connection) -> bool:
+def has_shards(connection: Connection) -> bool:
     """Return whether the tables are distributed over nodes, which the first one tells."""
     if version(connection) is None:
         return False
-    return any(one.name == ANCHOR for one in placed(connection).values())
+    return any(table.name == ANCHOR for table in shard_tables(connection).values())
 
 
-def placed(connection: Connection) -> dict[str, Placed]:
+def shard_tables(connection: Connection) -> dict[str, ShardTable]:
     """Return the distributed tables, by name, of a database that has Citus."""
-    return {row.name: Placed(row.name, row.method, row.beside, row.cut_by) for row in connection.execute(_PLACED)}
+    return {row.name: ShardTable(row.name, row.method, row.beside, row.cut_by) for row in connection.execute(_SHARD_TABLES)}
 
 
-def is_coordinator(connection: Connection) -> bool:
+def is_primary_node(connection: Connection) -> bool:
     """Return whether this is the node that knows all others."""
     return connection.scalar(text("SELECT citus_is_coordinator()")) is True
 
@@ -130,28 +130,28 @@ def present(connection: Connection) -> frozenset[str]:
     return frozenset(connection.scalars(_TABLES))
 
 
-def unfit(connection: Connection, tables: frozenset[str]) -> list[str]:
+def shard_errors(connection: Connection, tables: frozenset[str]) -> list[str]:
     """Return what Citus would refuse of these tables, in a few words each.
 
     Other tables that stand in their way are named too.
     """
-    found = [f"{row.relname} {row.fault}" for row in connection.execute(_UNFIT, {"tables": sorted(tables)})]
-    known = placed(connection)
+    errors = [f"{row.relname} {row.fault}" for row in connection.execute(_SHARD_ERRORS, {"tables": sorted(tables)})]
+    known = shard_tables(connection)
     anchor = known.get(ANCHOR)
     for name in sorted(known):
-        one = known[name]
+        table = known[name]
         if name in LOCAL:
-            found.append(f"{name} is distributed, and has to stay on the coordinator: it {LOCAL[name]}")
-        elif name in tables and (one.method, one.cut_by) != ("h", "tenant"):
-            found.append(f"{name} is distributed by something else than its tenant")
-        elif name in tables and (anchor is None or one.beside != anchor.beside):
-            found.append(f"{name} is distributed, but not beside {ANCHOR}")
-    return found
+            errors.append(f"{name} is distributed, and has to stay on the coordinator: it {LOCAL[name]}")
+        elif name in tables and (table.method, table.shard_key) != ("h", "tenant"):
+            errors.append(f"{name} is distributed by something else than its tenant")
+        elif name in tables and (anchor is None or table.group_id != anchor.group_id):
+            errors.append(f"{name} is distributed, but not beside {ANCHOR}")
+    return errors
 
 
-def held_here(connection: Connection) -> frozenset[str]:
+def tables_with_rows(connection: Connection) -> frozenset[str]:
     """Return the tables with rows in the coordinator's own files, hidden or not."""
-    return frozenset(connection.scalars(_HELD_HERE))
+    return frozenset(connection.scalars(_LOCAL_ROWS))
 
 
 def settings_of_role(connection: Connection, role: str) -> dict[str, str] | None:

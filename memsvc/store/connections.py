@@ -7,13 +7,13 @@ import asyncpg
 import orjson
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store.faults import FAULTS
-from memsvc.store.walls import WALLED
+from memsvc.store.database_errors import DRIVER_ERRORS
+from memsvc.store.isolation import TENANT_ROW_TABLES
 
 ROLLBACK_S_MAX: Final = 2.0
 
 
-async def refuse_unfit_role(pool: asyncpg.Pool) -> None:
+async def check_role(pool: asyncpg.Pool) -> None:
     """Raise for a role that row level security does not bind or that is not set up for Citus.
 
     PERMISSION_DENIED for a superuser, BYPASSRLS or the table owner, and for a role that may become
@@ -33,7 +33,7 @@ async def refuse_unfit_role(pool: asyncpg.Pool) -> None:
                current_setting('plan_cache_mode') AS plans
         FROM pg_roles r WHERE r.rolname = current_user
         """,
-        WALLED,
+        TENANT_ROW_TABLES,
     )
     if row is None or row["privileged"] or row["owner"]:
         raise MemsvcError(
@@ -61,7 +61,7 @@ async def prepare(connection: Any) -> None:
     )
 
 
-async def leave_no_transaction(connection: Any) -> None:
+async def rollback(connection: Any) -> None:
     """Roll back, and raise nothing: the caller reports why its call ended.
 
     A connection that does not roll back in time, over a network that drops everything for example,
@@ -70,11 +70,11 @@ async def leave_no_transaction(connection: Any) -> None:
     try:
         if not connection.is_closed() and connection.is_in_transaction():
             await connection.execute("ROLLBACK", timeout=ROLLBACK_S_MAX)
-    except FAULTS:
-        give_up(connection)
+    except DRIVER_ERRORS:
+        terminate(connection)
 
 
-def give_up(connection: Any) -> None:
+def terminate(connection: Any) -> None:
     """Terminate a connection.
 
     The driver may have done so itself, and taken it from its user: it does where a statement is not

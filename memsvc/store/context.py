@@ -28,7 +28,7 @@ class StoredItem:
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryPlace:
+class SummaryPosition:
     """Position of the event that replaces older context.
 
     It has the event's id, its file and place there, and the entries `first` to `next_entry` - 1
@@ -53,7 +53,7 @@ class Context:
 
 
 async def read(
-    tx: Tx, session: str, book: int, *, most: int, until: datetime | None = None, tokens_max: int | None = None
+    tx: Tx, session: str, index_id: int, *, limit: int, until: datetime | None = None, tokens_max: int | None = None
 ) -> Context:
     """Return the running context of a session: its latest items, oldest first, in one round trip.
 
@@ -87,8 +87,8 @@ async def read(
         ORDER BY e.entry
         """,
         session,
-        book,
-        most,
+        index_id,
+        limit,
         until,
         tokens_max,
         LINES_BYTES_MAX,
@@ -97,7 +97,7 @@ async def read(
     return Context(summary, [StoredItem(**row) for row in rows if row["entry"] >= 0])
 
 
-async def streams(tx: Tx, session: str, book: int, *, most: int) -> set[int]:
+async def streams(tx: Tx, session: str, index_id: int, *, limit: int) -> set[int]:
     """Return the streams that the latest items of a session's running context are read from."""
     rows = await tx.fetch(
         """
@@ -107,14 +107,14 @@ async def streams(tx: Tx, session: str, book: int, *, most: int) -> set[int]:
             ORDER BY entry DESC LIMIT $5) AS latest
         """,
         session,
-        book,
-        most,
+        index_id,
+        limit,
     )
     return {row["stream"] for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class ContextSize:
     """Size of a running context: its items and tokens, and where it begins and ends."""
 
     items: int
@@ -123,7 +123,7 @@ class Weight:
     next_entry: int
 
 
-async def weigh(tx: Tx, session: str, book: int) -> Weight:
+async def read_size(tx: Tx, session: str, index_id: int) -> ContextSize:
     """Return the size of a session's running context, in one statement over its entries alone."""
     row = await tx.fetchrow(
         """
@@ -134,14 +134,14 @@ async def weigh(tx: Tx, session: str, book: int) -> Weight:
         WHERE s.tenant = $1 AND s.project = $2 AND s.session = $3
         """,
         session,
-        book,
+        index_id,
     )
     assert row is not None
-    return Weight(**row)
+    return ContextSize(**row)
 
 
 @dataclass(frozen=True, slots=True)
-class SaidItem:
+class IndexedItem:
     """Item with its text as the index keeps it."""
 
     entry: int
@@ -152,8 +152,8 @@ class SaidItem:
     text: str
 
 
-async def said(tx: Tx, book: int, first: int, stop: int, *, most: int | None = None, chars_max: int) -> list[SaidItem]:
-    """Return the items `first <= entry < stop` of a session's index in order, at most `most`.
+async def read_items(tx: Tx, index_id: int, first: int, stop: int, *, limit: int | None = None, chars_max: int) -> list[IndexedItem]:
+    """Return the items `first <= entry < stop` of a session's index in order, at most `limit`.
 
     Items that were made unfindable are left out; texts are cut to `chars_max` characters.
     """
@@ -163,16 +163,16 @@ async def said(tx: Tx, book: int, first: int, stop: int, *, most: int | None = N
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND entry < $5 AND length >= 0
         ORDER BY entry LIMIT $7
         """,
-        book,
+        index_id,
         first,
         stop,
         chars_max,
-        most,
+        limit,
     )
-    return [SaidItem(**row) for row in rows]
+    return [IndexedItem(**row) for row in rows]
 
 
-async def written_before(tx: Tx, session: str, book: int, before: datetime, *, most: int) -> dict[int, str]:
+async def written_before(tx: Tx, session: str, index_id: int, before: datetime, *, limit: int) -> dict[int, str]:
     """Return the text and cues of a session's first entries that were written before this time."""
     rows = await tx.fetch(
         r"""
@@ -183,22 +183,22 @@ async def written_before(tx: Tx, session: str, book: int, before: datetime, *, m
         ORDER BY entry LIMIT $6
         """,
         session,
-        book,
+        index_id,
         before,
-        most,
+        limit,
     )
     return {row["entry"]: row["indexed"] for row in rows}
 
 
-async def next_entry(tx: Tx, book: int) -> int:
+async def next_entry(tx: Tx, index_id: int) -> int:
     """Return the number that the next entry of an index will have."""
-    number: int | None = await tx.fetchval(
-        "SELECT next_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3", book
+    next_number: int | None = await tx.fetchval(
+        "SELECT next_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3", index_id
     )
-    return number or 0
+    return next_number or 0
 
 
-async def compacted(tx: Tx, session: str, place: SummaryPlace, *, counters: Mapping[str, int], now: datetime) -> None:
+async def set_compacted(tx: Tx, session: str, position: SummaryPosition, *, counters: Mapping[str, int], now: datetime) -> None:
     """Let the running context of a session begin after what the summary stands for.
 
     Add `counters`.
@@ -209,25 +209,25 @@ async def compacted(tx: Tx, session: str, place: SummaryPlace, *, counters: Mapp
         WHERE tenant = $1 AND project = $2 AND session = $3
         """,
         session,
-        place.next_entry,
-        asdict(place),
+        position.next_entry,
+        asdict(position),
         now,
         dict(counters),
     )
 
 
-async def resummarise(tx: Tx, session: str, place: SummaryPlace) -> bool:
+async def replace_summary(tx: Tx, session: str, position: SummaryPosition) -> bool:
     """Replace the position of a summary of the same id.
 
     Return False when the session has another one.
     """
-    touched = await tx.execute(
+    updated = await tx.execute(
         """
         UPDATE sessions SET summary = $4
         WHERE tenant = $1 AND project = $2 AND session = $3 AND summary ->> 'event' = $5
         """,
         session,
-        asdict(place),
-        place.event,
+        asdict(position),
+        position.event,
     )
-    return bool(touched)
+    return bool(updated)

@@ -12,19 +12,19 @@ from typing import Any, Final
 import anyio
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from memsvc.core.call_context import WaitTimer, current_call
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Meter
 from memsvc.core.scope import Scope
-from memsvc.core.underway import Waiting, underway
-from memsvc.store.beginning import Beginning
-from memsvc.store.connections import give_up, leave_no_transaction, refuse_unfit_role
+from memsvc.store.connections import check_role, rollback, terminate
+from memsvc.store.database_errors import DRIVER_ERRORS, translate_error
+from memsvc.store.database_trace import round_trip, transaction
 from memsvc.store.dsn import checked_dsn, connection_error
-from memsvc.store.faults import FAULTS, translated
+from memsvc.store.isolation import check_isolation
 from memsvc.store.locks import Lock
-from memsvc.store.pool import Pool, Prepared, open_pool
-from memsvc.store.poolers import CANNOT_CONNECT
-from memsvc.store.round_trips import round_trip, transaction
-from memsvc.store.walls import refuse_open_tables
+from memsvc.store.pool import ConnectionPool, Prepared, open_pool
+from memsvc.store.pooler import CANNOT_CONNECT
+from memsvc.store.transaction_setup import TransactionSetup
 
 TRANSACTION_TIMEOUT_SINCE: Final = 17
 """First version of PostgreSQL that can end a transaction as a whole."""
@@ -70,22 +70,22 @@ class Tx:
     of a tenant (`Database.begin_tenant`), only `$1` is bound.
     """
 
-    __slots__ = ("_bound", "_connection", "_meter", "_underway", "round_trips", "scope")
+    __slots__ = ("_bound", "_call", "_connection", "_meter", "query_count", "scope")
 
     def __init__(self, connection: Any, scope: Scope, meter: Meter, *, whole_tenant: bool = False) -> None:
         self._connection = connection
         self._meter = meter
-        self._underway = underway()
+        self._call = current_call()
         self._bound = (scope.tenant,) if whole_tenant else (scope.tenant, scope.project)
         self.scope = scope
-        self.round_trips = 0
+        self.query_count = 0
 
-    def _answer(self, sql: str) -> Waiting:
+    def _request(self, sql: str) -> WaitTimer:
         """Return the wait for an answer; ValueError without tenant or project in the statement."""
         if not _names(sql, len(self._bound)):
             raise ValueError("a statement must name its tenant as $1 and, within one project, its project as $2")
-        self.round_trips += 1
-        return round_trip(self._underway)
+        self.query_count += 1
+        return round_trip(self._call)
 
     def within(self, project: str) -> "Tx":
         """Return the same transaction, bound to one project of its tenant."""
@@ -93,31 +93,31 @@ class Tx:
 
     async def fetch(self, sql: str, *arguments: Any) -> list[Row]:
         """Return all rows of a statement."""
-        with self._answer(sql):
+        with self._request(sql):
             rows: list[Row] = list(await self._connection.fetch(sql, *self._bound, *arguments))
         return rows
 
     async def fetchrow(self, sql: str, *arguments: Any) -> Row | None:
         """Return the first row of a statement, or None."""
-        with self._answer(sql):
+        with self._request(sql):
             row: Row | None = await self._connection.fetchrow(sql, *self._bound, *arguments)
         return row
 
     async def fetchval(self, sql: str, *arguments: Any) -> Any:
         """Return the first column of the first row, or None."""
-        with self._answer(sql):
+        with self._request(sql):
             return await self._connection.fetchval(sql, *self._bound, *arguments)
 
     async def execute(self, sql: str, *arguments: Any) -> int:
         """Return the number of rows a statement affected."""
-        with self._answer(sql):
+        with self._request(sql):
             status: str = await self._connection.execute(sql, *self._bound, *arguments)
         return int(status.rsplit(" ", 1)[-1])
 
     async def unbound(self, sql: str, *arguments: Any) -> list[Row]:
         """Return the rows of a statement on the job queue or key registry, without content."""
-        self.round_trips += 1
-        with round_trip(self._underway):
+        self.query_count += 1
+        with round_trip(self._call):
             return list(await self._connection.fetch(sql, *arguments))
 
     @property
@@ -127,25 +127,25 @@ class Tx:
 
     async def lock(self, lock: Lock) -> None:
         """Wait for a lock that the transaction then holds; RESOURCE_BUSY after the lock timeout."""
-        self.round_trips += 1
+        self.query_count += 1
         started = perf_counter()
         try:
-            with round_trip(self._underway):
+            with round_trip(self._call):
                 await self._connection.execute(f"SELECT pg_advisory_xact_lock({lock.key(self.scope)})")
         finally:
             self._meter.add("memsvc_lock_wait_ms", (perf_counter() - started) * 1000, lock=lock.kind)
 
 
 class Database:
-    """Connection pool of a process behind `pooler`; `prepares` tells of prepared statements."""
+    """Connection pool of a process behind `pooler`; `prepared` tells of prepared statements."""
 
-    def __init__(self, pool: Pool, options: DatabaseOptions, meter: Meter) -> None:
+    def __init__(self, pool: ConnectionPool, options: DatabaseOptions, meter: Meter) -> None:
         self._pool = pool.connections
         self._options = options
         self._meter = meter
-        self.writing_behind: list[Callable[[], Awaitable[None]]] = []
+        self.flush_callbacks: list[Callable[[], Awaitable[None]]] = []
         self.pooler = pool.pooler
-        self.prepares = pool.prepares
+        self.prepared = pool.prepared
 
     @classmethod
     async def open(cls, url: str, options: DatabaseOptions, meter: Meter) -> "Database":
@@ -166,14 +166,14 @@ class Database:
             raise connection_error(url, error, "database.url") from error
         database = cls(pool, options, meter)
         try:
-            await refuse_unfit_role(pool.connections)
-            await refuse_open_tables(pool.connections)
+            await check_role(pool.connections)
+            await check_isolation(pool.connections)
         except BaseException as error:
             await database.close()
-            named = translated(error)
-            if named is None:
+            translated_error = translate_error(error)
+            if translated_error is None:
                 raise
-            raise named from error
+            raise translated_error from error
         return database
 
     async def close(self) -> None:
@@ -181,14 +181,14 @@ class Database:
         await self._pool.close()
 
     def begin_tenant(
-        self, scope: Scope, *, read_only: bool = False, lasting: bool = False
+        self, scope: Scope, *, read_only: bool = False, long_running: bool = False
     ) -> AbstractAsyncContextManager[Tx]:
         """Begin a transaction over all projects of a tenant (`$1` alone); errors as `begin`."""
-        return self.begin(scope, read_only=read_only, whole_tenant=True, lasting=lasting)
+        return self.begin(scope, read_only=read_only, whole_tenant=True, long_running=long_running)
 
     def begin_closing(self, scope: Scope) -> AbstractAsyncContextManager[Tx]:
         """Begin closing a project, or the tenant for `*`, once nobody writes there."""
-        return self.begin(scope, purging=True, alone=True)
+        return self.begin(scope, purging=True, exclusive=True)
 
     @asynccontextmanager
     async def begin(
@@ -200,56 +200,56 @@ class Database:
         read_only: bool = False,
         whole_tenant: bool = False,
         purging: bool = False,
-        alone: bool = False,
-        lasting: bool = False,
+        exclusive: bool = False,
+        long_running: bool = False,
     ) -> AsyncIterator[Tx]:
         """Begin a transaction that sees this scope's rows alone.
 
         It commits at the end of the block. `locks` are taken in order in the same round trip.
         RESOURCE_BUSY when one is not free in time or, unless it is `purging`, what it would write
         is being purged; UNAVAILABLE when the database cannot be reached. Unless it is `purging` or
-        `lasting`, a writing one has `WRITES_S_MAX`, where PostgreSQL can enforce it.
+        `long_running`, a writing one has `WRITES_S_MAX`, where PostgreSQL can enforce it.
         """
         timeout_ms = lock_timeout_ms or self._options.lock_timeout_ms
-        here = underway()
+        call = current_call()
         try:
-            with transaction(here):
+            with transaction(call):
                 async with self._connection() as connection:
                     tx = Tx(connection, scope, self._meter, whole_tenant=whole_tenant)
-                    timed = connection.get_server_version().major >= TRANSACTION_TIMEOUT_SINCE
-                    bounded = timed and not (purging or lasting)
-                    beginning = Beginning(locks, timeout_ms, purging, alone, bounded)
-                    head = beginning.reading(scope) if read_only else beginning.writing(scope)
+                    supports_timeout = connection.get_server_version().major >= TRANSACTION_TIMEOUT_SINCE
+                    has_timeout = supports_timeout and not (purging or long_running)
+                    setup = TransactionSetup(locks, timeout_ms, purging, exclusive, has_timeout)
+                    head = setup.read_statement(scope) if read_only else setup.write_statement(scope)
                     try:
                         started = perf_counter()
                         try:
-                            with round_trip(here, "begin"):
+                            with round_trip(call, "begin"):
                                 await connection.execute(head)
                         finally:
                             if locks:
-                                waited_ms = (perf_counter() - started) * 1000
-                                self._meter.add("memsvc_lock_wait_ms", waited_ms, lock=locks[0].kind)
+                                wait_ms = (perf_counter() - started) * 1000
+                                self._meter.add("memsvc_lock_wait_ms", wait_ms, lock=locks[0].kind)
                         yield tx
-                        with round_trip(here, "commit"):
+                        with round_trip(call, "commit"):
                             await connection.execute("COMMIT")
                     except BaseException:  # cancellation too: the transaction ends here
                         with anyio.CancelScope(shield=True):
-                            await leave_no_transaction(connection)
+                            await rollback(connection)
                         raise
-                    self._meter.add("memsvc_round_trips", tx.round_trips + 2)
-        except FAULTS as error:
-            named = translated(error)
-            if named is None:
+                    self._meter.add("memsvc_round_trips", tx.query_count + 2)
+        except DRIVER_ERRORS as error:
+            translated_error = translate_error(error)
+            if translated_error is None:
                 raise
-            raise named from error
+            raise translated_error from error
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
         """Yield a connection of the pool; RESOURCE_BUSY when all of them are busy for too long."""
-        started, most_s = perf_counter(), self._options.acquire_timeout_ms / 1000
+        started, timeout_s = perf_counter(), self._options.acquire_timeout_ms / 1000
         try:
-            with underway().waiting("pool"):
-                async with asyncio.timeout(most_s):  # a timeout of the pool's own makes a task for each call
+            with current_call().timer("pool"):
+                async with asyncio.timeout(timeout_s):  # a timeout of the pool's own makes a task for each call
                     connection: Any = await self._pool.acquire()
         except TimeoutError as error:
             if self._pool.get_size() < self._options.pool_max:
@@ -262,36 +262,36 @@ class Database:
         try:
             yield connection
         except TimeoutError:  # PostgreSQL ends statements before the driver does: it no longer answers
-            give_up(connection)
+            terminate(connection)
             raise
         finally:
-            with suppress(*FAULTS):  # the pool ends what it cannot take back; the call's own error is reported
-                await self._pool.release(connection, timeout=most_s)
+            with suppress(*DRIVER_ERRORS):  # the pool ends what it cannot take back; the call's own error is reported
+                await self._pool.release(connection, timeout=timeout_s)
 
     async def registry(self, sql: str, *arguments: Any) -> list[Row]:
         """Return rows of the registry of tenants and keys, which has no content and no policy."""
         try:
             async with self._connection() as connection:
-                with round_trip(underway()):
+                with round_trip(current_call()):
                     rows: Any = await connection.fetch(sql, *arguments)
                 return list(rows)
-        except FAULTS as error:
-            named = translated(error)
-            if named is None:
+        except DRIVER_ERRORS as error:
+            translated_error = translate_error(error)
+            if translated_error is None:
                 raise
-            raise named from error
+            raise translated_error from error
 
-    async def check_walls(self) -> None:
+    async def check_isolation(self) -> None:
         """Raise if role or policies of the tables have become unfit to serve."""
         try:
             async with self._connection() as connection:
-                await refuse_unfit_role(connection)
-                await refuse_open_tables(connection)
-        except FAULTS as error:
-            named = translated(error)
-            if named is None:
+                await check_role(connection)
+                await check_isolation(connection)
+        except DRIVER_ERRORS as error:
+            translated_error = translate_error(error)
+            if translated_error is None:
                 raise
-            raise named from error
+            raise translated_error from error
 
     def usage(self) -> tuple[int, int]:
         """Return the number of open connections, and of idle ones."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from memsvc.store import guard
 from memsvc.store.database import Tx
-from memsvc.store.sessions import Session
+from memsvc.store.sessions import StoredSession
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DoneTurn:
     """Turn that is done, as its guard should record it."""
 
     turn: str
@@ -22,7 +22,7 @@ class Done:
     at: datetime
 
 
-async def guards(tx: Tx, session: str, turns: Sequence[str] | None = None) -> dict[str, Done]:
+async def done_turns(tx: Tx, session: str, turns: Sequence[str] | None = None) -> dict[str, DoneTurn]:
     """Return the turns of a session that are done, by id; only some, if these are given."""
     found = await tx.fetch(
         """
@@ -33,7 +33,7 @@ async def guards(tx: Tx, session: str, turns: Sequence[str] | None = None) -> di
         session,
         None if turns is None else list(turns),
     )
-    return {one["turn"]: Done(**dict(one)) for one in found}
+    return {row["turn"]: DoneTurn(**dict(row)) for row in found}
 
 
 async def in_order(tx: Tx, session: str) -> bool:
@@ -52,11 +52,11 @@ async def in_order(tx: Tx, session: str) -> bool:
     return ordered
 
 
-Extent = tuple[int, int]
+FileSize = tuple[int, int]
 """Stream of a file and its size in bytes: appending changes the size, rewriting the stream."""
 
 
-async def extents(tx: Tx, paths: Sequence[str]) -> dict[str, Extent]:
+async def file_sizes(tx: Tx, paths: Sequence[str]) -> dict[str, FileSize]:
     """Return stream and size of the live files at these paths."""
     found = await tx.fetch(
         """
@@ -65,13 +65,13 @@ async def extents(tx: Tx, paths: Sequence[str]) -> dict[str, Extent]:
         """,
         list(paths),
     )
-    return {one["path"]: (one["stream"], one["size_bytes"]) for one in found}
+    return {row["path"]: (row["stream"], row["size_bytes"]) for row in found}
 
 
-async def put_guards(tx: Tx, session: str, wanted: Iterable[Done]) -> None:
+async def put_done_turns(tx: Tx, session: str, expected: Iterable[DoneTurn]) -> None:
     """Store turns as done, replacing what was stored of them before."""
-    done = list(wanted)
-    if done:
+    turns = list(expected)
+    if turns:
         await tx.execute(
             """
             INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry, result,
@@ -83,16 +83,16 @@ async def put_guards(tx: Tx, session: str, wanted: Iterable[Done]) -> None:
                 first_entry = EXCLUDED.first_entry, result = EXCLUDED.result, claimed_at = EXCLUDED.claimed_at
             """,
             session,
-            [one.turn for one in done],
-            [uuid.uuid4() for _ in done],
-            [one.fingerprint for one in done],
-            [one.first_entry for one in done],
-            [one.result for one in done],
-            [one.at for one in done],
+            [row.turn for row in turns],
+            [uuid.uuid4() for _ in turns],
+            [row.fingerprint for row in turns],
+            [row.first_entry for row in turns],
+            [row.result for row in turns],
+            [row.at for row in turns],
         )
 
 
-async def drop_guards(tx: Tx, session: str, turns: Sequence[str]) -> None:
+async def drop_done_turns(tx: Tx, session: str, turns: Sequence[str]) -> None:
     """Delete the record that turns were done."""
     if turns:
         await tx.execute(
@@ -103,7 +103,7 @@ async def drop_guards(tx: Tx, session: str, turns: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class SessionCounts:
     """Counts of a session's row, as its files tell.
 
     `shared` where the speakers were not checked.
@@ -118,7 +118,7 @@ class Count:
     shared: bool = True
 
 
-async def put_session(tx: Tx, session: str, wanted: Count) -> None:
+async def put_session(tx: Tx, session: str, expected: SessionCounts) -> None:
     """Give a session the counts of its files; what the files do not tell stays as it is."""
     await tx.execute(
         """
@@ -129,48 +129,48 @@ async def put_session(tx: Tx, session: str, wanted: Count) -> None:
             counters = s.counters || $7, created_at = $8, updated_at = $9, shared = $10
         """,
         session,
-        wanted.user_id,
-        wanted.latest_turn,
-        wanted.turns,
-        dict(wanted.counters),
-        wanted.created_at,
-        wanted.updated_at,
-        wanted.shared,
+        expected.user_id,
+        expected.latest_turn,
+        expected.turns,
+        dict(expected.counters),
+        expected.created_at,
+        expected.updated_at,
+        expected.shared,
     )
 
 
-def same_count(held: Session | None, wanted: Count) -> bool:
+def same_count(existing: StoredSession | None, expected: SessionCounts) -> bool:
     """Return whether a session's row agrees with its files."""
     return (
-        held is not None
-        and (held.user_id, held.latest_turn, held.turns) == (wanted.user_id, wanted.latest_turn, wanted.turns)
-        and held.shared == wanted.shared
-        and wanted.counters.items() <= held.counters.items()
-        and same_value(held.created_at, wanted.created_at)
-        and same_value(held.updated_at, wanted.updated_at)
+        existing is not None
+        and (existing.user_id, existing.latest_turn, existing.turns) == (expected.user_id, expected.latest_turn, expected.turns)
+        and existing.shared == expected.shared
+        and expected.counters.items() <= existing.counters.items()
+        and same_value(existing.created_at, expected.created_at)
+        and same_value(existing.updated_at, expected.updated_at)
     )
 
 
-def same_guard(held: Done | None, wanted: Done) -> bool:
+def same_guard(existing: DoneTurn | None, expected: DoneTurn) -> bool:
     """Return whether a guard agrees with the lines of its turn."""
     return (
-        held is not None
-        and (held.fingerprint, held.first_entry, held.result) == (wanted.fingerprint, wanted.first_entry, wanted.result)
-        and same_value(held.at, wanted.at)
+        existing is not None
+        and (existing.fingerprint, existing.first_entry, existing.result) == (expected.fingerprint, expected.first_entry, expected.result)
+        and same_value(existing.at, expected.at)
     )
 
 
-def same_value(held: Any, wanted: Any) -> bool:
+def same_value(existing: Any, expected: Any) -> bool:
     """Return whether a column holds the value of its line.
 
     Lines of older versions have whole seconds.
     """
-    if isinstance(wanted, datetime) and isinstance(held, datetime) and not wanted.microsecond:
-        return held.replace(microsecond=0) == wanted
-    return bool(held == wanted)
+    if isinstance(expected, datetime) and isinstance(existing, datetime) and not expected.microsecond:
+        return existing.replace(microsecond=0) == expected
+    return bool(existing == expected)
 
 
-async def begin_again(tx: Tx, session: str) -> None:
+async def reset_progress(tx: Tx, session: str) -> None:
     """Reset the progress of everything derived from a session's entries by their numbers.
 
     Its context is complete again until the next compaction.

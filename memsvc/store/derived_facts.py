@@ -2,41 +2,41 @@
 
 from collections.abc import Mapping, Sequence
 
-from memsvc.core.facts import Fact, State
+from memsvc.core.facts import Fact, FactState
 from memsvc.store import facts
 from memsvc.store.database import Tx
 
 
-async def recorded(tx: Tx, books: Sequence[int], session: str, records: Sequence[str]) -> set[str]:
+async def existing_records(tx: Tx, index_ids: Sequence[int], session: str, records: Sequence[str]) -> set[str]:
     """Return which of these records of a session the indexes have as facts, in any state."""
     found = await tx.fetch(
         """
         SELECT DISTINCT record FROM facts WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[])
             AND record = ANY($5::text[]) AND evidence ->> 'session' = $4
         """,
-        list(books),
+        list(index_ids),
         session,
         list(records),
     )
-    return {one["record"] for one in found}
+    return {row["record"] for row in found}
 
 
-async def facts_of(tx: Tx, book: int) -> list[Fact]:
+async def facts_of(tx: Tx, index_id: int) -> list[Fact]:
     """Return every fact of an index, in any state, in the order of their entries."""
     found = await tx.fetch(
-        f"SELECT book, {facts.COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 ORDER BY entry", book
+        f"SELECT book, {facts.COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 ORDER BY entry", index_id
     )
-    return [facts.fact_of(one) for one in found]
+    return [facts.fact_of(row) for row in found]
 
 
-async def put_facts(tx: Tx, wanted: Sequence[Fact]) -> None:
+async def put_facts(tx: Tx, expected: Sequence[Fact]) -> None:
     """Store facts, by index and entry, with all their columns; those no longer active first."""
-    if not wanted:
+    if not expected:
         return
-    ordered = sorted(wanted, key=lambda fact: fact.state is State.ACTIVE)
-    for some in (
-        [one for one in ordered if one.state is not State.ACTIVE],
-        [one for one in ordered if one.state is State.ACTIVE],
+    ordered = sorted(expected, key=lambda fact: fact.state is FactState.ACTIVE)
+    for group in (
+        [item for item in ordered if item.state is not FactState.ACTIVE],
+        [item for item in ordered if item.state is FactState.ACTIVE],
     ):
         await tx.execute(
             f"""
@@ -50,52 +50,52 @@ async def put_facts(tx: Tx, wanted: Sequence[Fact]) -> None:
                 valid_from = EXCLUDED.valid_from, valid_to = EXCLUDED.valid_to, expires_at = EXCLUDED.expires_at,
                 superseded_by = EXCLUDED.superseded_by, evidence = EXCLUDED.evidence
             """,
-            [one.book for one in some],
-            [one.entry for one in some],
-            [one.statement.record for one in some],
-            [one.statement.fact_id for one in some],
-            [one.statement.key for one in some],
-            [one.statement.slot for one in some],
-            [one.statement.value for one in some],
-            [one.statement.cues for one in some],
-            [one.statement.tier.value for one in some],
-            [one.statement.confidence for one in some],
-            [one.state.value for one in some],
-            [one.valid_from for one in some],
-            [one.valid_to for one in some],
-            [one.expires_at for one in some],
-            [one.superseded_by for one in some],
-            [facts.evidence_of(one.statement) for one in some],
+            [item.index_id for item in group],
+            [item.entry for item in group],
+            [item.statement.record for item in group],
+            [item.statement.fact_id for item in group],
+            [item.statement.key for item in group],
+            [item.statement.slot for item in group],
+            [item.statement.value for item in group],
+            [item.statement.keywords for item in group],
+            [item.statement.tier.value for item in group],
+            [item.statement.confidence for item in group],
+            [item.state.value for item in group],
+            [item.valid_from for item in group],
+            [item.valid_to for item in group],
+            [item.expires_at for item in group],
+            [item.superseded_by for item in group],
+            [facts.evidence_of(item.statement) for item in group],
         )
 
 
-async def drop_facts(tx: Tx, book: int, entries: Sequence[int]) -> None:
+async def drop_facts(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
     """Delete the rows of facts, and nothing of what finds them."""
     if entries:
         await tx.execute(
             "DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
-            book,
+            index_id,
             list(entries),
         )
 
 
-async def forgotten(tx: Tx, book: int) -> set[int]:
+async def forgotten(tx: Tx, index_id: int) -> set[int]:
     """Return the facts of an index, by entry, that are never to be shown again."""
     found = await tx.fetch(
-        "SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND forgotten", book
+        "SELECT entry FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND forgotten", index_id
     )
-    return {one["entry"] for one in found}
+    return {row["entry"] for row in found}
 
 
-async def set_forgotten(tx: Tx, book: int, wanted: Mapping[int, bool]) -> None:
+async def set_forgotten(tx: Tx, index_id: int, states: Mapping[int, bool]) -> None:
     """Set whether facts are never to be shown again."""
-    if wanted:
+    if states:
         await tx.execute(
             """
             UPDATE facts AS f SET forgotten = w.forgotten FROM unnest($4::int4[], $5::bool[]) AS w (entry, forgotten)
             WHERE f.tenant = $1 AND f.project = $2 AND f.book = $3 AND f.entry = w.entry
             """,
-            book,
-            list(wanted),
-            list(wanted.values()),
+            index_id,
+            list(states),
+            list(states.values()),
         )

@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memsvc.core.analysis import ANALYSER_VERSION, asks, terms
+from memsvc.core.analysis import TERMS_VERSION, is_question, terms
 from memsvc.store import index, vectors
 from memsvc.store.database import Tx
 from memsvc.store.derived import same_value
-from memsvc.store.index import LENGTH_MAX, NewEntry, book_of
+from memsvc.store.index import LENGTH_MAX, NewEntry, index_id_of
 
 HIDDEN = -1
 """Length of an entry that is kept and never found."""
@@ -33,13 +33,13 @@ _ENTRY = {
     "text": "text",
     "cues": "text",
 }
-_PLACE = slice(8, 11)
-_WORDS = slice(11, 13)
+_POSITION = slice(8, 11)
+_TEXTS = slice(11, 13)
 _HASH = "('x' || left(md5(h.term || ':' || h.hit), 15))::bit(60)::int8"
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class IndexCounters:
     """Counters of an index."""
 
     analyser: int
@@ -51,71 +51,71 @@ class Shelf:
 
 Signature = tuple[int, int]
 """Number of hits, and the sum of their hashes."""
-Hits = dict[str, list[int]]
+TermEntries = dict[str, list[int]]
 """The hits of each term, in order."""
 
 
-def row(entry: NewEntry, *, hidden: bool = False) -> tuple[Any, ...]:
+def expected_row(entry: NewEntry, *, hidden: bool = False) -> tuple[Any, ...]:
     """Return the expected columns of an entry, in the order of `rows`."""
-    length = min(sum(_counted(entry).values()), LENGTH_MAX)
+    length = min(sum(_term_counts(entry).values()), LENGTH_MAX)
     return (
         entry.ref,
         entry.role,
         entry.speaker,
-        entry.said_at,
+        entry.message_at,
         entry.digest,
-        asks(entry.text),
+        is_question(entry.text),
         HIDDEN if hidden else length,
         entry.tokens,
         entry.stream,
         entry.start,
         entry.size_bytes,
         entry.text.replace("\x00", " "),
-        entry.cues.replace("\x00", " "),
+        entry.keywords.replace("\x00", " "),
     )
 
 
-def hits(entries: Mapping[int, NewEntry]) -> Hits:
+def collect_entries(entries: Mapping[int, NewEntry]) -> TermEntries:
     """Return the hits of entries by their numbers."""
-    found: Hits = defaultdict(list)
+    found: TermEntries = defaultdict(list)
     for number, entry in sorted(entries.items()):
-        counts = _counted(entry)
+        counts = _term_counts(entry)
         length = min(counts.total(), LENGTH_MAX)
         for term, times in counts.items():
             found[term].append(number << 32 | min(times, LENGTH_MAX) << 16 | length)
     return found
 
 
-def signature(found: Hits) -> Signature:
+def signature(term_entries: TermEntries) -> Signature:
     """Return the signature of hits, as `signatures` computes it."""
-    each = [(term, hit) for term, some in found.items() for hit in some]
+    each = [(term, hit) for term, hit_list in term_entries.items() for hit in hit_list]
     return len(each), sum(
         int(hashlib.md5(f"{t}:{h}".encode(), usedforsecurity=False).hexdigest()[:15], 16) for t, h in each
     )
 
 
-def _counted(entry: NewEntry) -> Counter[str]:
-    return Counter(terms(f"{entry.text}\n{entry.cues}" if entry.cues else entry.text))
+def _term_counts(entry: NewEntry) -> Counter[str]:
+    return Counter(terms(f"{entry.text}\n{entry.keywords}" if entry.keywords else entry.text))
 
 
-async def shelf(tx: Tx, book: int, *, for_update: bool = False) -> Shelf | None:
+async def read_counters(tx: Tx, index_id: int, *, for_update: bool = False) -> IndexCounters | None:
     """Return the counters of an index, or None; `for_update` locks it for the transaction."""
     found = await tx.fetchrow(
         f"""
         SELECT analyser, segment_bits, next_entry, entries, length FROM books
         WHERE tenant = $1 AND project = $2 AND book = $3 {"FOR UPDATE" if for_update else ""}
         """,
-        book,
+        index_id,
     )
-    return Shelf(**dict(found)) if found else None
+    return IndexCounters(**dict(found)) if found else None
 
 
-async def put_shelf(tx: Tx, name: str, wanted: Shelf) -> None:
+async def put_counters(tx: Tx, name: str, expected: IndexCounters) -> None:
     """Store the counters of an index, creating it if missing.
 
     All its terms are in the postings then.
     """
-    await index.fold(tx, book_of(name))
+    await index.merge_fresh(tx, index_id_of(name))
     await tx.execute(
         """
         INSERT INTO books (tenant, project, book, name, analyser, segment_bits, next_entry, folded_entry, entries,
@@ -124,60 +124,60 @@ async def put_shelf(tx: Tx, name: str, wanted: Shelf) -> None:
         ON CONFLICT (tenant, project, book) DO UPDATE SET analyser = $5, next_entry = $7, folded_entry = $7,
             entries = $8, length = $9
         """,
-        book_of(name),
+        index_id_of(name),
         name,
-        wanted.analyser,
-        wanted.segment_bits,
-        wanted.next_entry,
-        wanted.entries,
-        wanted.length,
+        expected.analyser,
+        expected.segment_bits,
+        expected.next_entry,
+        expected.entries,
+        expected.length,
     )
 
 
-async def rows(tx: Tx, book: int, first: int, stop: int) -> dict[int, tuple[Any, ...]]:
+async def rows(tx: Tx, index_id: int, first: int, stop: int) -> dict[int, tuple[Any, ...]]:
     """Return the columns of an index's entries `first <= entry < stop` by number."""
     found = await tx.fetch(
         f"""
         SELECT entry, {", ".join(_ENTRY)} FROM entries
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND entry < $5
         """,
-        book,
+        index_id,
         first,
         stop,
     )
-    return {one["entry"]: tuple(one.values())[1:] for one in found}
+    return {row["entry"]: tuple(row.values())[1:] for row in found}
 
 
-async def put_rows(tx: Tx, book: int, wanted: Mapping[int, tuple[Any, ...]]) -> None:
+async def put_rows(tx: Tx, index_id: int, expected: Mapping[int, tuple[Any, ...]]) -> None:
     """Store the columns of entries, creating entries that are missing."""
-    if not wanted:
+    if not expected:
         return
-    columns = [list(column) for column in zip(*wanted.values(), strict=True)]
-    arrays = ", ".join(f"${at}::{kind}[]" for at, kind in enumerate(_ENTRY.values(), 5))
+    columns = [list(column) for column in zip(*expected.values(), strict=True)]
+    casts = ", ".join(f"${at}::{kind}[]" for at, kind in enumerate(_ENTRY.values(), 5))
     await tx.execute(
         f"""
         INSERT INTO entries (tenant, project, book, entry, {", ".join(_ENTRY)})
-        SELECT $1, $2, $3, e.* FROM unnest($4::int4[], {arrays}) AS e
+        SELECT $1, $2, $3, e.* FROM unnest($4::int4[], {casts}) AS e
         ON CONFLICT (tenant, project, book, entry) DO UPDATE SET
             {", ".join(f"{name} = EXCLUDED.{name}" for name in _ENTRY)}
         """,
-        book,
-        list(wanted),
+        index_id,
+        list(expected),
         *columns,
     )
 
 
-async def drop_rows(tx: Tx, book: int, entries: Sequence[int]) -> None:
+async def drop_rows(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
     """Delete entries, and nothing of what finds them."""
     if entries:
         await tx.execute(
             "DELETE FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
-            book,
+            index_id,
             list(entries),
         )
 
 
-async def signatures(tx: Tx, book: int) -> dict[int, Signature]:
+async def signatures(tx: Tx, index_id: int) -> dict[int, Signature]:
     """Return the signature of each segment of an index that has any hit."""
     found = await tx.fetch(
         f"""
@@ -192,16 +192,16 @@ async def signatures(tx: Tx, book: int) -> dict[int, Signature]:
         )
         SELECT segment, count(*) AS hits, sum({_HASH})::text AS sum FROM h GROUP BY segment
         """,
-        book,
+        index_id,
     )
-    return {one["segment"]: (one["hits"], int(one["sum"])) for one in found}
+    return {row["segment"]: (row["hits"], int(row["sum"])) for row in found}
 
 
-async def put_segment(tx: Tx, book: int, segment: int, wanted: Hits) -> None:
+async def put_segment(tx: Tx, index_id: int, segment: int, expected: TermEntries) -> None:
     """Replace the hits of a segment with exactly these, all of them in the postings."""
-    await index.fold(tx, book)
+    await index.merge_fresh(tx, index_id)
     await tx.execute(
-        "DELETE FROM postings WHERE tenant = $1 AND project = $2 AND book = $3 AND segment = $4", book, segment
+        "DELETE FROM postings WHERE tenant = $1 AND project = $2 AND book = $3 AND segment = $4", index_id, segment
     )
     await tx.execute(
         """
@@ -210,24 +210,24 @@ async def put_segment(tx: Tx, book: int, segment: int, wanted: Hits) -> None:
         FROM books AS b, unnest($5::text[], $6::int8[]) AS h (term, hit)
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3 GROUP BY 1, 2, 3, 4
         """,
-        book,
+        index_id,
         segment,
-        [term for term, some in wanted.items() for _ in some],
-        [hit for some in wanted.values() for hit in some],
+        [term for term, hit_list in expected.items() for _ in hit_list],
+        [hit for hit_list in expected.values() for hit in hit_list],
     )
 
 
-def segment_bits(held: Shelf | None) -> int:
+def segment_bits(existing: IndexCounters | None) -> int:
     """Return how many bits of an entry's number give its place in its segment."""
-    return held.segment_bits if held else 10
+    return existing.segment_bits if existing else 10
 
 
-def counted(bits: int, next_entry: int, entries: int, length: int) -> Shelf:
+def expected_counters(bits: int, next_entry: int, entries: int, length: int) -> IndexCounters:
     """Return the expected counters of an index."""
-    return Shelf(ANALYSER_VERSION, bits, next_entry, entries, length)
+    return IndexCounters(TERMS_VERSION, bits, next_entry, entries, length)
 
 
-async def texts_behind(tx: Tx, book: int, last: int, *, segment_bits: int) -> dict[int, tuple[str, str, int]]:
+async def texts_after(tx: Tx, index_id: int, last: int, *, segment_bits: int) -> dict[int, tuple[str, str, int]]:
     """Return text, cues and length of the next entries after `last`, up to a segment's end."""
     found = await tx.fetch(
         """
@@ -237,62 +237,62 @@ async def texts_behind(tx: Tx, book: int, last: int, *, segment_bits: int) -> di
             AND entry < (SELECT ((min(entry) >> $5) + 1)::int8 << $5 FROM entries
                          WHERE tenant = $1 AND project = $2 AND book = $3 AND entry > $4)
         """,
-        book,
+        index_id,
         last,
         segment_bits,
     )
-    return {one["entry"]: (one["text"], one["cues"], one["length"]) for one in found}
+    return {row["entry"]: (row["text"], row["cues"], row["length"]) for row in found}
 
 
-async def refs(tx: Tx, book: int, *, first: int = 0) -> dict[str, int]:
+async def refs(tx: Tx, index_id: int, *, first: int = 0) -> dict[str, int]:
     """Return the numbers of an index's entries, from `first` on, by their references."""
     found = await tx.fetch(
-        "SELECT ref, entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4", book, first
+        "SELECT ref, entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4", index_id, first
     )
-    return {one["ref"]: one["entry"] for one in found}
+    return {row["ref"]: row["entry"] for row in found}
 
 
 async def compare_rows(
     tx: Tx,
-    book: int,
+    index_id: int,
     first: int,
     stop: int,
-    wanted: Mapping[int, NewEntry],
+    expected: Mapping[int, NewEntry],
     *,
     hidden: Collection[int],
-    placeless: Collection[int],
-    mend: bool,
+    without_position: Collection[int],
+    fix: bool,
 ) -> int:
-    """Return how many entries `first <= entry < stop` are wrong; with `mend` repair them.
+    """Return how many entries `first <= entry < stop` are wrong; with `fix` repair them.
 
-    The position of the lines of `placeless` entries is unknown, and is left as it is.
+    The position of the lines of `without_position` entries is unknown, and is left as it is.
     """
-    held = await rows(tx, book, first, stop)
-    right: dict[int, tuple[Any, ...]] = {}
-    for number, entry in wanted.items():
-        columns = row(entry, hidden=number in hidden)
-        if number in placeless:
-            place = held[number][_PLACE] if number in held else (0, 0, entry.size_bytes)
-            columns = (*columns[: _PLACE.start], *place, *columns[_PLACE.stop :])
-        right[number] = columns
-    wrong = {
+    existing = await rows(tx, index_id, first, stop)
+    expected_rows: dict[int, tuple[Any, ...]] = {}
+    for number, entry in expected.items():
+        columns = expected_row(entry, hidden=number in hidden)
+        if number in without_position:
+            position = existing[number][_POSITION] if number in existing else (0, 0, entry.size_bytes)
+            columns = (*columns[: _POSITION.start], *position, *columns[_POSITION.stop :])
+        expected_rows[number] = columns
+    changed_rows = {
         number: columns
-        for number, columns in right.items()
-        if number not in held or not all(map(same_value, held[number], columns))
+        for number, columns in expected_rows.items()
+        if number not in existing or not all(map(same_value, existing[number], columns))
     }
-    gone = [number for number in held if number not in right]
-    if mend and (wrong or gone):
-        if any(held[number][_WORDS] != columns[_WORDS] for number, columns in wrong.items() if number in held):
-            await _forget_vectors(tx, book)
-        await drop_rows(tx, book, gone)
-        await put_rows(tx, book, wrong)
-    return len(wrong) + len(gone)
+    extra_rows = [number for number in existing if number not in expected_rows]
+    if fix and (changed_rows or extra_rows):
+        if any(existing[number][_TEXTS] != columns[_TEXTS] for number, columns in changed_rows.items() if number in existing):
+            await _forget_vectors(tx, index_id)
+        await drop_rows(tx, index_id, extra_rows)
+        await put_rows(tx, index_id, changed_rows)
+    return len(changed_rows) + len(extra_rows)
 
 
-async def _forget_vectors(tx: Tx, book: int) -> None:
+async def _forget_vectors(tx: Tx, index_id: int) -> None:
     """Delete the vectors of entries whose text changed.
 
     The job for missing vectors makes them anew.
     """
     if await vectors.available(tx):
-        await vectors.drop_other_models(tx, book, "")
+        await vectors.drop_other_models(tx, index_id, "")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from memsvc.core.paths import span
+from memsvc.core.paths import prefix_range
 from memsvc.store import index
 from memsvc.store.database import Tx
 
@@ -18,7 +18,7 @@ _OF_SESSION: Final = """
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DigestProgress:
     """Progress of a session's digests, with its user and whether others spoke in it.
 
     `entry` is the first one that may have to be read again.
@@ -29,7 +29,7 @@ class Due:
     entry: int
 
 
-async def due(tx: Tx, session: str, *, hold: bool = False) -> Due | None:
+async def read_progress(tx: Tx, session: str, *, hold: bool = False) -> DigestProgress | None:
     """Return the progress of a session's digests; None for a session that does not exist.
 
     With `hold`, its row is not deleted before the transaction ends: whoever purges the session sees
@@ -42,30 +42,30 @@ async def due(tx: Tx, session: str, *, hold: bool = False) -> Due | None:
         """,
         session,
     )
-    return Due(row["user_id"], row["shared"], row["digested_entry"]) if row else None
+    return DigestProgress(row["user_id"], row["shared"], row["digested_entry"]) if row else None
 
 
-async def remove(tx: Tx, prefix: str, *, but: Sequence[int] = (), limit: int) -> int:
-    """Remove some digests whose reference begins with `prefix`, from all indexes but `but`.
+async def remove(tx: Tx, prefix: str, *, excluded: Sequence[int] = (), limit: int) -> int:
+    """Remove some digests whose reference begins with `prefix`, from all indexes but `excluded`.
 
     Return how many.
     """
     rows = await tx.fetch(
-        f"SELECT book, entry, cues {_OF_SESSION} ORDER BY book, entry LIMIT $6", *span(prefix), list(but), limit
+        f"SELECT book, entry, cues {_OF_SESSION} ORDER BY book, entry LIMIT $6", *prefix_range(prefix), list(excluded), limit
     )
-    for book in sorted({row["book"] for row in rows}):
-        await index.hold(tx, book)
-        await index.remove(tx, book, {row["entry"]: row["cues"] for row in rows if row["book"] == book})
+    for index_id in sorted({row["book"] for row in rows}):
+        await index.hold(tx, index_id)
+        await index.remove(tx, index_id, {row["entry"]: row["cues"] for row in rows if row["book"] == index_id})
     return len(rows)
 
 
-async def count(tx: Tx, prefix: str, *, but: Sequence[int] = ()) -> int:
+async def count(tx: Tx, prefix: str, *, excluded: Sequence[int] = ()) -> int:
     """Return the number of digests that `remove` finds."""
-    found: int = await tx.fetchval(f"SELECT count(*) {_OF_SESSION}", *span(prefix), list(but))
+    found: int = await tx.fetchval(f"SELECT count(*) {_OF_SESSION}", *prefix_range(prefix), list(excluded))
     return found
 
 
-async def texts(tx: Tx, book: int, first: int, *, most: int, chars_max: int) -> dict[int, str]:
+async def texts(tx: Tx, index_id: int, first: int, *, limit: int, chars_max: int) -> dict[int, str]:
     """Return the beginnings of the texts of the next findable entries, by number."""
     rows = await tx.fetch(
         """
@@ -73,15 +73,15 @@ async def texts(tx: Tx, book: int, first: int, *, most: int, chars_max: int) -> 
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4 AND length >= 0
         ORDER BY entry LIMIT $5
         """,
-        book,
+        index_id,
         first,
-        most,
+        limit,
         chars_max,
     )
     return {row["entry"]: row["text"] for row in rows}
 
 
-async def written(tx: Tx, book: int, prefix: str, first: int, stop: int) -> dict[int, tuple[str, str]]:
+async def existing_digests(tx: Tx, index_id: int, prefix: str, first: int, stop: int) -> dict[int, tuple[str, str]]:
     """Return the digests of an index whose references are `prefix` and a number in a range.
 
     The number is from `first` to `stop` - 1. They are returned by entry, each as its reference and
@@ -94,22 +94,22 @@ async def written(tx: Tx, book: int, prefix: str, first: int, stop: int) -> dict
             AND length >= 0 AND CASE WHEN substr(ref, length($3) + 1) ~ '^[0-9]{1,10}$'
                 THEN substr(ref, length($3) + 1)::int8 >= $6 AND substr(ref, length($3) + 1)::int8 < $7 END
         """,
-        *span(prefix),
-        book,
+        *prefix_range(prefix),
+        index_id,
         first,
         stop,
     )
     return {row["entry"]: (row["ref"], row["cues"]) for row in rows}
 
 
-async def reached(tx: Tx, session: str, entry: int) -> None:
+async def set_progress(tx: Tx, session: str, entry: int) -> None:
     """Store that everything before an entry of the session is in digests for good."""
     await tx.execute(
         "UPDATE sessions SET digested_entry = $4 WHERE tenant = $1 AND project = $2 AND session = $3", session, entry
     )
 
 
-async def outdate(tx: Tx, session: str, entry: int, *, span: int) -> None:
+async def reset_progress(tx: Tx, session: str, entry: int, *, span: int) -> None:
     """Have the span of an entry, and what follows it, read again by the next step.
 
     The entry was changed or forgotten.

@@ -9,7 +9,7 @@ from memsvc.core.chunks import Chunk, chunks
 from memsvc.store import index
 from memsvc.store.database import Row, Tx
 from memsvc.store.files import File
-from memsvc.store.index import NewEntry, book_of
+from memsvc.store.index import NewEntry, index_id_of
 
 ROLE = "document"
 SEGMENT_BITS = 7
@@ -17,11 +17,11 @@ SEGMENT_BITS = 7
 each chunk."""
 
 
-PIECES_MAX = 2**31 - 1
+CHUNKS_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class DocumentChunk:
     """Chunk in the index: bytes `start` to `end` of a stream, found by its text and its cues.
 
     The cues are a title line, then the context that the chunk was cut in.
@@ -32,18 +32,18 @@ class Piece:
     start: int
     end: int
     text: str
-    cues: str
+    keywords: str
 
     @property
     def context(self) -> str:
-        return self.cues.partition("\n")[2]
+        return self.keywords.partition("\n")[2]
 
     @property
     def indexed(self) -> str:
-        return f"{self.text}\n{self.cues}"
+        return f"{self.text}\n{self.keywords}"
 
 
-async def pieces(tx: Tx, book: str, ref: str, *, most: int, not_of: int | None = None) -> list[Piece]:
+async def list_chunks(tx: Tx, index_name: str, ref: str, *, limit: int, not_of: int | None = None) -> list[DocumentChunk]:
     """Return the first chunks of a document in order.
 
     With `not_of`, only those of streams other than this one.
@@ -55,15 +55,15 @@ async def pieces(tx: Tx, book: str, ref: str, *, most: int, not_of: int | None =
             AND ($5::int8 IS NULL OR stream <> $5)
         ORDER BY start LIMIT $6
         """,
-        book_of(book),
+        index_id_of(index_name),
         ref,
         not_of,
-        most,
+        limit,
     )
-    return [_piece(row) for row in rows]
+    return [_chunk(row) for row in rows]
 
 
-async def last_piece(tx: Tx, book: str, ref: str, stream: int) -> Piece | None:
+async def last_chunk(tx: Tx, index_name: str, ref: str, stream: int) -> DocumentChunk | None:
     """Return the last chunk of a stream of a document, which an append changes, or None."""
     row = await tx.fetchrow(
         """
@@ -71,68 +71,68 @@ async def last_piece(tx: Tx, book: str, ref: str, stream: int) -> Piece | None:
         WHERE tenant = $1 AND project = $2 AND book = $3 AND ref = $4 AND role = 'document' AND stream = $5
         ORDER BY start DESC LIMIT 1
         """,
-        book_of(book),
+        index_id_of(index_name),
         ref,
         stream,
     )
-    return _piece(row) if row else None
+    return _chunk(row) if row else None
 
 
-def _piece(row: Row) -> Piece:
-    return Piece(*row.values())
+def _chunk(row: Row) -> DocumentChunk:
+    return DocumentChunk(*row.values())
 
 
-async def change(
-    tx: Tx, book: str, ref: str, stream: int, *, title: str, old: Sequence[Piece], new: Sequence[Chunk], now: datetime
+async def replace_chunks(
+    tx: Tx, index_name: str, ref: str, stream: int, *, title: str, old: Sequence[DocumentChunk], new: Sequence[Chunk], now: datetime
 ) -> bool:
     """Replace old chunks by new ones, keeping equal ones and their vectors.
 
     Return whether any is new.
     """
-    kept: list[int] = []
-    wanted = {(chunk.start, chunk.text, _cues(title, chunk)): chunk for chunk in new}
-    gone: dict[int, str] = {}
-    for piece in old:
-        if wanted.pop((piece.start, piece.text, piece.cues), None) is None:
-            gone[piece.entry] = piece.indexed
-        elif piece.stream != stream:
-            kept.append(piece.entry)
-    if kept:
+    moved: list[int] = []
+    new_chunks = {(chunk.start, chunk.text, _keywords(title, chunk)): chunk for chunk in new}
+    removed: dict[int, str] = {}
+    for old_chunk in old:
+        if new_chunks.pop((old_chunk.start, old_chunk.text, old_chunk.keywords), None) is None:
+            removed[old_chunk.entry] = old_chunk.indexed
+        elif old_chunk.stream != stream:
+            moved.append(old_chunk.entry)
+    if moved:
         await tx.execute(
             """
             UPDATE entries SET stream = $4 WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($5::int4[])
             """,
-            book_of(book),
+            index_id_of(index_name),
             stream,
-            kept,
+            moved,
         )
-    await index.remove(tx, book_of(book), gone)
-    if wanted:
-        entries = [_entry(ref, stream, chunk, cues, now) for (_, _, cues), chunk in wanted.items()]
-        await index.add(tx, {book: entries}, segment_bits=SEGMENT_BITS)
-    return bool(wanted)
+    await index.remove(tx, index_id_of(index_name), removed)
+    if new_chunks:
+        entries = [_entry(ref, stream, chunk, keywords, now) for (_, _, keywords), chunk in new_chunks.items()]
+        await index.add(tx, {index_name: entries}, segment_bits=SEGMENT_BITS)
+    return bool(new_chunks)
 
 
-async def put(tx: Tx, book: str, file: File, text: str, *, title: str, now: datetime) -> bool:
+async def put(tx: Tx, index_name: str, file: File, text: str, *, title: str, now: datetime) -> bool:
     """Make a file findable by this text and no other; return whether any chunk is new."""
     ref = file.incarnation.hex
     new = chunks(text.replace("\x00", " "))  # no text of the database holds a NUL
-    old = await pieces(tx, book, ref, most=PIECES_MAX)
-    return await change(tx, book, ref, file.stream, title=title, old=old, new=new, now=now)
+    old = await list_chunks(tx, index_name, ref, limit=CHUNKS_MAX)
+    return await replace_chunks(tx, index_name, ref, file.stream, title=title, old=old, new=new, now=now)
 
 
-async def add(tx: Tx, book: str, made: Sequence[tuple[File, str, str]], *, now: datetime) -> None:
+async def add(tx: Tx, index_name: str, new_files: Sequence[tuple[File, str, str]], *, now: datetime) -> None:
     """Make several new files findable, each by its text and its title, in one round trip."""
     entries = [
-        _entry(file.incarnation.hex, file.stream, chunk, _cues(title, chunk), now)
-        for file, text, title in made
+        _entry(file.incarnation.hex, file.stream, chunk, _keywords(title, chunk), now)
+        for file, text, title in new_files
         for chunk in chunks(text.replace("\x00", " "))
     ]
     if entries:
-        await index.add(tx, {book: entries}, segment_bits=SEGMENT_BITS)
+        await index.add(tx, {index_name: entries}, segment_bits=SEGMENT_BITS)
 
 
-async def stale(tx: Tx, book: str, *, begin: str, most: int) -> list[tuple[str, Piece]]:
+async def stale(tx: Tx, index_name: str, *, begin: str, limit: int) -> list[tuple[str, DocumentChunk]]:
     """Return the next chunks whose file is deleted or in another stream, by document.
 
     `begin` is the first document; the last one may have more.
@@ -145,36 +145,36 @@ async def stale(tx: Tx, book: str, *, begin: str, most: int) -> list[tuple[str, 
                 AND f.stream = e.stream AND f.deleted_at IS NULL OFFSET 0)
         ORDER BY ref, start LIMIT $5
         """,
-        book_of(book),
+        index_id_of(index_name),
         begin,
-        most,
+        limit,
     )
-    return [(row["ref"], Piece(*list(row.values())[1:])) for row in rows]
+    return [(row["ref"], DocumentChunk(*list(row.values())[1:])) for row in rows]
 
 
-async def forget(tx: Tx, book: str, incarnation: UUID) -> None:
+async def forget(tx: Tx, index_name: str, file_id: UUID) -> None:
     """Make a file unfindable."""
-    await remove(tx, book, await pieces(tx, book, incarnation.hex, most=PIECES_MAX))
+    await remove(tx, index_name, await list_chunks(tx, index_name, file_id.hex, limit=CHUNKS_MAX))
 
 
-async def retitle(tx: Tx, book: str, ref: str, stream: int, *, title: str, now: datetime) -> bool:
+async def set_title(tx: Tx, index_name: str, ref: str, stream: int, *, title: str, now: datetime) -> bool:
     """Make a document findable by another title; return whether it has chunks."""
-    old = [piece for piece in await pieces(tx, book, ref, most=PIECES_MAX) if piece.stream == stream]
-    new = [Chunk(piece.start, piece.text, piece.context) for piece in old]
-    return await change(tx, book, ref, stream, title=title, old=old, new=new, now=now)
+    old = [old_chunk for old_chunk in await list_chunks(tx, index_name, ref, limit=CHUNKS_MAX) if old_chunk.stream == stream]
+    new = [Chunk(old_chunk.start, old_chunk.text, old_chunk.context) for old_chunk in old]
+    return await replace_chunks(tx, index_name, ref, stream, title=title, old=old, new=new, now=now)
 
 
-async def remove(tx: Tx, book: str, gone: Sequence[Piece]) -> None:
+async def remove(tx: Tx, index_name: str, chunks_removed: Sequence[DocumentChunk]) -> None:
     """Remove chunks from the index for good."""
-    await index.remove(tx, book_of(book), {piece.entry: piece.indexed for piece in gone})
+    await index.remove(tx, index_id_of(index_name), {chunk.entry: chunk.indexed for chunk in chunks_removed})
 
 
-def _entry(ref: str, stream: int, chunk: Chunk, cues: str, now: datetime) -> NewEntry:
+def _entry(ref: str, stream: int, chunk: Chunk, keywords: str, now: datetime) -> NewEntry:
     return NewEntry(
         ref=ref,
         text=chunk.text,
-        cues=cues,
-        said_at=now,
+        keywords=keywords,
+        message_at=now,
         role=ROLE,
         stream=stream,
         start=chunk.start,
@@ -182,5 +182,5 @@ def _entry(ref: str, stream: int, chunk: Chunk, cues: str, now: datetime) -> New
     )
 
 
-def _cues(title: str, chunk: Chunk) -> str:
+def _keywords(title: str, chunk: Chunk) -> str:
     return f"{title}\n{chunk.context}" if chunk.context else title

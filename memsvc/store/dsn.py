@@ -61,7 +61,7 @@ def _addresses(url: str) -> list[tuple[str, int]]:
     netloc = parts.netloc.rpartition("@")[2] or ",".join(query.get("host", ["localhost"]))
     ports = ",".join(query.get("port", [str(DEFAULT_PORT)])).split(",")
     found = []
-    for number, one in enumerate(netloc.split(",")):
-        host, colon, port = one.rpartition(":") if not one.endswith("]") else (one, "", "")
-        found.append((host or one, int(port if colon else ports[min(number, len(ports) - 1)])))
+    for number, address in enumerate(netloc.split(",")):
+        host, separator, port = address.rpartition(":") if not address.endswith("]") else (address, "", "")
+        found.append((host or address, int(port if separator else ports[min(number, len(ports) - 1)])))
     return found

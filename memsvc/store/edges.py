@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from memsvc.core.decay import Tier
+from memsvc.core.decay import DecayTier
 from memsvc.store.database import Row, Tx
 
 Origin = Literal["similarity", "outcome", "agent"]
@@ -29,19 +29,19 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Aging:
+class EdgeTiers:
     """Edge with the tiers of its ends."""
 
     edge: Edge
-    tiers: tuple[Tier, Tier]
+    tiers: tuple[DecayTier, DecayTier]
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """Two blocks that contradict or repeat each other: which of these it is, and how surely."""
 
-    one: str
-    other: str
+    first: str
+    second: str
     kind: Literal["contradiction", "near_duplicate"]
     score: float
 
@@ -59,29 +59,29 @@ def _edge(row: Row) -> Edge:
     return Edge(*(row[name] for name in _COLUMNS.split(", ")))
 
 
-async def find(tx: Tx, book: int, one: str, other: str) -> Edge | None:
+async def find(tx: Tx, index_id: int, one: str, other: str) -> Edge | None:
     """Return the edge between two blocks, or None."""
     row = await tx.fetchrow(
-        f"SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND low = $4 AND high = $5", book, *pair(one, other)
+        f"SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND low = $4 AND high = $5", index_id, *pair(one, other)
     )
     return _edge(row) if row else None
 
 
-async def of(tx: Tx, book: int, notion: str) -> list[Edge]:
+async def of(tx: Tx, index_id: int, block_id: str) -> list[Edge]:
     """Return all edges of a block, the weakest first."""
     rows = await tx.fetch(
         f"""
         SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND low = $4
         UNION ALL SELECT {_COLUMNS} FROM edges WHERE {_WITHIN} AND high = $4 ORDER BY weight, low, high
         """,
-        book,
-        notion,
+        index_id,
+        block_id,
     )
     return [_edge(row) for row in rows]
 
 
-async def beside(tx: Tx, book: int, notions: Sequence[str], *, most: int) -> list[str]:
-    """Return the blocks with an edge to one of these, `most` for each by weight."""
+async def neighbours(tx: Tx, index_id: int, block_ids: Sequence[str], *, limit: int) -> list[str]:
+    """Return the blocks with an edge to one of these, `limit` for each by weight."""
     rows = await tx.fetch(
         f"""
         SELECT DISTINCT near.notion FROM unnest($4::text[]) AS asked (notion) CROSS JOIN LATERAL (
@@ -91,18 +91,18 @@ async def beside(tx: Tx, book: int, notions: Sequence[str], *, most: int) -> lis
             ) AS own ORDER BY weight DESC, notion LIMIT $5) AS near
         ORDER BY near.notion
         """,
-        book,
-        list(notions),
-        most,
+        index_id,
+        list(block_ids),
+        limit,
     )
     return [row["notion"] for row in rows]
 
 
-async def put(tx: Tx, book: int, edges: Sequence[Edge]) -> int:
+async def put(tx: Tx, index_id: int, edges: Sequence[Edge]) -> int:
     """Add edges; existing ones stay as they are; return how many were new."""
     if not edges:
         return 0
-    columns = [[getattr(one, name) for one in edges] for name in _COLUMNS.split(", ")]
+    columns = [[getattr(edge, name) for edge in edges] for name in _COLUMNS.split(", ")]
     return await tx.execute(
         f"""
         INSERT INTO edges (tenant, project, book, {_COLUMNS})
@@ -110,12 +110,12 @@ async def put(tx: Tx, book: int, edges: Sequence[Edge]) -> int:
             $7::text[], $8::text[], $9::int4[], $10::float8[], $11::text[]) AS e
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3 ON CONFLICT DO NOTHING RETURNING 1
         """,
-        book,
+        index_id,
         *columns,
     )
 
 
-async def strengthen(tx: Tx, book: int, pairs: Sequence[tuple[str, str]], by: float, now_h: float) -> int:
+async def add_weight(tx: Tx, index_id: int, pairs: Sequence[tuple[str, str]], by: float, now_h: float) -> int:
     """Reinforce the existing ones of these edges once each, weight by `by` and up to 1.
 
     Return how many.
@@ -128,7 +128,7 @@ async def strengthen(tx: Tx, book: int, pairs: Sequence[tuple[str, str]], by: fl
         FROM unnest($4::text[], $5::text[]) AS p (one, other)
         WHERE {_WITHIN} AND low = p.one COLLATE "C" AND high = p.other COLLATE "C"
         """,
-        book,
+        index_id,
         [one for one, _ in pairs],
         [other for _, other in pairs],
         by,
@@ -136,14 +136,14 @@ async def strengthen(tx: Tx, book: int, pairs: Sequence[tuple[str, str]], by: fl
     )
 
 
-async def restate(tx: Tx, book: int, edge: Edge) -> None:
+async def update(tx: Tx, index_id: int, edge: Edge) -> None:
     """Update relation, weight and note of an edge."""
     await tx.execute(
         f"""
         UPDATE edges SET weight = $6, relation = $7, note = $8, origin = $9, touched_h = $10
         WHERE {_WITHIN} AND low = $4 AND high = $5
         """,
-        book,
+        index_id,
         edge.low,
         edge.high,
         edge.weight,
@@ -154,7 +154,7 @@ async def restate(tx: Tx, book: int, edge: Edge) -> None:
     )
 
 
-async def remove(tx: Tx, book: int, pairs: Sequence[tuple[str, str]]) -> int:
+async def remove(tx: Tx, index_id: int, pairs: Sequence[tuple[str, str]]) -> int:
     """Delete edges; return how many there were."""
     if not pairs:
         return 0
@@ -163,13 +163,13 @@ async def remove(tx: Tx, book: int, pairs: Sequence[tuple[str, str]]) -> int:
         DELETE FROM edges USING unnest($4::text[], $5::text[]) AS p (one, other)
         WHERE {_WITHIN} AND low = p.one COLLATE "C" AND high = p.other COLLATE "C"
         """,
-        book,
+        index_id,
         [one for one, _ in pairs],
         [other for _, other in pairs],
     )
 
 
-async def page(tx: Tx, book: int, *, after: tuple[str, str], most: int) -> list[Aging]:
+async def page(tx: Tx, index_id: int, *, after: tuple[str, str], limit: int) -> list[EdgeTiers]:
     """Return the next edges of an index in order of their ends, with the tiers of these."""
     rows = await tx.fetch(
         f"""
@@ -178,18 +178,18 @@ async def page(tx: Tx, book: int, *, after: tuple[str, str], most: int) -> list[
         FROM (SELECT * FROM edges WHERE {_WITHIN} AND (low, high) > ($4, $5) ORDER BY low, high LIMIT $6) AS e
         ORDER BY low, high
         """,
-        book,
+        index_id,
         *after,
-        most,
+        limit,
     )
-    return [Aging(_edge(row), (Tier(row["low_tier"]), Tier(row["high_tier"]))) for row in rows]
+    return [EdgeTiers(_edge(row), (DecayTier(row["low_tier"]), DecayTier(row["high_tier"]))) for row in rows]
 
 
-async def contradict(tx: Tx, book: int, conflicts: Sequence[Conflict], now: datetime) -> None:
+async def add_conflicts(tx: Tx, index_id: int, conflicts: Sequence[Conflict], now: datetime) -> None:
     """Store which blocks conflict; what is known already stays."""
     if not conflicts:
         return
-    pairs = [pair(conflict.one, conflict.other) for conflict in conflicts]
+    pairs = [pair(conflict.first, conflict.second) for conflict in conflicts]
     await tx.execute(
         """
         INSERT INTO contradictions (tenant, project, book, low, high, kind, score, found_at)
@@ -198,7 +198,7 @@ async def contradict(tx: Tx, book: int, conflicts: Sequence[Conflict], now: date
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
         ON CONFLICT DO NOTHING
         """,
-        book,
+        index_id,
         [low for low, _ in pairs],
         [high for _, high in pairs],
         [conflict.kind for conflict in conflicts],
@@ -207,7 +207,7 @@ async def contradict(tx: Tx, book: int, conflicts: Sequence[Conflict], now: date
     )
 
 
-async def contradictions(tx: Tx, book: int, notions: Sequence[str]) -> list[tuple[str, str]]:
+async def contradictions(tx: Tx, index_id: int, block_ids: Sequence[str]) -> list[tuple[str, str]]:
     """Return the pairs among these blocks that conflict."""
     rows = await tx.fetch(
         f"""
@@ -215,13 +215,13 @@ async def contradictions(tx: Tx, book: int, notions: Sequence[str]) -> list[tupl
             SELECT low, high FROM contradictions WHERE {_WITHIN} AND low = asked.notion COLLATE "C"
         ) AS c WHERE c.high = ANY($4::text[]) ORDER BY c.low, c.high
         """,
-        book,
-        list(notions),
+        index_id,
+        list(block_ids),
     )
     return [(row["low"], row["high"]) for row in rows]
 
 
-async def conflicts_of(tx: Tx, book: int, notion: str, *, most: int) -> list[tuple[Conflict, datetime]]:
+async def conflicts_of(tx: Tx, index_id: int, block_id: str, *, limit: int) -> list[tuple[Conflict, datetime]]:
     """Return the conflicts of a block, and when each was found, the surest first."""
     rows = await tx.fetch(
         f"""
@@ -230,14 +230,14 @@ async def conflicts_of(tx: Tx, book: int, notion: str, *, most: int) -> list[tup
             UNION ALL SELECT low, kind, score, found_at FROM contradictions WHERE {_WITHIN} AND high = $4
         ) AS own ORDER BY score DESC, other LIMIT $5
         """,
-        book,
-        notion,
-        most,
+        index_id,
+        block_id,
+        limit,
     )
-    return [(Conflict(notion, row["other"], row["kind"], row["score"]), row["found_at"]) for row in rows]
+    return [(Conflict(block_id, row["other"], row["kind"], row["score"]), row["found_at"]) for row in rows]
 
 
-async def forget_contradictions(tx: Tx, book: int, notion: str) -> None:
+async def forget_contradictions(tx: Tx, index_id: int, block_id: str) -> None:
     """Delete the conflicts of a block, whose text has changed."""
     for end in ("low", "high"):
-        await tx.execute(f"DELETE FROM contradictions WHERE {_WITHIN} AND {end} = $4", book, notion)
+        await tx.execute(f"DELETE FROM contradictions WHERE {_WITHIN} AND {end} = $4", index_id, block_id)

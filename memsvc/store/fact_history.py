@@ -4,75 +4,75 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memsvc.core.facts import Fact, Tier
+from memsvc.core.facts import Fact, FactTier
 from memsvc.store.database import Tx
 from memsvc.store.facts import COLUMNS, fact_of
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FactPosition:
     """Position of a fact in a listing, newest first, after which the next page begins."""
 
     valid_from: datetime
-    book: int
+    index_id: int
     entry: int
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FactHistoryFilter:
     """Filter of a listing of facts: by tier, by whether they hold at `now`, and by fact id.
 
-    None does not narrow; `holding` is True for facts that hold, False for those that no longer do.
+    None does not narrow; `current` is True for facts that hold, False for those that no longer do.
     """
 
-    tier: Tier | None
-    holding: bool | None
+    tier: FactTier | None
+    current: bool | None
     now: datetime
     fact_id: str | None
 
 
-async def listed(tx: Tx, books: Sequence[int], wanted: Wanted, *, behind: Place | None, most: int) -> list[Fact]:
+async def list_facts(tx: Tx, index_ids: Sequence[int], facts_filter: FactHistoryFilter, *, after: FactPosition | None, limit: int) -> list[Fact]:
     """Return the facts of these indexes, newest first, without forgotten ones.
 
     Only the conditions that are set stand in the statement: with optional ones no plan would use
     the order of the index.
     """
-    given: list[object] = [list(books), most]
+    args: list[object] = [list(index_ids), limit]
 
-    def place(value: object) -> str:
-        given.append(value)
-        return f"${len(given) + 2}"
+    def parameter(value: object) -> str:
+        args.append(value)
+        return f"${len(args) + 2}"
 
-    conditions = []
-    if wanted.tier is not None:
-        conditions.append(f"tier = {place(wanted.tier)}")
-    if wanted.holding is not None:
-        holds = f"(state = 'active' AND (expires_at IS NULL OR expires_at > {place(wanted.now)}))"
-        conditions.append(holds if wanted.holding else f"NOT {holds}")
-    if wanted.fact_id is not None:
-        conditions.append(f"fact_id = {place(wanted.fact_id)}")
-    if behind is not None:
-        moment = place(behind.valid_from)
-        conditions += [
-            f"valid_from <= {moment}",
-            f"(valid_from, book, entry) < ({moment}, {place(behind.book)}::int8, {place(behind.entry)}::int4)",
+    clauses = []
+    if facts_filter.tier is not None:
+        clauses.append(f"tier = {parameter(facts_filter.tier)}")
+    if facts_filter.current is not None:
+        current_clause = f"(state = 'active' AND (expires_at IS NULL OR expires_at > {parameter(facts_filter.now)}))"
+        clauses.append(current_clause if facts_filter.current else f"NOT {current_clause}")
+    if facts_filter.fact_id is not None:
+        clauses.append(f"fact_id = {parameter(facts_filter.fact_id)}")
+    if after is not None:
+        valid_from = parameter(after.valid_from)
+        clauses += [
+            f"valid_from <= {valid_from}",
+            f"(valid_from, book, entry) < ({valid_from}, {parameter(after.index_id)}::int8, {parameter(after.entry)}::int4)",
         ]
     rows = await tx.fetch(
         f"""
         SELECT f.* FROM unnest($3::int8[]) AS shelf (book) CROSS JOIN LATERAL (
             SELECT book, {COLUMNS} FROM facts
-            WHERE {" AND ".join(["tenant = $1 AND project = $2 AND book = shelf.book AND NOT forgotten", *conditions])}
+            WHERE {" AND ".join(["tenant = $1 AND project = $2 AND book = shelf.book AND NOT forgotten", *clauses])}
             ORDER BY valid_from DESC, entry DESC LIMIT $4
         ) AS f
         ORDER BY f.valid_from DESC, f.book DESC, f.entry DESC LIMIT $4
         """,
-        *given,
+        *args,
     )
     return [fact_of(row) for row in rows]
 
 
-async def named(
-    tx: Tx, books: Sequence[int], *, names: Collection[str], session: str, turns: Collection[str]
+async def find_by_names(
+    tx: Tx, index_ids: Sequence[int], *, names: Collection[str], session: str, turns: Collection[str]
 ) -> list[Fact]:
     """Return the facts, past ones included, that have these names or were learned in these turns.
 
@@ -87,7 +87,7 @@ async def named(
                OR (evidence ->> 'session' = $5 AND evidence ->> 'turn' = ANY($6::text[])))
         ORDER BY valid_from, book, entry
         """,
-        list(books),
+        list(index_ids),
         list(names),
         session,
         list(turns),
@@ -95,14 +95,14 @@ async def named(
     return [fact_of(row) for row in rows]
 
 
-async def deleted_since(tx: Tx, books: Sequence[int], since: datetime) -> list[Fact]:
+async def deleted_since(tx: Tx, index_ids: Sequence[int], since: datetime) -> list[Fact]:
     """Return the facts of these indexes that were retracted or forgotten since then."""
     rows = await tx.fetch(
         f"""
         SELECT book, {COLUMNS} FROM facts
         WHERE tenant = $1 AND project = $2 AND book = ANY($3::int8[]) AND state = 'deleted' AND valid_to >= $4
         """,
-        list(books),
+        list(index_ids),
         since,
     )
     return [fact_of(row) for row in rows]
@@ -115,6 +115,6 @@ async def forget(tx: Tx, forgotten: Sequence[Fact]) -> None:
         UPDATE facts AS f SET forgotten = true FROM unnest($3::int8[], $4::int4[]) AS one (book, entry)
         WHERE f.tenant = $1 AND f.project = $2 AND f.book = one.book AND f.entry = one.entry
         """,
-        [fact.book for fact in forgotten],
+        [fact.index_id for fact in forgotten],
         [fact.entry for fact in forgotten],
     )

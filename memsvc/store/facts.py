@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memsvc.core.facts import Claim, Evidence, Fact, Identity, Merge, State, Statement, Tier, slot_of
+from memsvc.core.facts import Claim, Evidence, Fact, FactState, FactTier, Identity, Merge, Statement, slot_of
 from memsvc.store import index
 from memsvc.store.database import Row, Tx
 
@@ -28,22 +28,22 @@ CURRENT_AT = f"""
             AND (n.valid_from, array_position($5, n.book)) > (f.valid_from, array_position($5, f.book)) OFFSET 0)
 """
 # Facts of the indexes $5 that hold now ($4): the latest, and the others at the places.
-CURRENT_MOST = 2000
+CURRENT_MAX = 2000
 CURRENT = f"""
     (SELECT book, {COLUMNS} FROM facts
     WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND state = 'active'
         AND (expires_at IS NULL OR expires_at > $4)
-    ORDER BY valid_from DESC LIMIT {CURRENT_MOST})
+    ORDER BY valid_from DESC LIMIT {CURRENT_MAX})
     UNION
     ({CURRENT_AT})
 """
 # The latest facts of the indexes $5 that held at a time ($4), whatever their state, not forgotten.
-BELIEVED_MOST = 2000
-BELIEVED = f"""
+VALID_AT_MAX = 2000
+VALID_AT = f"""
     SELECT book, {COLUMNS} FROM facts
     WHERE tenant = $1 AND project = $2 AND book = ANY($5::int8[]) AND NOT forgotten
         AND valid_from <= $4 AND (valid_to IS NULL OR valid_to > $4) AND (expires_at IS NULL OR expires_at > $4)
-    ORDER BY valid_from DESC LIMIT {BELIEVED_MOST}
+    ORDER BY valid_from DESC LIMIT {VALID_AT_MAX}
 """
 
 
@@ -55,15 +55,15 @@ def fact_of(row: Row) -> Fact:
         key=row["key"],
         slot=row["slot"],
         value=row["value"],
-        tier=Tier(row["tier"]),
+        tier=FactTier(row["tier"]),
         confidence=row["confidence"],
-        cues=row["cues"],
+        keywords=row["cues"],
         evidence=Evidence(**row["evidence"]),
     )
     return Fact(
         row["entry"],
         statement,
-        State(row["state"]),
+        FactState(row["state"]),
         row["valid_from"],
         row["valid_to"],
         row["expires_at"],
@@ -72,16 +72,16 @@ def fact_of(row: Row) -> Fact:
     )
 
 
-async def concerned(tx: Tx, books: Sequence[int], claims: Sequence[Claim]) -> list[Fact]:
+async def facts_of_claims(tx: Tx, index_ids: Sequence[int], claims: Sequence[Claim]) -> list[Fact]:
     """Return the active facts that the claims may replace or end.
 
     Of claims not in the user's own words also the deleted facts that they must not bring back.
     """
-    said = [claim for claim in claims if isinstance(claim, Statement)]
-    endings = [ending for claim in claims for ending in claim.ends]
-    exact = [(one.fact_id, one.key, slot_of(one.value)) for one in endings if one.exact]
-    identities = [statement.identity for statement in said] + exact
-    shared = [(one.fact_id, one.key) for one in endings if not one.exact]
+    statements = [claim for claim in claims if isinstance(claim, Statement)]
+    to_end = [ending for claim in claims for ending in claim.conflicts]
+    exact = [(item.fact_id, item.key, slot_of(item.value)) for item in to_end if item.exact]
+    identities = [statement.identity for statement in statements] + exact
+    shared = [(item.fact_id, item.key) for item in to_end if not item.exact]
     foreign = any(claim.evidence.origin in ("model", "import") for claim in claims)
     rows = await tx.fetch(
         f"""
@@ -102,7 +102,7 @@ async def concerned(tx: Tx, books: Sequence[int], claims: Sequence[Claim]) -> li
             WHERE $4 AND tenant = $1 AND project = $2 AND book = b.book AND state = 'deleted'
               AND (fact_id, key, slot) IN (SELECT * FROM unnest($5::text[], $6::text[], $7::text[])) OFFSET 0) AS f
         """,
-        list(books),
+        list(index_ids),
         foreign,
         [identity[0] for identity in identities],
         [identity[1] for identity in identities],
@@ -110,35 +110,35 @@ async def concerned(tx: Tx, books: Sequence[int], claims: Sequence[Claim]) -> li
         [fact_id for fact_id, _ in shared],
         [key for _, key in shared],
     )
-    return sorted(map(fact_of, rows), key=lambda fact: books.index(fact.book))
+    return sorted(map(fact_of, rows), key=lambda fact: index_ids.index(fact.index_id))
 
 
 @dataclass(frozen=True, slots=True)
-class Dated:
+class StatementWithExpiry:
     """Statement with its expiry time."""
 
     statement: Statement
     expires_at: datetime | None
 
 
-def entries(dated: Sequence[Dated], now: datetime) -> list[index.NewEntry]:
+def entries(statements: Sequence[StatementWithExpiry], now: datetime) -> list[index.NewEntry]:
     """Return the index entries of facts, in their order."""
     return [
         index.NewEntry(
-            ref=one.statement.record,
-            text=_text(one.statement),
-            cues=one.statement.cues,
-            said_at=now,
+            ref=statement_with_expiry.statement.record,
+            text=_text(statement_with_expiry.statement),
+            keywords=statement_with_expiry.statement.keywords,
+            message_at=now,
             role="fact",
         )
-        for one in dated
+        for statement_with_expiry in statements
     ]
 
 
-async def apply(tx: Tx, book: int, first: int, merge: Merge, dated: Sequence[Dated], now: datetime) -> None:
+async def apply(tx: Tx, index_id: int, first: int, merge: Merge, statements: Sequence[StatementWithExpiry], now: datetime) -> None:
     """Write a merge: close facts wherever they stand, add new ones as entries from `first` on."""
-    closed: list[tuple[Fact, State, str | None]] = [(fact, State.SUPERSEDED, by) for fact, by in merge.replaced]
-    closed += [(fact, State.DELETED, None) for fact in merge.deleted]
+    closed: list[tuple[Fact, FactState, str | None]] = [(fact, FactState.SUPERSEDED, by) for fact, by in merge.replaced]
+    closed += [(fact, FactState.DELETED, None) for fact in merge.deleted]
     await tx.execute(
         f"""
         WITH closed AS (
@@ -154,54 +154,54 @@ async def apply(tx: Tx, book: int, first: int, merge: Merge, dated: Sequence[Dat
             $13::timestamptz[], $14::jsonb[]) WITH ORDINALITY
             AS f (record, fact_id, key, slot, value, cues, tier, confidence, expires_at, evidence, number) RETURNING 1
         """,
-        book,
+        index_id,
         first,
         now,
-        [one.statement.record for one in dated],
-        [one.statement.fact_id for one in dated],
-        [one.statement.key for one in dated],
-        [one.statement.slot for one in dated],
-        [one.statement.value for one in dated],
-        [one.statement.tier.value for one in dated],
-        [one.statement.confidence for one in dated],
-        [one.expires_at for one in dated],
-        [evidence_of(one.statement) for one in dated],
+        [new_fact.statement.record for new_fact in statements],
+        [new_fact.statement.fact_id for new_fact in statements],
+        [new_fact.statement.key for new_fact in statements],
+        [new_fact.statement.slot for new_fact in statements],
+        [new_fact.statement.value for new_fact in statements],
+        [new_fact.statement.tier.value for new_fact in statements],
+        [new_fact.statement.confidence for new_fact in statements],
+        [new_fact.expires_at for new_fact in statements],
+        [evidence_of(new_fact.statement) for new_fact in statements],
         [fact.entry for fact, _, _ in closed],
         [by for _, _, by in closed],
-        [one.statement.cues for one in dated],
-        [fact.book for fact, _, _ in closed],
+        [new_fact.statement.keywords for new_fact in statements],
+        [fact.index_id for fact, _, _ in closed],
         [state.value for _, state, _ in closed],
     )
-    for shelf in dict.fromkeys(fact.book for fact, _, _ in closed):
-        await index.hide(tx, shelf, indexed(fact for fact, _, _ in closed if fact.book == shelf))
+    for closed_index in dict.fromkeys(fact.index_id for fact, _, _ in closed):
+        await index.hide(tx, closed_index, indexed(fact for fact, _, _ in closed if fact.index_id == closed_index))
 
 
 # Whether the session of a fact keeps expired facts of its tier.
-_UNSWEPT = """EXISTS (SELECT FROM sessions AS s WHERE s.tenant = $1 AND s.project = $2
+_KEPT_BY_POLICY = """EXISTS (SELECT FROM sessions AS s WHERE s.tenant = $1 AND s.project = $2
     AND s.session = f.evidence ->> 'session' AND s.policy -> 'tiers' -> f.tier ->> 'sweep' = 'false')"""
 
 
-async def sweep(tx: Tx, book: int, now: datetime, *, most: int) -> list[Fact]:
-    """Remove up to `most` expired facts and return them; a session's policy may keep its own."""
+async def sweep(tx: Tx, index_id: int, now: datetime, *, limit: int) -> list[Fact]:
+    """Remove up to `limit` expired facts and return them; a session's policy may keep its own."""
     rows = await tx.fetch(
         f"""
         DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry IN (
             SELECT entry FROM facts AS f WHERE tenant = $1 AND project = $2 AND book = $3 AND expires_at <= $4
-                AND NOT {_UNSWEPT}
+                AND NOT {_KEPT_BY_POLICY}
             ORDER BY expires_at LIMIT $5)
         RETURNING book, {COLUMNS}
         """,
-        book,
+        index_id,
         now,
-        most,
+        limit,
     )
-    swept = [fact_of(row) for row in rows]
-    await index.remove(tx, book, indexed(swept))
-    return swept
+    removed = [fact_of(row) for row in rows]
+    await index.remove(tx, index_id, indexed(removed))
+    return removed
 
 
-async def outlive(tx: Tx, book: int, before: datetime, *, most: int) -> list[Fact]:
-    """Remove up to `most` facts of an index that were learned before this time; return them."""
+async def remove_before(tx: Tx, index_id: int, before: datetime, *, limit: int) -> list[Fact]:
+    """Remove up to `limit` facts of an index that were learned before this time; return them."""
     rows = await tx.fetch(
         f"""
         DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry IN (
@@ -209,16 +209,16 @@ async def outlive(tx: Tx, book: int, before: datetime, *, most: int) -> list[Fac
                 AND valid_from < $4 ORDER BY valid_from LIMIT $5)
         RETURNING book, {COLUMNS}
         """,
-        book,
+        index_id,
         before,
-        most,
+        limit,
     )
-    gone = [fact_of(row) for row in rows]
-    await index.remove(tx, book, indexed(gone))
-    return gone
+    removed = [fact_of(row) for row in rows]
+    await index.remove(tx, index_id, indexed(removed))
+    return removed
 
 
-async def expired_books(tx: Tx, session: str, now: datetime) -> list[str]:
+async def expired_indexes(tx: Tx, session: str, now: datetime) -> list[str]:
     """Return the names of the indexes with expired facts that were learned in this session."""
     rows = await tx.fetch(
         """
@@ -232,7 +232,7 @@ async def expired_books(tx: Tx, session: str, now: datetime) -> list[str]:
     return [row["name"] for row in rows]
 
 
-async def learnt(tx: Tx, books: Sequence[int], session: str, turns: Sequence[str], since: datetime) -> list[Fact]:
+async def facts_from_turns(tx: Tx, index_ids: Sequence[int], session: str, turns: Sequence[str], since: datetime) -> list[Fact]:
     """Return the facts in any state that rest on these turns, or on others found after `since`."""
     rows = await tx.fetch(
         f"""
@@ -240,7 +240,7 @@ async def learnt(tx: Tx, books: Sequence[int], session: str, turns: Sequence[str
           AND evidence ->> 'session' = $4 AND (evidence ->> 'turn' = ANY($5::text[]) OR valid_from > $6)
         ORDER BY valid_from, array_position($3, book), entry
         """,
-        list(books),
+        list(index_ids),
         session,
         list(turns),
         since,
@@ -248,7 +248,7 @@ async def learnt(tx: Tx, books: Sequence[int], session: str, turns: Sequence[str
     return [fact_of(row) for row in rows]
 
 
-async def history(tx: Tx, books: Sequence[int], identities: Sequence[Identity]) -> list[Fact]:
+async def history(tx: Tx, index_ids: Sequence[int], identities: Sequence[Identity]) -> list[Fact]:
     """Return the facts of these identities in any state, in the order they were found."""
     rows = await tx.fetch(
         f"""
@@ -256,7 +256,7 @@ async def history(tx: Tx, books: Sequence[int], identities: Sequence[Identity]) 
           AND (fact_id, key, slot) IN (SELECT * FROM unnest($4::text[], $5::text[], $6::text[]))
         ORDER BY valid_from, array_position($3, book), entry
         """,
-        list(books),
+        list(index_ids),
         [identity[0] for identity in identities],
         [identity[1] for identity in identities],
         [identity[2] for identity in identities],
@@ -264,7 +264,7 @@ async def history(tx: Tx, books: Sequence[int], identities: Sequence[Identity]) 
     return [fact_of(row) for row in rows]
 
 
-async def holding(tx: Tx, books: Sequence[int], now: datetime) -> list[Fact]:
+async def current_facts(tx: Tx, index_ids: Sequence[int], now: datetime) -> list[Fact]:
     """Return every current fact of these indexes, oldest first, then in their order."""
     rows = await tx.fetch(
         f"""
@@ -272,7 +272,7 @@ async def holding(tx: Tx, books: Sequence[int], now: datetime) -> list[Fact]:
           AND state = 'active' AND (expires_at IS NULL OR expires_at > $4)
         ORDER BY valid_from, array_position($3, book), entry
         """,
-        list(books),
+        list(index_ids),
         now,
     )
     return [fact_of(row) for row in rows]
@@ -284,7 +284,7 @@ def _text(statement: Statement) -> str:
 
 def indexed(closed: Iterable[Fact]) -> dict[int, str]:
     """Return the texts that the entries of facts were indexed with."""
-    return {fact.entry: f"{_text(fact.statement)}\n{fact.statement.cues}" for fact in closed}
+    return {fact.entry: f"{_text(fact.statement)}\n{fact.statement.keywords}" for fact in closed}
 
 
 def evidence_of(statement: Statement) -> dict[str, str]:

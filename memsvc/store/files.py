@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.paths import ancestors, below
+from memsvc.core.paths import ancestors, children_range
 from memsvc.store.database import Row, Tx
 from memsvc.store.locks import TREE_LOCK
 
@@ -38,7 +38,7 @@ class File:
 
     @property
     def version(self) -> str:
-        """Opaque token of this state of the file: `incarnation:revision`."""
+        """Opaque token of this state of the file: `file_id:revision`."""
         return f"{self.incarnation.hex}:{self.revision}"
 
 
@@ -51,7 +51,7 @@ def _file(row: Row) -> File:
     return File(**dict(row))
 
 
-class GoneMeanwhileError(MemsvcError):
+class FileMovedError(MemsvcError):
     """File that was moved or deleted while its row was waited for.
 
     The transaction locks it nevertheless and must end, as the next mover has the tree and waits for
@@ -75,7 +75,7 @@ async def find(tx: Tx, path: str, *, for_update: bool = False) -> File | None:
         return None
     found = {**row}
     if not found.pop("live") or found["path"] != path:
-        raise GoneMeanwhileError
+        raise FileMovedError
     return _file(found)
 
 
@@ -88,35 +88,35 @@ async def versions(tx: Tx, paths: Sequence[str]) -> dict[str, str]:
     return {row["path"]: _file(row).version for row in rows}
 
 
-async def find_incarnation(tx: Tx, incarnation: uuid.UUID) -> File | None:
+async def find_by_id(tx: Tx, file_id: uuid.UUID) -> File | None:
     """Return the live file of this incarnation, wherever it is now, locked for the transaction."""
     row = await tx.fetchrow(
         f"""
         SELECT {_COLUMNS} FROM files
         WHERE tenant = $1 AND project = $2 AND incarnation = $3 AND deleted_at IS NULL FOR UPDATE
         """,
-        incarnation,
+        file_id,
     )
     return _file(row) if row else None
 
 
-async def set_indexed(tx: Tx, incarnation: uuid.UUID, indexed_bytes: int) -> None:
+async def set_indexed(tx: Tx, file_id: uuid.UUID, indexed_bytes: int) -> None:
     """Store how many bytes of a file the entries of the index cover."""
     await tx.execute(
         "UPDATE files SET indexed_bytes = $4 WHERE tenant = $1 AND project = $2 AND incarnation = $3",
-        incarnation,
+        file_id,
         indexed_bytes,
     )
 
 
-async def deleted_but_indexed(tx: Tx, *, most: int) -> list[uuid.UUID]:
+async def deleted_with_entries(tx: Tx, *, limit: int) -> list[uuid.UUID]:
     """Return some deleted files that still have entries in the index."""
     rows = await tx.fetch(
         """
         SELECT incarnation FROM files
         WHERE tenant = $1 AND project = $2 AND deleted_at IS NOT NULL AND indexed_bytes > 0 LIMIT $3
         """,
-        most,
+        limit,
     )
     return [row["incarnation"] for row in rows]
 
@@ -134,7 +134,7 @@ async def create(
     file = File(uuid.uuid4(), path, 1, stream, len(content), is_text, owner, now, now, indexed_bytes, digest)
     row = await tx.fetchrow(
         f"""
-        WITH place AS ({PLACE}), free AS (
+        WITH place AS ({PATH_CHECK}), free AS (
             SELECT true FROM place WHERE NOT (below_a_file OR is_directory OR is_file)
         ), made AS (
             INSERT INTO files (tenant, project, {_COLUMNS})
@@ -149,23 +149,23 @@ async def create(
         )
         SELECT * FROM place
         """,
-        *place(path),
+        *path_check_args(path),
         file.incarnation,
         file.stream,
         file.size_bytes,
         is_text,
         owner,
         now,
-        *_pieces(content, BLOCK_BYTES),
+        *_split(content, BLOCK_BYTES),
         digest,
         indexed_bytes,
     )
-    refuse_occupied(row)
+    check_path_free(row)
     return file
 
 
 # What stands where a file is to be: $3 its parents, $4 and $5 the range inside it, $6 its path.
-PLACE = """
+PATH_CHECK = """
     SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path = ANY($3::text[])
                    AND deleted_at IS NULL) AS below_a_file,
            EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $4 AND path < $5
@@ -175,12 +175,12 @@ PLACE = """
 """
 
 
-def place(path: str) -> tuple[list[str], str, str, str]:
+def path_check_args(path: str) -> tuple[list[str], str, str, str]:
     """Return the arguments of PLACE for a path."""
-    return ancestors(path), *below(path), path
+    return ancestors(path), *children_range(path), path
 
 
-def refuse_occupied(row: Row | None) -> None:
+def check_path_free(row: Row | None) -> None:
     """Raise the conflict that PLACE found for a new file."""
     assert row is not None
     if row["below_a_file"]:
@@ -193,7 +193,7 @@ def refuse_occupied(row: Row | None) -> None:
 
 async def append(tx: Tx, file: File, content: bytes, *, is_text: bool, now: datetime, indexed_bytes: int = 0) -> File:
     """Append bytes (some) to a file that `find(for_update=True)` locked, in one round trip."""
-    grown = replace(
+    updated = replace(
         file,
         revision=file.revision + 1,
         size_bytes=file.size_bytes + len(content),
@@ -214,15 +214,15 @@ async def append(tx: Tx, file: File, content: bytes, *, is_text: bool, now: date
         FROM unnest($9::int8[], $10::bytea[]) AS piece (start, content) RETURNING 1
         """,
         file.incarnation,
-        grown.revision,
-        grown.size_bytes,
+        updated.revision,
+        updated.size_bytes,
         now,
-        grown.is_text,
+        updated.is_text,
         file.stream,
-        *_pieces(content, BLOCK_BYTES, file.size_bytes),
+        *_split(content, BLOCK_BYTES, file.size_bytes),
         indexed_bytes,
     )
-    return grown
+    return updated
 
 
 async def rewrite(tx: Tx, file: File, content: bytes, *, is_text: bool, now: datetime, indexed_bytes: int = 0) -> File:
@@ -230,7 +230,7 @@ async def rewrite(tx: Tx, file: File, content: bytes, *, is_text: bool, now: dat
 
     The old stream is its history.
     """
-    renewed = replace(
+    updated = replace(
         file,
         revision=file.revision + 1,
         stream=_new_stream(),
@@ -255,21 +255,21 @@ async def rewrite(tx: Tx, file: File, content: bytes, *, is_text: bool, now: dat
         FROM unnest($10::int8[], $11::bytea[]) AS piece (start, content) RETURNING 1
         """,
         file.incarnation,
-        renewed.revision,
-        renewed.stream,
-        renewed.size_bytes,
+        updated.revision,
+        updated.stream,
+        updated.size_bytes,
         is_text,
         now,
-        renewed.sha256,
-        *_pieces(content, BLOCK_BYTES),
+        updated.sha256,
+        *_split(content, BLOCK_BYTES),
         indexed_bytes,
     )
-    return renewed
+    return updated
 
 
-def _pieces(content: bytes, size_bytes: int, offset: int = 0) -> tuple[list[int], list[bytes]]:
-    starts = range(0, len(content), size_bytes)
-    return [offset + start for start in starts], [content[start : start + size_bytes] for start in starts]
+def _split(content: bytes, size_bytes: int, offset: int = 0) -> tuple[list[int], list[bytes]]:
+    positions = range(0, len(content), size_bytes)
+    return [offset + start for start in positions], [content[start : start + size_bytes] for start in positions]
 
 
 async def read(tx: Tx, file: File, start: int, stop: int) -> bytes:

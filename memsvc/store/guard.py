@@ -51,9 +51,9 @@ async def claim(tx: Tx, session: str, turn: str, *, fingerprint: bytes, now: dat
     )
     if row is not None:
         return Guard(**dict(row))
-    held = await find(tx, session, turn)
-    if held is not None and held.done:
-        return held
+    existing = await find(tx, session, turn)
+    if existing is not None and existing.done:
+        return existing
     raise MemsvcError(Code.RESOURCE_BUSY, "somebody is at work on this already", retry_after_s=1.0)
 
 
@@ -75,12 +75,12 @@ async def hold(tx: Tx, session: str, turn: str, token: uuid.UUID, *, now: dateti
 
     Raises RESOURCE_BUSY otherwise.
     """
-    await _ours(tx, session, turn, token, "claimed_at = $6", now)
+    await _update_claim(tx, session, turn, token, "claimed_at = $6", now)
 
 
 async def finish(tx: Tx, session: str, turn: str, token: uuid.UUID, *, result: Any) -> None:
     """End the work; RESOURCE_BUSY, to roll the transaction back, when the claim was taken over."""
-    await _ours(tx, session, turn, token, "done = true, result = $6", result)
+    await _update_claim(tx, session, turn, token, "done = true, result = $6", result)
 
 
 async def release(tx: Tx, session: str, turn: str, token: uuid.UUID) -> None:
@@ -95,7 +95,7 @@ async def release(tx: Tx, session: str, turn: str, token: uuid.UUID) -> None:
     )
 
 
-async def bury(tx: Tx, session: str, *, now: datetime, most: int) -> int:
+async def purge_turns(tx: Tx, session: str, *, now: datetime, limit: int) -> int:
     """Replace some turns of a session by tombstones; return how many.
 
     A tombstone keeps a hash of the turn's name, by which a repeated turn is answered as not stored.
@@ -114,20 +114,20 @@ async def bury(tx: Tx, session: str, *, now: datetime, most: int) -> int:
         ON CONFLICT (tenant, project, session, turn) DO NOTHING RETURNING 1
         """,
         session,
-        most,
+        limit,
         ANY_CONTENT,
         {"stored_items": 0, "fact_ids": []},
         now,
     )
 
 
-def buried(session: str, turn: str) -> str:
+def purge_marker(session: str, turn: str) -> str:
     """Return the name of a purged turn's tombstone (in the session "", which nobody has)."""
     return hashlib.sha256(f"{session}\n{turn}".encode()).hexdigest()
 
 
-async def _ours(tx: Tx, session: str, turn: str, token: uuid.UUID, change: str, value: Any) -> None:
-    touched = await tx.execute(
+async def _update_claim(tx: Tx, session: str, turn: str, token: uuid.UUID, change: str, value: Any) -> None:
+    updated = await tx.execute(
         f"""
         UPDATE guards SET {change}
         WHERE tenant = $1 AND project = $2 AND session = $3 AND turn = $4 AND token = $5 AND NOT done
@@ -137,5 +137,5 @@ async def _ours(tx: Tx, session: str, turn: str, token: uuid.UUID, change: str, 
         token,
         value,
     )
-    if not touched:
+    if not updated:
         raise MemsvcError(Code.RESOURCE_BUSY, "this work was taken over by somebody else", retry_after_s=1.0)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from memsvc.core.analysis import ANALYSER_VERSION, asks, terms
-from memsvc.core.background import computed_each, parted
+from memsvc.core.analysis import TERMS_VERSION, is_question, terms
+from memsvc.core.background import in_batches, map_in_thread
 from memsvc.store.database import Tx
 
 LENGTH_MAX = 32767
 FRESH_MAX = 32
 """Entries of an index whose terms may wait; more make writes cheaper and searches slower."""
-HITS_MAX = 20_000
+TERMS_MAX = 20_000
 """Terms of all its entries that one statement adds: everybody waits while they are sent."""
 
 
@@ -26,15 +26,15 @@ HITS_MAX = 20_000
 class NewEntry:
     """New entry, with the position of its source in the file store.
 
-    Without words it is never found. `text` is displayed, `cues` are further words that find it.
+    Without words it is never found. `text` is displayed, `keywords` are further words that find it.
     """
 
     ref: str
     text: str
-    said_at: datetime
+    message_at: datetime
     role: str = ""
     speaker: str = ""
-    cues: str = ""
+    keywords: str = ""
     digest: int = 0
     tokens: int = 0
     stream: int = 0
@@ -42,7 +42,7 @@ class NewEntry:
     size_bytes: int = 0
 
 
-def book_of(name: str) -> int:
+def index_id_of(name: str) -> int:
     """Return the number of an index, from its name."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
 
@@ -59,23 +59,23 @@ async def add(
     gaps.
     """
     named = [(name, entry) for name, entries in additions.items() for entry in entries]
-    indexed = [f"{entry.text}\n{entry.cues}" if entry.cues else entry.text for _, entry in named]
-    counted = await computed_each(indexed, lambda text: Counter(terms(text)))
-    placed = [_Placed(name, entry, counts) for (name, entry), counts in zip(named, counted, strict=True)]
-    firsts: dict[str, int] = {}
+    indexed = [f"{entry.text}\n{entry.keywords}" if entry.keywords else entry.text for _, entry in named]
+    counted = await map_in_thread(indexed, lambda text: Counter(terms(text)))
+    prepared = [_PreparedEntry(name, entry, counts) for (name, entry), counts in zip(named, counted, strict=True)]
+    first_entries: dict[str, int] = {}
     fresh: dict[int, int] = {}
-    for part in parted(placed, lambda one: len(one.counts), HITS_MAX):
-        for row in await _put(tx, part, segment_bits):
-            firsts.setdefault(row["name"], row["first"])
+    for batch in in_batches(prepared, lambda one: len(one.counts), TERMS_MAX):
+        for row in await _put(tx, batch, segment_bits):
+            first_entries.setdefault(row["name"], row["first"])
             fresh[row["book"]] = row["fresh"]
-    for book, waiting in fresh.items():
+    for index_id, waiting in fresh.items():
         if waiting >= fresh_max:
-            await fold(tx, book)
-    return firsts
+            await merge_fresh(tx, index_id)
+    return first_entries
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _PreparedEntry:
     """Entry to be added to the index of this name, with its count of each term."""
 
     name: str
@@ -83,34 +83,34 @@ class _Placed:
     counts: Counter[str]
 
 
-async def _put(tx: Tx, placed: Sequence[_Placed], segment_bits: int) -> Sequence[Any]:
+async def _put(tx: Tx, prepared: Sequence[_PreparedEntry], segment_bits: int) -> Sequence[Any]:
     """Add entries to indexes; return number, name, first entry and fresh entries of each."""
-    books = {name: [one for one in placed if one.name == name] for name in dict.fromkeys(one.name for one in placed)}
-    entries = [(book_of(name), at, one) for name, of_book in books.items() for at, one in enumerate(of_book)]
-    lengths = [min(one.counts.total(), LENGTH_MAX) for _, _, one in entries]
-    shelves = [
-        (book_of(name), name, len(of_book), *_totals(book_of(name), entries, lengths))
-        for name, of_book in books.items()
+    by_name = {name: [item for item in prepared if item.name == name] for name in dict.fromkeys(item.name for item in prepared)}
+    entries = [(index_id_of(name), at, item) for name, group in by_name.items() for at, item in enumerate(group)]
+    term_counts = [min(item.counts.total(), LENGTH_MAX) for _, _, item in entries]
+    index_rows = [
+        (index_id_of(name), name, len(group), *_counts_of(index_id_of(name), entries, term_counts))
+        for name, group in by_name.items()
     ]
-    hits = sorted(
-        (book, term, at, min(tf, LENGTH_MAX) << 16 | length)
-        for (book, at, one), length in zip(entries, lengths, strict=True)
-        for term, tf in one.counts.items()
+    term_rows = sorted(
+        (index_id, term, at, min(tf, LENGTH_MAX) << 16 | length)
+        for (index_id, at, item), length in zip(entries, term_counts, strict=True)
+        for term, tf in item.counts.items()
     )
-    added = [one.entry for _, _, one in entries]
+    added = [item.entry for _, _, item in entries]
     return await tx.fetch(
         _ADD,
-        ANALYSER_VERSION,
-        *_columns(shelves, 5),
-        [book for book, _, _ in entries],
+        TERMS_VERSION,
+        *_columns(index_rows, 5),
+        [index_id for index_id, _, _ in entries],
         [at for _, at, _ in entries],
-        *_columns([(one.ref, one.role, one.speaker, one.said_at, one.digest) for one in added], 5),
-        [asks(entry.text) for entry in added],
-        lengths,
-        *_columns([(one.tokens, one.stream, one.start, one.size_bytes) for one in added], 4),
+        *_columns([(item.ref, item.role, item.speaker, item.message_at, item.digest) for item in added], 5),
+        [is_question(entry.text) for entry in added],
+        term_counts,
+        *_columns([(item.tokens, item.stream, item.start, item.size_bytes) for item in added], 4),
         [entry.text.replace("\x00", " ") for entry in added],
-        *_columns(hits, 4),
-        [entry.cues.replace("\x00", " ") for entry in added],
+        *_columns(term_rows, 4),
+        [entry.keywords.replace("\x00", " ") for entry in added],
         segment_bits,
     )
 
@@ -148,7 +148,7 @@ _ADD = """
 """
 
 
-async def fold(tx: Tx, book: int) -> None:
+async def merge_fresh(tx: Tx, index_id: int) -> None:
     """Move the terms of an index's fresh entries into its postings."""
     await tx.execute(
         """
@@ -164,44 +164,44 @@ async def fold(tx: Tx, book: int) -> None:
         GROUP BY 4, 5 ORDER BY 4, 5
         ON CONFLICT (tenant, project, book, term, segment) DO UPDATE SET hits = p.hits || EXCLUDED.hits
         """,
-        book,
+        index_id,
     )
 
 
-def _totals(book: int, placed: Sequence[tuple[int, int, _Placed]], lengths: Sequence[int]) -> tuple[int, int]:
+def _counts_of(index_id: int, prepared: Sequence[tuple[int, int, _PreparedEntry]], term_counts: Sequence[int]) -> tuple[int, int]:
     """Return the number of an index's entries that can be found, and of their terms."""
-    own = [length for (other, _, _), length in zip(placed, lengths, strict=True) if other == book]
-    return sum(1 for length in own if length), sum(own)
+    found = [length for (other, _, _), length in zip(prepared, term_counts, strict=True) if other == index_id]
+    return sum(1 for length in found if length), sum(found)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
-async def hold(tx: Tx, book: int) -> None:
+async def hold(tx: Tx, index_id: int) -> None:
     """Lock an index against changes until the transaction ends; earlier changes are seen."""
-    await tx.execute("SELECT true FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE", book)
+    await tx.execute("SELECT true FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE", index_id)
 
 
-async def hide(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
+async def hide(tx: Tx, index_id: int, indexed: Mapping[int, str]) -> None:
     """Make entries unfindable (length -1).
 
     `indexed` are the texts and cues they were added with.
     """
-    await _take_out(
-        tx, book, indexed, "UPDATE entries AS e SET length = -1 FROM shelf, entries AS was", "AND e.length >= 0"
+    await _remove_terms(
+        tx, index_id, indexed, "UPDATE entries AS e SET length = -1 FROM shelf, entries AS was", "AND e.length >= 0"
     )
 
 
-async def remove(tx: Tx, book: int, indexed: Mapping[int, str]) -> None:
+async def remove(tx: Tx, index_id: int, indexed: Mapping[int, str]) -> None:
     """Remove entries from the index for good, text and all."""
-    await _take_out(tx, book, indexed, "DELETE FROM entries AS e USING shelf, entries AS was", "")
+    await _remove_terms(tx, index_id, indexed, "DELETE FROM entries AS e USING shelf, entries AS was", "")
 
 
 # The postings of some entries taken out, by the terms ($4) and entries ($5) that they were added
 # under. What is looked at row by row is looked at for the rows that are meant alone, however these
 # are found.
-_FROM_POSTINGS: Final = """
+_REMOVE_TERMS: Final = """
     place AS (
         SELECT p.term COLLATE "C" AS term, p.entry >> shelf.segment_bits AS segment, array_agg(p.entry) AS entries
         FROM shelf, unnest($4::text[], $5::int4[]) AS p (term, entry) WHERE p.entry < shelf.folded_entry GROUP BY 1, 2
@@ -219,23 +219,23 @@ _FROM_POSTINGS: Final = """
 """
 
 
-async def _take_out(tx: Tx, book: int, indexed: Mapping[int, str], change: str, condition: str) -> None:
-    counted = await computed_each(list(indexed.values()), lambda text: set(terms(text)))
-    for part in parted(zip(indexed, counted, strict=True), lambda one: len(one[1]), HITS_MAX):
-        await _take_out_at_once(tx, book, dict(part), change, condition)
+async def _remove_terms(tx: Tx, index_id: int, indexed: Mapping[int, str], change: str, condition: str) -> None:
+    counted = await map_in_thread(list(indexed.values()), lambda text: set(terms(text)))
+    for batch in in_batches(zip(indexed, counted, strict=True), lambda entry_terms: len(entry_terms[1]), TERMS_MAX):
+        await _remove_batch(tx, index_id, dict(batch), change, condition)
 
 
-async def _take_out_at_once(tx: Tx, book: int, indexed: Mapping[int, set[str]], change: str, condition: str) -> None:
-    places = [(term, entry) for entry, named in indexed.items() for term in named]
-    given = [book, [term for term, _ in places], [entry for _, entry in places]]
+async def _remove_batch(tx: Tx, index_id: int, indexed: Mapping[int, set[str]], change: str, condition: str) -> None:
+    term_entries = [(term, entry) for entry, named in indexed.items() for term in named]
+    args = [index_id, [term for term, _ in term_entries], [entry for _, entry in term_entries]]
     # A transaction that waits here for a fold sees its row of the index, but none of its postings:
-    # see `_again`.
-    folded_meanwhile = await tx.fetchval(
+    # see `_retry_removal`.
+    merged_since = await tx.fetchval(
         f"""
         WITH shelf AS MATERIALIZED (
             SELECT book, segment_bits, folded_entry FROM books
             WHERE tenant = $1 AND project = $2 AND book = $3 FOR UPDATE
-        ), {_FROM_POSTINGS}, unnoted AS (
+        ), {_REMOVE_TERMS}, unnoted AS (
             DELETE FROM fresh_terms AS f USING shelf
             WHERE f.tenant = $1 AND f.project = $2 AND f.book = $3 AND f.entry = ANY($6::int8[])
         ), gone AS (
@@ -253,22 +253,22 @@ async def _take_out_at_once(tx: Tx, book: int, indexed: Mapping[int, set[str]], 
         SELECT shelf.folded_entry <> (
             SELECT folded_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3) FROM shelf
         """,
-        *given,
+        *args,
         list(indexed),
     )
-    if folded_meanwhile:
-        await _again(tx, given)
+    if merged_since:
+        await _retry_removal(tx, args)
 
 
-async def _again(tx: Tx, given: Sequence[Any]) -> None:
-    """Remove entries from postings made while `_take_out` waited for their index, now locked."""
+async def _retry_removal(tx: Tx, args: Sequence[Any]) -> None:
+    """Remove entries from postings made while `_remove_terms` waited for their index, now locked."""
     await tx.execute(
         f"""
         WITH shelf AS MATERIALIZED (
             SELECT book, segment_bits, folded_entry FROM books WHERE tenant = $1 AND project = $2 AND book = $3
-        ), {_FROM_POSTINGS} SELECT true
+        ), {_REMOVE_TERMS} SELECT true
         """,
-        *given,
+        *args,
     )
 
 
@@ -281,19 +281,19 @@ class Text:
     text: str
     role: str
     speaker: str
-    said_at: datetime
+    message_at: datetime
     digest: int
     tokens: int
 
 
-async def texts(tx: Tx, book: int, entries: Sequence[int], *, chars_max: int) -> dict[int, Text]:
+async def texts(tx: Tx, index_id: int, entries: Sequence[int], *, chars_max: int) -> dict[int, Text]:
     """Return these entries of an index by number, with texts cut to `chars_max` characters."""
     rows = await tx.fetch(
         """
         SELECT entry, ref, left(text, $5) AS text, role, speaker, said_at, digest, tokens FROM entries
         WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])
         """,
-        book,
+        index_id,
         list(entries),
         chars_max,
     )

@@ -23,7 +23,7 @@ class Insight:
     deleted (`past`), items that must be findable (`sources`).
     """
 
-    book: int
+    index_id: int
     entry: int
     insight: str
     kind: str
@@ -36,12 +36,12 @@ class Insight:
 
 @dataclass(frozen=True, slots=True)
 class NewInsight:
-    """Insight to be stored. `cues` are further words by which it is found."""
+    """Insight to be stored. `keywords` are further words by which it is found."""
 
     insight: str
     kind: str
     summary: str
-    cues: str
+    keywords: str
     confidence: float
     evidence: dict[str, Any]
 
@@ -59,7 +59,7 @@ def _places(name: str) -> str:
 
 
 # Whether an insight still rests on what it was made from; $4 is now.
-_STANDS = f"""
+_VALID = f"""
     NOT EXISTS (SELECT FROM {_places("holds")} WHERE NOT EXISTS (
         SELECT FROM facts AS f WHERE f.tenant = $1 AND f.project = $2 AND f.book = p.book AND f.entry = p.entry
             AND f.state = 'active' AND (f.expires_at IS NULL OR f.expires_at > $4)))
@@ -72,7 +72,7 @@ _STANDS = f"""
 """
 # Whether a newer fact of the same identity, in any of the indexes $5, has made one that it rests on
 # stale.
-_OUTDATED = f"""
+_STALE = f"""
     EXISTS (SELECT FROM {_places("holds")} CROSS JOIN LATERAL (
             SELECT * FROM facts WHERE tenant = $1 AND project = $2 AND book = p.book AND entry = p.entry OFFSET 0
         ) AS f JOIN facts AS n ON n.tenant = $1 AND n.project = $2 AND n.book = ANY($5::int8[])
@@ -83,60 +83,60 @@ _OUTDATED = f"""
 # The insights at the places $7 (indexes) and $8 (entries) that stand now ($4): every fact that they
 # rest on holds, none of them was made stale by a newer one in any of the fact indexes $5, and
 # nothing that they cite was forgotten.
-STANDING_AT = f"""
+VALID_AT = f"""
     SELECT {_COLUMNS} FROM unnest($7::int8[], $8::int4[]) AS place (book, entry)
     CROSS JOIN LATERAL (
         SELECT * FROM insights WHERE tenant = $1 AND project = $2 AND book = place.book AND entry = place.entry OFFSET 0
     ) AS i CROSS JOIN LATERAL (
         SELECT cues FROM entries WHERE tenant = $1 AND project = $2 AND book = i.book AND entry = i.entry OFFSET 0
-    ) AS e WHERE {_STANDS} AND NOT {_OUTDATED}
+    ) AS e WHERE {_VALID} AND NOT {_STALE}
 """
 
 
-async def of_books(tx: Tx, books: Sequence[int], now: datetime) -> list[Insight]:
+async def list_valid(tx: Tx, index_ids: Sequence[int], now: datetime) -> list[Insight]:
     """Return the valid insights of these indexes, oldest first."""
     rows = await tx.fetch(
         f"""
-        SELECT {_COLUMNS} FROM {_FROM} AND i.book = ANY($3::int8[]) AND {_STANDS}
+        SELECT {_COLUMNS} FROM {_FROM} AND i.book = ANY($3::int8[]) AND {_VALID}
         ORDER BY i.made_at, i.book, i.entry
         """,
-        list(books),
+        list(index_ids),
         now,
     )
     return [_insight(row) for row in rows]
 
 
-async def fallen(tx: Tx, books: Sequence[int], now: datetime, *, most: int) -> list[Insight]:
+async def list_invalid(tx: Tx, index_ids: Sequence[int], now: datetime, *, limit: int) -> list[Insight]:
     """Return some insights of these indexes whose evidence no longer holds."""
     rows = await tx.fetch(
         f"""
-        SELECT {_COLUMNS} FROM {_FROM} AND i.book = ANY($3::int8[]) AND NOT ({_STANDS})
+        SELECT {_COLUMNS} FROM {_FROM} AND i.book = ANY($3::int8[]) AND NOT ({_VALID})
         ORDER BY i.book, i.entry LIMIT $5
         """,
-        list(books),
+        list(index_ids),
         now,
-        most,
+        limit,
     )
     return [_insight(row) for row in rows]
 
 
-async def known(tx: Tx, book: int, ids: Sequence[str]) -> set[str]:
+async def existing_ids(tx: Tx, index_id: int, ids: Sequence[str]) -> set[str]:
     """Return which of these insights an index has."""
     rows = await tx.fetch(
         "SELECT insight FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND insight = ANY($4::text[])",
-        book,
+        index_id,
         list(ids),
     )
     return {row["insight"] for row in rows}
 
 
-async def put(tx: Tx, book_name: str, made: Sequence[NewInsight], now: datetime) -> None:
+async def put(tx: Tx, index_name: str, new_insights: Sequence[NewInsight], now: datetime) -> None:
     """Store insights that an index does not have, findable from now on.
 
     The caller holds the index's lock.
     """
-    entries = [index.NewEntry(ref=one.insight, text=one.summary, cues=one.cues, said_at=now, role=ROLE) for one in made]
-    first = (await index.add(tx, {book_name: entries}))[book_name]
+    entries = [index.NewEntry(ref=insight.insight, text=insight.summary, keywords=insight.keywords, message_at=now, role=ROLE) for insight in new_insights]
+    first = (await index.add(tx, {index_name: entries}))[index_name]
     await tx.execute(
         """
         INSERT INTO insights (tenant, project, book, entry, insight, kind, summary, confidence, evidence, made_at)
@@ -146,26 +146,26 @@ async def put(tx: Tx, book_name: str, made: Sequence[NewInsight], now: datetime)
             AS m (insight, kind, summary, confidence, evidence, number)
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
         """,
-        index.book_of(book_name),
+        index.index_id_of(index_name),
         first,
         now,
-        [one.insight for one in made],
-        [one.kind for one in made],
-        [one.summary for one in made],
-        [one.confidence for one in made],
-        [one.evidence for one in made],
+        [insight.insight for insight in new_insights],
+        [insight.kind for insight in new_insights],
+        [insight.summary for insight in new_insights],
+        [insight.confidence for insight in new_insights],
+        [insight.evidence for insight in new_insights],
     )
 
 
-async def remove(tx: Tx, gone: Sequence[Insight]) -> None:
+async def remove(tx: Tx, removed: Sequence[Insight]) -> None:
     """Delete insights, from the index too; they may be made again if they become true again."""
-    for book in sorted({one.book for one in gone}):
-        here = [one for one in gone if one.book == book]
-        await index.remove(tx, book, {one.entry: f"{one.summary}\n{one.cues}" for one in here})
+    for index_id in sorted({insight.index_id for insight in removed}):
+        index_insights = [insight for insight in removed if insight.index_id == index_id]
+        await index.remove(tx, index_id, {insight.entry: f"{insight.summary}\n{insight.cues}" for insight in index_insights})
         await tx.execute(
             "DELETE FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
-            book,
-            [one.entry for one in here],
+            index_id,
+            [insight.entry for insight in index_insights],
         )
 
 

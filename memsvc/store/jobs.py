@@ -14,9 +14,9 @@ from enum import Enum, auto
 
 import asyncpg
 
+from memsvc.core.call_context import current_call
 from memsvc.core.errors import Code
 from memsvc.core.scope import Scope
-from memsvc.core.underway import underway
 from memsvc.store.database import Database, Tx
 from memsvc.store.queue import LOG, QUEUE, statements
 
@@ -45,17 +45,17 @@ class Ref:
     @classmethod
     def read(cls, job: int, name: str, headers: Mapping[str, object] | None) -> "Ref":
         """Return the reference that the queue's row holds."""
-        about = headers or {}
-        scope = Scope(bytes.fromhex(str(about["tenant"])), str(about["project"]))
-        origin = [str(about.get(key, "")) for key in ("request", "traceparent")]
-        return cls(job, name, scope, str(about["subject"]), *origin)
+        values = headers or {}
+        scope = Scope(bytes.fromhex(str(values["tenant"])), str(values["project"]))
+        origin = [str(values.get(key, "")) for key in ("request", "traceparent")]
+        return cls(job, name, scope, str(values["subject"]), *origin)
 
 
 class Claim(Enum):
     """Decision about a job that a worker received: run it, come back for it, or leave it."""
 
     RUN = auto()
-    BUSY = auto()
+    LOCKED = auto()
     NOTHING_LEFT = auto()
 
 
@@ -67,7 +67,7 @@ async def enqueue(tx: Tx, name: str, subject: str, *, now: datetime, delay_s: fl
     reason. The subject is an identifier, never content. Where the job already waits, `delay_s`
     changes nothing.
     """
-    ticket = -1 - secrets.randbits(62)  # the job has no number yet, and this tells our row from another writer's
+    token = -1 - secrets.randbits(62)  # the job has no number yet, and this tells our row from another writer's
     waiting = await tx.fetchval(
         """
         INSERT INTO job_refs AS r (tenant, project, name, subject, started, job, queued_at)
@@ -77,19 +77,19 @@ async def enqueue(tx: Tx, name: str, subject: str, *, now: datetime, delay_s: fl
         """,
         name,
         subject,
-        ticket,
+        token,
         now,
     )
-    if waiting == ticket:
-        about = {"tenant": tx.scope.tenant.hex(), "project": tx.scope.project, "subject": subject} | _origin()
+    if waiting == token:
+        headers = {"tenant": tx.scope.tenant.hex(), "project": tx.scope.project, "subject": subject} | _origin()
         delay = timedelta(seconds=delay_s)
-        await tx.unbound(statements().build_enqueue_query(), [0], [name], [None], [delay], [None], [about])
+        await tx.unbound(statements().build_enqueue_query(), [0], [name], [None], [delay], [None], [headers])
 
 
 def _origin() -> dict[str, str]:
     """Return the request that queues a job, and its trace, as far as they are known."""
-    here = underway()
-    known = {"request": here.request_id, "traceparent": here.tracer.traceparent()}
+    call = current_call()
+    known = {"request": call.request_id, "traceparent": call.tracer.traceparent()}
     return {key: value for key, value in known.items() if value}
 
 
@@ -104,39 +104,39 @@ async def claim(database: Database, ref: Ref) -> Claim:
         async with database.begin(ref.scope) as tx:
             return await _claim(tx, ref)
     except asyncpg.UniqueViolationError:  # another one was begun between two of our statements
-        return Claim.BUSY
+        return Claim.LOCKED
 
 
 async def _claim(tx: Tx, ref: Ref) -> Claim:
-    begun = await tx.fetchval(
+    running_job = await tx.fetchval(
         f"SELECT job FROM job_refs WHERE {_OF_SUBJECT} AND started FOR UPDATE", ref.name, ref.subject
     )
-    if begun == ref.job:
+    if running_job == ref.job:
         return Claim.RUN
     status = None
-    if begun is not None:
-        rows = await tx.unbound(f"SELECT status::text AS status FROM {QUEUE} WHERE id = $1 FOR UPDATE", begun)
+    if running_job is not None:
+        rows = await tx.unbound(f"SELECT status::text AS status FROM {QUEUE} WHERE id = $1 FOR UPDATE", running_job)
         status = rows[0]["status"] if rows else None
     if status == "picked":
-        waits = await tx.fetchval(
+        is_queued = await tx.fetchval(
             f"SELECT true FROM job_refs WHERE {_OF_SUBJECT} AND NOT started", ref.name, ref.subject
         )
-        return Claim.BUSY if waits else Claim.NOTHING_LEFT
-    waited = await tx.fetchval(
+        return Claim.LOCKED if is_queued else Claim.NOTHING_LEFT
+    queued_at = await tx.fetchval(
         f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND NOT started RETURNING queued_at", ref.name, ref.subject
     )
-    if waited is None or status == "queued":  # the one that waits to be tried again will see what this one was for
+    if queued_at is None or status == "queued":  # the one that waits to be tried again will see what this one was for
         return Claim.NOTHING_LEFT
-    if begun is not None:
+    if running_job is not None:
         await tx.execute(f"DELETE FROM job_refs WHERE {_OF_SUBJECT} AND started", ref.name, ref.subject)
-        await tx.unbound(f"DELETE FROM {QUEUE} WHERE id = $1", begun)
+        await tx.unbound(f"DELETE FROM {QUEUE} WHERE id = $1", running_job)
     await tx.execute(
         "INSERT INTO job_refs (tenant, project, name, subject, started, job, queued_at)"
         " VALUES ($1, $2, $3, $4, true, $5, $6)",
         ref.name,
         ref.subject,
         ref.job,
-        waited,
+        queued_at,
     )
     return Claim.RUN
 
@@ -165,17 +165,17 @@ async def failures(database: Database, ref: Ref) -> Counter[Code]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sweeps:
+class SweepSchedule:
     """Regular jobs of a tenant that are due, as (project, name), and when the next one is.
 
     `next_s` is in seconds, None where none is to come of those that ran before.
     """
 
-    due: Sequence[tuple[str, str]]
+    pending: Sequence[tuple[str, str]]
     next_s: float | None
 
 
-async def due_sweeps(tx: Tx, every_s: Mapping[str, int], now: datetime) -> Sweeps:
+async def pending_jobs(tx: Tx, intervals_s: Mapping[str, int], now: datetime) -> SweepSchedule:
     """Return which regular jobs are due in which projects of a tenant.
 
     Takes a transaction of the whole tenant. A project exists as soon as it has a file.
@@ -204,18 +204,18 @@ async def due_sweeps(tx: Tx, every_s: Mapping[str, int], now: datetime) -> Sweep
         UNION ALL SELECT NULL, NULL, min(left_s) FROM swept WHERE left_s > 0
         ORDER BY project, name
         """,
-        list(every_s),
-        [now - timedelta(seconds=seconds) for seconds in every_s.values()],
+        list(intervals_s),
+        [now - timedelta(seconds=seconds) for seconds in intervals_s.values()],
         SWEEP,
         [row["project"] for row in found],
     )
-    due = [(row["project"], row["name"]) for row in rows if row["project"] is not None]
-    return Sweeps(due, next(row["left_s"] for row in rows if row["project"] is None))
+    pending = [(row["project"], row["name"]) for row in rows if row["project"] is not None]
+    return SweepSchedule(pending, next(row["left_s"] for row in rows if row["project"] is None))
 
 
-async def enqueue_sweep(tx: Tx, name: str, *, every_s: int, now: datetime) -> bool:
+async def enqueue_sweep(tx: Tx, name: str, *, interval_s: int, now: datetime) -> bool:
     """Queue a regular job for a project if it is due; of several workers at once, one does."""
-    noted = await tx.fetchval(
+    is_pending = await tx.fetchval(
         """
         INSERT INTO job_refs AS r (tenant, project, name, subject, started, job, queued_at)
         VALUES ($1, $2, $3, '', false, 0, $4)
@@ -225,8 +225,8 @@ async def enqueue_sweep(tx: Tx, name: str, *, every_s: int, now: datetime) -> bo
         """,
         SWEEP + name,
         now,
-        now - timedelta(seconds=every_s),
+        now - timedelta(seconds=interval_s),
     )
-    if noted:
+    if is_pending:
         await enqueue(tx, name, "", now=now)
-    return bool(noted)
+    return bool(is_pending)

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.store.database import Database, Tx
-from memsvc.store.keys import COLUMNS, ApiKey, NewKey, hash_key, key_of_row, new_text, telling
+from memsvc.store.keys import COLUMNS, ApiKey, NewKey, hash_key, key_of_row, new_text, with_notify
 from memsvc.store.locks import KEYS_LOCK
 
 
@@ -70,7 +70,7 @@ class KeyChanges:
     async def put(self, key: ApiKey) -> ApiKey:
         """Store all values of a key but when it was made and last used."""
         [row] = await self.tx.unbound(
-            telling(
+            with_notify(
                 """
                 UPDATE api_keys SET label = $3, permissions = $4, projects = $5, hidden_tools = $6, expires_at = $7,
                     revoked_at = $8
@@ -90,7 +90,7 @@ class KeyChanges:
 
 
 @asynccontextmanager
-async def changing(database: Database, tenant: bytes) -> AsyncIterator[KeyChanges]:
+async def change_keys(database: Database, tenant: bytes) -> AsyncIterator[KeyChanges]:
     """Lock the keys of a tenant; commit the changes when the block ends, or none.
 
     RESOURCE_BUSY when somebody else changes them for too long.

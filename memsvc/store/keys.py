@@ -13,7 +13,7 @@ from memsvc.store.changes import CHANNEL
 from memsvc.store.database import Database, Row
 
 KEY_PREFIX = "msk_"
-_TOLD_AS = b"memsvc key "
+_MESSAGE_PREFIX = b"memsvc key "
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ApiKey:
     revoked_at: datetime | None
     last_used_at: datetime | None
 
-    def opens(self, now: datetime) -> bool:
+    def is_valid(self, now: datetime) -> bool:
         """Return whether the key is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
@@ -56,16 +56,16 @@ def hash_key(text: str) -> bytes:
 
 def change_of(key_hash: bytes) -> str:
     """Return the message (`store/changes`) that announces a change of a key."""
-    return hashlib.sha256(_TOLD_AS + key_hash).hexdigest()
+    return hashlib.sha256(_MESSAGE_PREFIX + key_hash).hexdigest()
 
 
 COLUMNS = "key_id, tenant, label, permissions, projects, hidden_tools, created_at, expires_at, revoked_at, last_used_at"
-_TELL = f"pg_notify('{CHANNEL}', encode(sha256('\\x{_TOLD_AS.hex()}'::bytea || key_hash), 'hex'))"
+_NOTIFY = f"pg_notify('{CHANNEL}', encode(sha256('\\x{_MESSAGE_PREFIX.hex()}'::bytea || key_hash), 'hex'))"
 
 
-def telling(change: str) -> str:
+def with_notify(change: str) -> str:
     """Return a statement that changes keys, notifies every process, and returns all columns."""
-    return f"WITH changed AS ({change} RETURNING key_hash, {COLUMNS}) SELECT {COLUMNS}, {_TELL} FROM changed"
+    return f"WITH changed AS ({change} RETURNING key_hash, {COLUMNS}) SELECT {COLUMNS}, {_NOTIFY} FROM changed"
 
 
 def key_of_row(row: Row) -> ApiKey:
@@ -128,10 +128,10 @@ async def find_key(database: Database, key_hash: bytes) -> ApiKey | None:
     return key_of_row(rows[0]) if rows else None
 
 
-async def find_keys(database: Database, key_hashes: Iterable[bytes]) -> dict[bytes, ApiKey]:
+async def find_keys(database: Database, hash_list: Iterable[bytes]) -> dict[bytes, ApiKey]:
     """Return those of these keys that were ever listed, by their hashes."""
     rows = await database.registry(
-        f"SELECT key_hash, {COLUMNS} FROM api_keys WHERE key_hash = ANY ($1::bytea[])", list(key_hashes)
+        f"SELECT key_hash, {COLUMNS} FROM api_keys WHERE key_hash = ANY ($1::bytea[])", list(hash_list)
     )
     return {row["key_hash"]: key_of_row(row) for row in rows}
 
@@ -156,7 +156,7 @@ async def list_tenants(database: Database) -> list[bytes]:
 async def revoke_key(database: Database, key_id: UUID, now: datetime) -> ApiKey:
     """Revoke a key for good; revoking it again changes nothing. NOT_FOUND without such a key."""
     rows = await database.registry(
-        telling("UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE key_id = $1"), key_id, now
+        with_notify("UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE key_id = $1"), key_id, now
     )
     if not rows:
         raise MemsvcError(Code.NOT_FOUND, "there is no such key")
@@ -180,7 +180,7 @@ async def rotate_key(database: Database, key_id: UUID, now: datetime, *, old_unt
             INSERT INTO api_keys (key_hash, key_id, tenant, label, permissions, projects, hidden_tools, created_at)
             SELECT $4, $5, tenant, label, permissions, projects, hidden_tools, $3 FROM old RETURNING {COLUMNS}
         )
-        SELECT made.*, told.* FROM made CROSS JOIN (SELECT {_TELL} FROM old) AS told
+        SELECT made.*, told.* FROM made CROSS JOIN (SELECT {_NOTIFY} FROM old) AS told
         """,
         key_id,
         old_until,
@@ -197,17 +197,17 @@ async def rotate_key(database: Database, key_id: UUID, now: datetime, *, old_unt
     )
 
 
-async def adopt(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
+async def set_tenant(database: Database, key_id: UUID, tenant: bytes) -> ApiKey:
     """Bind a key to an existing tenant's data from now on. NOT_FOUND when either was never seen."""
     if not await database.registry("SELECT tenant FROM tenants WHERE tenant = $1", tenant):
         raise MemsvcError(Code.NOT_FOUND, "no such tenant has ever been seen here")
-    rows = await database.registry(telling("UPDATE api_keys SET tenant = $2 WHERE key_id = $1"), key_id, tenant)
+    rows = await database.registry(with_notify("UPDATE api_keys SET tenant = $2 WHERE key_id = $1"), key_id, tenant)
     if not rows:
         raise MemsvcError(Code.NOT_FOUND, "there is no such key")
     return key_of_row(rows[0])
 
 
-async def touch_last_used(database: Database, uses: Mapping[UUID, datetime]) -> None:
+async def set_last_used(database: Database, uses: Mapping[UUID, datetime]) -> None:
     """Store when keys were last used, many at a time.
 
     An earlier time never replaces a later one.
@@ -248,6 +248,6 @@ async def count_keys(database: Database, tenant: bytes) -> dict[str, int]:
 
 async def forget_tenant(database: Database, tenant: bytes) -> dict[str, int]:
     """Remove every key of a tenant, and the tenant itself; return the number of rows by table."""
-    keys = await database.registry(telling("DELETE FROM api_keys WHERE tenant = $1"), tenant)
+    keys = await database.registry(with_notify("DELETE FROM api_keys WHERE tenant = $1"), tenant)
     gone = await database.registry("DELETE FROM tenants WHERE tenant = $1 RETURNING tenant", tenant)
     return {"api_keys": len(keys), "tenants": len(gone)}

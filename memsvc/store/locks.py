@@ -4,7 +4,7 @@ Before all of them, every writer shares `tenant` and `project`; a purge takes on
 exclusively for the time of closing it (`closures`).
 
 1. `session`: one writer of a session's memory at a time.
-2. `book`: one writer of an index that several sessions share, such as the facts about a user.
+2. `index_name`: one writer of an index that several sessions share, such as the facts about a user.
 3. `outline`: one writer of a tree of documents, such as the notebook of a project, at a time.
 4. `tree`: one creator, remover or mover of files in a project at a time. Appends to a file that
    exists need no lock but its row.
@@ -42,14 +42,14 @@ def session_lock(session: str) -> Lock:
     return Lock("session", session)
 
 
-def book_lock(name: str) -> Lock:
+def index_lock(name: str) -> Lock:
     """Return the lock for changing the facts of an index."""
     return Lock("book", name)
 
 
-def outline_lock(book: str) -> Lock:
+def document_tree_lock(index_name: str) -> Lock:
     """Return the lock for changing an index's tree of documents, or the links between these."""
-    return Lock("outline", book)
+    return Lock("outline", index_name)
 
 
 TREE_LOCK = Lock("tree", "")

@@ -12,7 +12,7 @@ from memsvc.store.facts import COLUMNS, fact_of
 MARK: Final = "~"
 """Separator in a record between the id of its memory and the number of the version."""
 
-FINDINGS_KEPT: Final = 1000
+EVENTS_MAX: Final = 1000
 """Findings of a project that a client that was away can still read."""
 
 
@@ -32,7 +32,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MemoryEvent:
     """Result of one call: its number in the project, its time, and the texts that still hold."""
 
     number: int
@@ -51,7 +51,7 @@ def version_of(record: str) -> int:
 
 
 async def remember(
-    tx: Tx, book: int, new: Sequence[tuple[str, Identity]], metadata: dict[str, Any], now: datetime
+    tx: Tx, index_id: int, new: Sequence[tuple[str, Identity]], metadata: dict[str, Any], now: datetime
 ) -> None:
     """Store memories by id, with the identities of their facts, which are stored separately."""
     await tx.execute(
@@ -61,7 +61,7 @@ async def remember(
         FROM books AS b, unnest($4::text[], $5::text[], $6::text[], $7::text[]) AS m (memory, fact_id, key, slot)
         WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
         """,
-        book,
+        index_id,
         [memory for memory, _ in new],
         [identity[0] for _, identity in new],
         [identity[1] for _, identity in new],
@@ -71,46 +71,46 @@ async def remember(
     )
 
 
-async def describe(tx: Tx, book: int, memory: str, metadata: dict[str, Any]) -> None:
+async def describe(tx: Tx, index_id: int, memory: str, metadata: dict[str, Any]) -> None:
     """Replace the metadata of a memory."""
     await tx.execute(
         "UPDATE memories SET metadata = $5 WHERE tenant = $1 AND project = $2 AND book = $3 AND memory = $4",
-        book,
+        index_id,
         memory,
         metadata,
     )
 
 
-async def newest(tx: Tx, book: int, *, since: datetime | None, most: int) -> list[Memory]:
+async def list_latest(tx: Tx, index_id: int, *, since: datetime | None, limit: int) -> list[Memory]:
     """Return the current memories of an index, the latest first.
 
     With `since`, without those that were neither made nor changed from then on.
     """
     return await _read(
         tx,
-        book,
+        index_id,
         "($4::timestamptz IS NULL OR valid_from >= $4)",
         "m.created_at DESC, f.entry DESC",
         since,
-        most,
+        limit,
         limited=True,
     )
 
 
-async def at(tx: Tx, book: int, entries: Sequence[int], *, since: datetime | None) -> dict[int, Memory]:
-    """Return the current memories among these entries, by entry; `since` as in `newest`."""
+async def at(tx: Tx, index_id: int, entries: Sequence[int], *, since: datetime | None) -> dict[int, Memory]:
+    """Return the current memories among these entries, by entry; `since` as in `list_latest`."""
     found = await _read(
         tx,
-        book,
+        index_id,
         "entry = ANY($5::int4[]) AND ($4::timestamptz IS NULL OR valid_from >= $4)",
         "f.entry",
         since,
         list(entries),
     )
-    return {one.fact.entry: one for one in found}
+    return {memory.fact.entry: memory for memory in found}
 
 
-async def named(tx: Tx, book: int, ids: Iterable[str]) -> dict[str, Memory]:
+async def find_by_ids(tx: Tx, index_id: int, ids: Iterable[str]) -> dict[str, Memory]:
     """Return the current ones of these memories of an index, by id."""
     rows = await tx.fetch(
         f"""
@@ -120,48 +120,48 @@ async def named(tx: Tx, book: int, ids: Iterable[str]) -> dict[str, Memory]:
               AND split_part(record, '{MARK}', 1) = m.memory) AS f
         WHERE m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = ANY($4::text[])
         """,
-        book,
+        index_id,
         list(ids),
     )
-    return {one.memory: one for one in map(_memory, rows)}
+    return {memory.memory: memory for memory in map(_memory, rows)}
 
 
-async def saying(tx: Tx, book: int, texts: Sequence[str]) -> list[Memory]:
+async def with_texts(tx: Tx, index_id: int, texts: Sequence[str]) -> list[Memory]:
     """Return the current memories of an index with one of these texts.
 
     Case and a full stop at the end do not count.
     """
-    which = "(value = ANY($4::text[]) OR rtrim(lower(value), '.') = ANY($5::text[]))"
-    return await _read(tx, book, which, "f.entry", list(texts), [text.lower().rstrip(".") for text in texts])
+    condition = "(value = ANY($4::text[]) OR rtrim(lower(value), '.') = ANY($5::text[]))"
+    return await _read(tx, index_id, condition, "f.entry", list(texts), [text.lower().rstrip(".") for text in texts])
 
 
-async def of_kinds(tx: Tx, book: int, kinds: Iterable[str], *, since: datetime | None, most: int) -> list[Memory]:
+async def of_kinds(tx: Tx, index_id: int, kinds: Iterable[str], *, since: datetime | None, limit: int) -> list[Memory]:
     """Return the current memories of an index that are facts of these ids, the latest first.
 
-    `since` as in `newest`.
+    `since` as in `list_latest`.
     """
-    which = "fact_id = ANY($6::text[]) AND ($4::timestamptz IS NULL OR valid_from >= $4)"
-    return await _read(tx, book, which, "m.created_at DESC, f.entry DESC", since, most, list(kinds), limited=True)
+    condition = "fact_id = ANY($6::text[]) AND ($4::timestamptz IS NULL OR valid_from >= $4)"
+    return await _read(tx, index_id, condition, "m.created_at DESC, f.entry DESC", since, limit, list(kinds), limited=True)
 
 
-async def holding(tx: Tx, book: int) -> int:
+async def count_current(tx: Tx, index_id: int) -> int:
     """Return the number of current memories of an index."""
-    held: int = await tx.fetchval(
-        "SELECT count(*) FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active'", book
+    found: int = await tx.fetchval(
+        "SELECT count(*) FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active'", index_id
     )
-    return held
+    return found
 
 
-async def any_of(tx: Tx, book: int) -> bool:
+async def has_any(tx: Tx, index_id: int) -> bool:
     """Return whether an index ever had a memory."""
-    there: bool = await tx.fetchval(
-        "SELECT EXISTS (SELECT FROM memories WHERE tenant = $1 AND project = $2 AND book = $3)", book
+    exists: bool = await tx.fetchval(
+        "SELECT EXISTS (SELECT FROM memories WHERE tenant = $1 AND project = $2 AND book = $3)", index_id
     )
-    return there
+    return exists
 
 
-async def users(tx: Tx, *, most: int) -> int:
-    """Return the number of the project's indexes that ever had a memory, up to `most`.
+async def users(tx: Tx, *, limit: int) -> int:
+    """Return the number of the project's indexes that ever had a memory, up to `limit`.
 
     A step of the index each.
     """
@@ -176,12 +176,12 @@ async def users(tx: Tx, *, most: int) -> int:
         )
         SELECT count(*) FROM (SELECT FROM walk LIMIT $3) AS counted
         """,
-        most,
+        limit,
     )
     return found
 
 
-async def trail(tx: Tx, book: int, memory: str) -> list[Fact]:
+async def fact_versions(tx: Tx, index_id: int, memory: str) -> list[Fact]:
     """Return the facts that a memory was, oldest first, also when it has ended.
 
     None where there never was such a memory.
@@ -195,29 +195,29 @@ async def trail(tx: Tx, book: int, memory: str) -> list[Fact]:
         WHERE m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = $4
         ORDER BY f.valid_from, f.entry
         """,
-        book,
+        index_id,
         memory,
     )
     return [fact_of(row) for row in rows]
 
 
-async def _read(tx: Tx, book: int, which: str, order: str, *arguments: Any, limited: bool = False) -> list[Memory]:
+async def _read(tx: Tx, index_id: int, condition: str, order: str, *arguments: Any, limited: bool = False) -> list[Memory]:
     """Return the memories whose facts are current and meet a condition.
 
     Where `limited`, at most $5.
     """
     # OFFSET 0: the id is a value when memories are looked up; row level security keeps an
     # expression from their key
-    limit = "LIMIT $5" if limited else ""
+    limit_clause = "LIMIT $5" if limited else ""
     rows = await tx.fetch(
         f"""
         SELECT f.*, m.memory, m.metadata, m.created_at FROM (
             SELECT book, {COLUMNS}, split_part(record, '{MARK}', 1) COLLATE "C" AS id FROM facts
-            WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active' AND {which} OFFSET 0) AS f
+            WHERE tenant = $1 AND project = $2 AND book = $3 AND state = 'active' AND {condition} OFFSET 0) AS f
         JOIN memories AS m ON m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = f.id
-        ORDER BY {order} {limit}
+        ORDER BY {order} {limit_clause}
         """,
-        book,
+        index_id,
         *arguments,
     )
     return [_memory(row) for row in rows]
@@ -227,18 +227,18 @@ def _memory(row: Row) -> Memory:
     return Memory(row["memory"], fact_of(row), row["metadata"], row["created_at"])
 
 
-async def forget_untold(tx: Tx, book: int, records: Iterable[str]) -> int:
+async def delete_without_facts(tx: Tx, index_id: int, records: Iterable[str]) -> int:
     """Delete the memories of these records that have no fact left, past ones included.
 
     Return how many.
     """
-    named = sorted({record.partition(MARK)[0] for record in records})
+    ids = sorted({record.partition(MARK)[0] for record in records})
     return await tx.execute(
         f"""
         DELETE FROM memories AS m WHERE m.tenant = $1 AND m.project = $2 AND m.book = $3 AND m.memory = ANY($4::text[])
             AND NOT EXISTS (SELECT FROM facts AS f WHERE f.tenant = $1 AND f.project = $2 AND f.book = $3
                 AND split_part(f.record, '{MARK}', 1) = m.memory)
         """,
-        book,
-        named,
+        index_id,
+        ids,
     )

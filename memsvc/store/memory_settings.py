@@ -5,35 +5,35 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.store.database import Tx
-from memsvc.store.memories import FINDINGS_KEPT, Finding
+from memsvc.store.memories import EVENTS_MAX, MemoryEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
+class MemorySettings:
     """Settings of a project; `prompt` is its own prompt for extracting facts, if it has one."""
 
-    wanted: dict[str, Any]
+    settings: dict[str, Any]
     prompt: str | None
 
 
-async def wants(tx: Tx) -> Wants:
+async def read_settings(tx: Tx) -> MemorySettings:
     """Return the settings of the project; empty ones where it has none."""
     row = await tx.fetchrow("SELECT wanted, prompt FROM memory_settings WHERE tenant = $1 AND project = $2")
-    return Wants(row["wanted"], row["prompt"]) if row is not None else Wants({}, None)
+    return MemorySettings(row["wanted"], row["prompt"]) if row is not None else MemorySettings({}, None)
 
 
-async def want(tx: Tx, wanted: dict[str, Any]) -> None:
+async def set_settings(tx: Tx, settings: dict[str, Any]) -> None:
     """Store all settings of the project."""
     await tx.execute(
         """
         INSERT INTO memory_settings (tenant, project, wanted) VALUES ($1, $2, $3)
         ON CONFLICT (tenant, project) DO UPDATE SET wanted = EXCLUDED.wanted
         """,
-        wanted,
+        settings,
     )
 
 
-async def ask_by(tx: Tx, prompt: str | None) -> None:
+async def set_prompt(tx: Tx, prompt: str | None) -> None:
     """Store the project's prompt for a model; None for the default one."""
     await tx.execute(
         """
@@ -44,7 +44,7 @@ async def ask_by(tx: Tx, prompt: str | None) -> None:
     )
 
 
-async def found(tx: Tx, book: int, first_entry: int, entries: int, now: datetime) -> None:
+async def add_event(tx: Tx, index_id: int, first_entry: int, entries: int, now: datetime) -> None:
     """Store what a call found, as the last statement of its transaction.
 
     Until that ends, no other of the project can store anything, so that findings are committed in
@@ -62,21 +62,21 @@ async def found(tx: Tx, book: int, first_entry: int, entries: int, now: datetime
         INSERT INTO memory_findings (tenant, project, number, book, first_entry, entries, found_at)
         SELECT $1, $2, findings, $3, $4, $5, $6 FROM counted RETURNING 1
         """,
-        book,
+        index_id,
         first_entry,
         entries,
         now,
-        FINDINGS_KEPT,
+        EVENTS_MAX,
     )
 
 
-async def findings(tx: Tx) -> int:
+async def latest_event(tx: Tx) -> int:
     """Return the number of the project's latest finding."""
     latest: int | None = await tx.fetchval("SELECT findings FROM memory_settings WHERE tenant = $1 AND project = $2")
     return latest or 0
 
 
-async def since(tx: Tx, number: int, *, most: int) -> list[Finding]:
+async def events_since(tx: Tx, number: int, *, limit: int) -> list[MemoryEvent]:
     """Return the next findings after this one, oldest first, with the texts not deleted by now."""
     rows = await tx.fetch(
         """
@@ -88,6 +88,6 @@ async def since(tx: Tx, number: int, *, most: int) -> list[Finding]:
         ORDER BY one.number LIMIT $4
         """,
         number,
-        most,
+        limit,
     )
-    return [Finding(row["number"], row["found_at"], list(row["texts"])) for row in rows]
+    return [MemoryEvent(row["number"], row["found_at"], list(row["texts"])) for row in rows]

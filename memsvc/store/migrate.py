@@ -17,11 +17,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.resources import migrations_dir
-from memsvc.store import losses, policies, queue, vector_table
+from memsvc.package_files import migrations_dir
+from memsvc.store import downgrade_checks, policies, queue, vector_table
 from memsvc.store.dsn import connection_error
 from memsvc.store.policies import AppRole
-from memsvc.store.poolers import CANNOT_CONNECT, hands_out
+from memsvc.store.pooler import CANNOT_CONNECT, shares_by_transaction
 from memsvc.store.revisions import Revisions, fingerprint
 
 LOCK_KEY = 0x6D656D737663  # "memsvc"
@@ -64,12 +64,12 @@ async def migrate(
         if connection.scalar(text("SELECT obj_description(to_regclass('alembic_version'), 'pg_class')")) != mark:
             connection.execute(text(f"COMMENT ON TABLE alembic_version IS {_literal(mark)}"))
 
-    beside = _Beside(queue.converge, finish)
+    extra = _ExtraWork(queue.converge, finish)
 
     def upgrade(config: Config) -> None:
         command.upgrade(config, revision)
 
-    return await _run(admin_url, role, upgrade, beside, lock_timeout_s, tuple)
+    return await _run(admin_url, role, upgrade, extra, lock_timeout_s, tuple)
 
 
 async def downgrade(
@@ -80,17 +80,17 @@ async def downgrade(
     Errors as `migrate`; CONFLICT where a newer memsvc has been and, unless `even_with_loss`, where
     tables or columns would go that hold something. Then nothing is changed.
     """
-    beside = _Beside(queue.remove, vector_table.drop) if revision == "base" else None
+    extra = _ExtraWork(queue.remove, vector_table.drop) if revision == "base" else None
 
-    def go_back(config: Config) -> None:
+    def downgrade_transaction(config: Config) -> None:
         with config.attributes["connection"].begin() as transaction:
-            undo(transaction.connection, config)
+            revert(transaction.connection, config)
 
-    def undo(connection: Connection, config: Config) -> None:
+    def revert(connection: Connection, config: Config) -> None:
         config.attributes["applied"].clear()  # from an attempt that was rolled back
-        before = losses.in_use(connection)
+        before = downgrade_checks.in_use(connection)
         command.downgrade(config, revision)
-        lost = losses.gone(connection, before)
+        lost = downgrade_checks.missing_since(connection, before)
         if lost and not even_with_loss:
             raise MemsvcError(
                 Code.CONFLICT,
@@ -100,18 +100,18 @@ async def downgrade(
         if revision != "base":  # the mark of the last migration no longer applies
             connection.execute(text("COMMENT ON TABLE alembic_version IS NULL"))
 
-    def refused() -> tuple[str, ...]:
+    def reject_version() -> tuple[str, ...]:
         raise MemsvcError(
             Code.CONFLICT,
             "a newer memsvc has migrated this database",
             recovery="go back with that one: this version does not know how",
         )
 
-    return await _run(admin_url, None, go_back, beside, lock_timeout_s, refused)
+    return await _run(admin_url, None, downgrade_transaction, extra, lock_timeout_s, reject_version)
 
 
 @dataclass(frozen=True, slots=True)
-class _Beside:
+class _ExtraWork:
     """Work on the queue by the bare driver, and at the end in a transaction."""
 
     queue: Callable[[Any], Awaitable[None]]
@@ -151,11 +151,11 @@ async def _run(
     admin_url: str,
     app_role: AppRole | None,
     work: Callable[[Config], None],
-    beside: _Beside | None,
+    extra: _ExtraWork | None,
     lock_timeout_s: float,
-    refused: Callable[[], tuple[str, ...]],
+    reject_version: Callable[[], tuple[str, ...]],
 ) -> tuple[str, ...]:
-    """Return what `work` applied, or what `refused` returns where a newer memsvc has been."""
+    """Return what `work` applied, or what `reject_version` returns where a newer memsvc has been."""
     applied: list[str] = []
 
     def run(connection: Connection) -> None:
@@ -166,37 +166,37 @@ async def _run(
         work(config)
         connection.commit()  # reading the revision began a transaction, even with nothing to apply
 
-    async with alone(admin_url, lock_timeout_s) as connection:
+    async with migration_lock(admin_url, lock_timeout_s) as connection:
         async with connection.begin():
-            newer = not Revisions.shipped().knows(await connection.run_sync(_revision))
-        if newer:
-            return refused()
+            is_unknown = not Revisions.read_package().is_known(await connection.run_sync(_revision))
+        if is_unknown:
+            return reject_version()
         async with connection.begin():
             timeout_s = min(DDL_LOCK_TIMEOUT_S, lock_timeout_s)
             await connection.execute(text(f"SET lock_timeout = {round(timeout_s * 1000)}"))
             # Citus alters no function after statements over several connections to nodes
             await connection.execute(text("SELECT set_config('citus.multi_shard_modify_mode', 'sequential', false)"))
 
-        async def retried(step: Callable[[], Awaitable[object]]) -> None:
-            await _retried(connection, lock_timeout_s, step, applied)
+        async def with_retries(step: Callable[[], Awaitable[object]]) -> None:
+            await _with_retries(connection, lock_timeout_s, step, applied)
 
         async def change(step: Callable[..., object], *arguments: Any) -> None:
             async with connection.begin():
                 await connection.run_sync(step, *arguments)
 
-        await retried(lambda: connection.run_sync(run))
-        await retried(lambda: change(policies.secure))
-        if beside is not None:  # in no transaction: a new label of an enum can be used only when it is committed
+        await with_retries(lambda: connection.run_sync(run))
+        await with_retries(lambda: change(policies.secure))
+        if extra is not None:  # in no transaction: a new label of an enum can be used only when it is committed
             driver = (await connection.get_raw_connection()).driver_connection
-            await retried(lambda: beside.queue(driver))
+            await with_retries(lambda: extra.queue(driver))
         if app_role is not None:
-            await retried(lambda: change(policies.grant, app_role))
-        if beside is not None:
-            await retried(lambda: change(beside.last))
+            await with_retries(lambda: change(policies.grant, app_role))
+        if extra is not None:
+            await with_retries(lambda: change(extra.last))
     return tuple(applied)
 
 
-async def _retried(
+async def _with_retries(
     connection: AsyncConnection, lock_timeout_s: float, step: Callable[[], Awaitable[object]], applied: list[str]
 ) -> None:
     """Repeat a step while others hold what it has to lock.
@@ -218,13 +218,13 @@ async def _retried(
             elif monotonic() - since >= lock_timeout_s:
                 raise MemsvcError(
                     Code.RESOURCE_BUSY,
-                    f"the tables to be changed have been in use for too long, by {await _lock_holders(connection)}",
+                    f"the tables to be changed have been in use for too long, by {await _lock_owners(connection)}",
                     recovery="let these transactions end, and migrate again: it goes on where it stood",
                 ) from error
         await asyncio.sleep(RETRY_S)
 
 
-async def _lock_holders(connection: AsyncConnection) -> str:
+async def _lock_owners(connection: AsyncConnection) -> str:
     """Return the PostgreSQL processes whose transactions hold locks on tables of this schema."""
     rows = await connection.execute(
         text("""
@@ -234,20 +234,20 @@ async def _lock_holders(connection: AsyncConnection) -> str:
                 AND c.relnamespace = current_schema()::regnamespace AND l.pid <> pg_backend_pid() ORDER BY 1 LIMIT 5
         """)
     )
-    held = ", ".join(f"process {row.pid} of {row.usename}" for row in rows)
+    owners = ", ".join(f"process {row.pid} of {row.usename}" for row in rows)
     await connection.rollback()
-    return held or "transactions that have ended just now"
+    return owners or "transactions that have ended just now"
 
 
 @asynccontextmanager
-async def alone(admin_url: str, lock_timeout_s: float) -> AsyncIterator[AsyncConnection]:
+async def migration_lock(admin_url: str, lock_timeout_s: float) -> AsyncIterator[AsyncConnection]:
     """Yield a connection of the owner that holds the migration lock until it is closed.
 
     UNAVAILABLE over a pooler in transaction mode, where the next client would hold the lock, for
     ever.
     """
-    with _reached(admin_url):
-        shared = await hands_out(admin_url)
+    with _checked_connection(admin_url):
+        shared = await shares_by_transaction(admin_url)
     if shared:
         raise MemsvcError(
             Code.UNAVAILABLE,
@@ -283,12 +283,12 @@ async def alone(admin_url: str, lock_timeout_s: float) -> AsyncIterator[AsyncCon
 
 
 async def _connect(url: str) -> Any:
-    with _reached(url):
+    with _checked_connection(url):
         return await asyncpg.connect(url, timeout=CONNECT_TIMEOUT_S)
 
 
 @contextmanager
-def _reached(url: str) -> Iterator[None]:
+def _checked_connection(url: str) -> Iterator[None]:
     """Raise UNAVAILABLE for what keeps the driver from connecting."""
     try:
         yield

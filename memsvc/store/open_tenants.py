@@ -9,12 +9,12 @@ from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.store.database import Database
 from memsvc.store.tables import KEYS
 
-_ABOUT_CALLS: Final = frozenset({"allowances", "calls", "job_refs", "purges", "rates", "recalls", "restores", "usage"})
+_CALL_TABLES: Final = frozenset({"allowances", "calls", "job_refs", "purges", "rates", "recalls", "restores", "usage"})
 """Tables about a tenant's calls: one without rows in any other table holds nothing."""
-_HELD: Final = " UNION ALL ".join(f"SELECT 1 FROM {one} WHERE tenant = $1" for one in KEYS if one not in _ABOUT_CALLS)
+_ANY_ROW: Final = " UNION ALL ".join(f"SELECT 1 FROM {one} WHERE tenant = $1" for one in KEYS if one not in _CALL_TABLES)
 
 
-async def list_unlisted(database: Database) -> list[bytes]:
+async def list_open_tenants(database: Database) -> list[bytes]:
     """Return the tenants whose own key is not listed and that were made with no listed key.
 
     Those are tenants of open mode, and of tokens, whose hash is no key's.
@@ -30,10 +30,10 @@ async def list_unlisted(database: Database) -> list[bytes]:
     return [row["tenant"] for row in rows]
 
 
-async def holds_anything(database: Database, tenant: bytes) -> bool:
+async def has_data(database: Database, tenant: bytes) -> bool:
     """Return whether a tenant has stored data other than about its calls."""
     async with database.begin_tenant(Scope(tenant, ALL_PROJECTS), read_only=True) as tx:
-        return await tx.fetchval(f"{_HELD} LIMIT 1") is not None
+        return await tx.fetchval(f"{_ANY_ROW} LIMIT 1") is not None
 
 
 async def list_key(

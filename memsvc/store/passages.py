@@ -7,17 +7,17 @@ from math import isfinite
 from typing import NamedTuple
 
 from memsvc.core.bm25 import LONG_LENGTH, SHORT_LENGTH
-from memsvc.core.paths import below
+from memsvc.core.paths import children_range
 from memsvc.store import vectors
 from memsvc.store.database import Tx
-from memsvc.store.index import book_of
-from memsvc.store.vectors import COARSE_FACTOR, COARSE_MIN, model_number
+from memsvc.store.index import index_id_of
+from memsvc.store.vectors import CANDIDATE_FACTOR, CANDIDATES_MIN, model_number
 
-SHORTCUT = 400
+CHECKED_FIRST = 400
 """Best chunks that are checked first; all others only where too few of them are live."""
 
 
-class Place(NamedTuple):
+class PassageKey(NamedTuple):
     """Chunk by project and number."""
 
     project: str
@@ -39,30 +39,30 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class SearchRange:
     """Range of a search: an index of documents in some projects, and files at and inside a path."""
 
-    book: str
+    index_name: str
     projects: Sequence[str]
     path: str
 
     @property
     def arguments(self) -> tuple[int, list[str], str, str, str]:
-        return book_of(self.book), list(self.projects), self.path, *below(self.path)
+        return index_id_of(self.index_name), list(self.projects), self.path, *children_range(self.path)
 
 
-async def search(tx: Tx, where: Where, asked: Sequence[str], *, best: int) -> dict[Place, float]:
+async def search(tx: Tx, range_: SearchRange, terms: Sequence[str], *, best: int) -> dict[PassageKey, float]:
     """Return the best live chunks for some terms by exact BM25, over statistics of all projects.
 
     The transaction is one over all projects (`Database.begin_tenant`).
     """
-    found: dict[Place, float] = {}
-    for most in (SHORTCUT, None):
+    found: dict[PassageKey, float] = {}
+    for limit in (CHECKED_FIRST, None):
         rows = await tx.fetch(
-            _SEARCH, *where.arguments, list(asked), float(SHORT_LENGTH), float(LONG_LENGTH), most, best
+            _SEARCH, *range_.arguments, list(terms), float(SHORT_LENGTH), float(LONG_LENGTH), limit, best
         )
-        found = {Place(row["project"], row["entry"]): row["total"] for row in rows if row["entry"] is not None}
-        if most is not None and (len(found) >= best or not rows or rows[0]["scored"] < most):
+        found = {PassageKey(row["project"], row["entry"]): row["total"] for row in rows if row["entry"] is not None}
+        if limit is not None and (len(found) >= best or not rows or rows[0]["scored"] < limit):
             break
     return found
 
@@ -123,7 +123,7 @@ _SEARCH = f"""
 """
 
 
-async def alike(tx: Tx, where: Where, model: str, vector: Sequence[float], *, best: int) -> dict[Place, float]:
+async def match_embedding(tx: Tx, where: SearchRange, model: str, vector: Sequence[float], *, best: int) -> dict[PassageKey, float]:
     """Return the cosines of the best live chunks by their vectors, as `vectors.nearest` does.
 
     Empty where this database has no vectors. Within a directory ten times as many are compared, as
@@ -131,12 +131,12 @@ async def alike(tx: Tx, where: Where, model: str, vector: Sequence[float], *, be
     """
     if not where.projects or not await vectors.available(tx):
         return {}
-    coarse = max(COARSE_MIN, COARSE_FACTOR * best) * (10 if where.path else 1)
-    rows = await tx.fetch(_ALIKE, *where.arguments, model_number(model), list(vector), len(vector), coarse, best)
-    return {Place(row["project"], row["entry"]): 1 - row["distance"] for row in rows if isfinite(row["distance"])}
+    candidates = max(CANDIDATES_MIN, CANDIDATE_FACTOR * best) * (10 if where.path else 1)
+    rows = await tx.fetch(_MATCH_EMBEDDING, *where.arguments, model_number(model), list(vector), len(vector), candidates, best)
+    return {PassageKey(row["project"], row["entry"]): 1 - row["distance"] for row in rows if isfinite(row["distance"])}
 
 
-_ALIKE = f"""
+_MATCH_EMBEDDING = f"""
     WITH asked AS MATERIALIZED (
         SELECT $8::float4[]::halfvec AS vector, binary_quantize($8::float4[]::halfvec) AS signs
     ), coarse AS MATERIALIZED (
@@ -153,7 +153,7 @@ _ALIKE = f"""
 """
 
 
-async def read(tx: Tx, where: Where, places: Sequence[Place]) -> Mapping[Place, Passage]:
+async def read(tx: Tx, where: SearchRange, keys: Sequence[PassageKey]) -> Mapping[PassageKey, Passage]:
     """Return these chunks with their texts, without those that are not live or outside."""
     rows = await tx.fetch(
         f"""
@@ -161,11 +161,11 @@ async def read(tx: Tx, where: Where, places: Sequence[Place]) -> Mapping[Place, 
         CROSS JOIN LATERAL ({_LIVE.format(place="place")} OFFSET 0) AS live WHERE place.project = ANY($3::text[])
         """,
         *where.arguments,
-        [place.project for place in places],
-        [place.entry for place in places],
+        [key.project for key in keys],
+        [key.entry for key in keys],
     )
     return {
-        Place(row["project"], row["entry"]): Passage(
+        PassageKey(row["project"], row["entry"]): Passage(
             row["path"],
             row["start"],
             row["start"] + row["length_bytes"],

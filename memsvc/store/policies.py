@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from memsvc.store import call_parts, citus, queue
+from memsvc.store import call_partitions, citus, queue
+from memsvc.store.isolation import OPEN_TABLES, TENANT_IS_CURRENT
 from memsvc.store.schema import metadata
-from memsvc.store.walls import OPEN_TABLES, TENANT_IS_CURRENT
 
 POLICY = "tenant_only"
 
@@ -35,7 +35,7 @@ STORAGE: dict[str, dict[str, str]] = {
     "projects": {"fillfactor": "80"},
     "job_refs": {"fillfactor": "80"},
 }
-COMPRESSED: tuple[tuple[str, str], ...] = (("blocks", "content"), ("entries", "text"))
+LARGE_COLUMNS: tuple[tuple[str, str], ...] = (("blocks", "content"), ("entries", "text"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class AppRole:
 def secure(connection: Connection) -> None:
     """Set row level security and storage parameters of every existing table, whatever they were."""
     for table in connection.exec_driver_sql(OPEN_TABLES).scalars().all():
-        _wall(connection, table)
+        _set_policy(connection, table)
     rows = connection.execute(
         text("""
             SELECT relname, reloptions FROM pg_class
@@ -58,17 +58,17 @@ def secure(connection: Connection) -> None:
         """)
     )
     for table, options in rows.all():
-        wanted = [f"{name}={value}" for name, value in STORAGE.get(table, {}).items()]
-        if not set(wanted) <= set(options or ()):
-            connection.execute(text(f"ALTER TABLE {table} SET ({', '.join(wanted)})"))
+        options_sql = [f"{name}={value}" for name, value in STORAGE.get(table, {}).items()]
+        if not set(options_sql) <= set(options or ()):
+            connection.execute(text(f"ALTER TABLE {table} SET ({', '.join(options_sql)})"))
     _compress(connection)
 
 
-def _wall(connection: Connection, table: str) -> None:
+def _set_policy(connection: Connection, table: str) -> None:
     """Set one policy, and no other, for the rows of a table."""
     connection.exec_driver_sql(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
-    policies = "SELECT polname FROM pg_policy WHERE polrelid = to_regclass(:table)"
-    for policy in connection.scalars(text(policies), {"table": table}).all():
+    policy_query = "SELECT polname FROM pg_policy WHERE polrelid = to_regclass(:table)"
+    for policy in connection.scalars(text(policy_query), {"table": table}).all():
         name = connection.dialect.identifier_preparer.quote(policy)
         connection.exec_driver_sql(f"DROP POLICY {name} ON {table}")
     condition = f"({TENANT_IS_CURRENT})"
@@ -82,7 +82,7 @@ def _compress(connection: Connection) -> None:
     )
     if not known:
         return
-    for table, column in COMPRESSED:
+    for table, column in LARGE_COLUMNS:
         present = connection.scalar(
             text("""
                 SELECT attcompression::text FROM pg_attribute
@@ -101,22 +101,22 @@ def grant(connection: Connection, role: AppRole) -> None:
     privileges: the server then refuses to start because it cannot connect.
     """
     name = connection.dialect.identifier_preparer.quote(role.name)
-    if not (_is_there(connection, role) or _made(connection, role, name)):
+    if not (_role_exists(connection, role) or _made(connection, role, name)):
         return
     tables = [table for table in metadata.tables if _exists(connection, table)]
     connection.execute(text(f"GRANT USAGE ON SCHEMA {_schema(connection)} TO {name}"))
     if tables:
         connection.execute(text(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(tables)} TO {name}"))
-    for table, privileges in queue.PRIVILEGES.items():
+    for table, permissions in queue.TABLE_GRANTS.items():
         if _exists(connection, table):
-            connection.execute(text(f"GRANT {privileges} ON {table} TO {name}"))
+            connection.execute(text(f"GRANT {permissions} ON {table} TO {name}"))
     if _exists(connection, queue.SEQUENCE):
         connection.execute(text(f"GRANT USAGE ON SEQUENCE {queue.SEQUENCE} TO {name}"))
-    if connection.scalar(text("SELECT to_regprocedure(:roll) IS NOT NULL"), {"roll": call_parts.ROLL}):
-        connection.execute(text(f"GRANT EXECUTE ON FUNCTION {call_parts.ROLL} TO {name}"))
+    if connection.scalar(text("SELECT to_regprocedure(:roll) IS NOT NULL"), {"roll": call_partitions.ROLL}):
+        connection.execute(text(f"GRANT EXECUTE ON FUNCTION {call_partitions.ROLL} TO {name}"))
     if _exists(connection, "alembic_version"):
         connection.execute(text(f"GRANT SELECT ON alembic_version TO {name}"))
-    wanted = {
+    role_settings = {
         "jit": "off",
         # every statement is shaped to have one good plan: to make it anew for each call costs as
         # much as to run it
@@ -129,13 +129,13 @@ def grant(connection: Connection, role: AppRole) -> None:
         "tcp_keepalives_interval": "10",
         "tcp_keepalives_count": "3",
     }
-    if citus.is_distributed(connection):
-        wanted |= dict(citus.ROLE_SETTINGS)
-    for setting, value in wanted.items():
+    if citus.has_shards(connection):
+        role_settings |= dict(citus.ROLE_SETTINGS)
+    for setting, value in role_settings.items():
         _allowed(connection, f"ALTER ROLE {name} SET {setting} = '{value}'")
 
 
-def _is_there(connection: Connection, role: AppRole) -> bool:
+def _role_exists(connection: Connection, role: AppRole) -> bool:
     found = connection.scalar(text("SELECT count(*) FROM pg_roles WHERE rolname = :role"), {"role": role.name})
     return bool(found)
 
@@ -177,8 +177,8 @@ def scram_verifier(password: str) -> str:
     So no log of statements holds the password.
     """
     salt = secrets.token_bytes(16)
-    salted = hashlib.pbkdf2_hmac("sha256", unicodedata.normalize("NFKC", password).encode(), salt, 4096)
-    stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
-    server = hmac.digest(salted, b"Server Key", "sha256")
+    password_key = hashlib.pbkdf2_hmac("sha256", unicodedata.normalize("NFKC", password).encode(), salt, 4096)
+    stored = hashlib.sha256(hmac.digest(password_key, b"Client Key", "sha256")).digest()
+    server = hmac.digest(password_key, b"Server Key", "sha256")
     encoded = (base64.b64encode(part).decode() for part in (salt, stored, server))
     return "SCRAM-SHA-256$4096:{}${}:{}".format(*encoded)

@@ -5,9 +5,9 @@ from typing import Final, Literal
 
 import asyncpg
 
-from memsvc.store.connections import leave_no_transaction, prepare
-from memsvc.store.faults import statements_lost
-from memsvc.store.poolers import Pooler, hands_out, pooler_before
+from memsvc.store.connections import prepare, rollback
+from memsvc.store.database_errors import statements_lost
+from memsvc.store.pooler import Pooler, pooler_before, shares_by_transaction
 
 CACHED_STATEMENTS: Final = 100
 """Statements that a connection keeps prepared."""
@@ -17,7 +17,7 @@ Prepared = Literal["auto", "always", "never"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class ConnectionPool:
     """Connections and their pooler; `prepares` says whether statements are prepared over them.
 
     If not, each takes one round trip more.
@@ -25,17 +25,17 @@ class Pool:
 
     connections: asyncpg.Pool
     pooler: Pooler
-    prepares: bool
+    prepared: bool
 
 
-async def open_pool(url: str, size_min: int, size_max: int, *, command_timeout_s: float, prepared: Prepared) -> Pool:
+async def open_pool(url: str, size_min: int, size_max: int, *, command_timeout_s: float, prepared: Prepared) -> ConnectionPool:
     """Connect, with prepared statements unless a pooler is seen to lose them.
 
     UNAVAILABLE where they are to be prepared `always` all the same; otherwise raises what the
     driver does.
     """
 
-    async def made(*, prepares: bool) -> asyncpg.Pool:
+    async def create(*, use_prepared: bool) -> asyncpg.Pool:
         return await asyncpg.create_pool(
             url,
             min_size=min(size_min, size_max),
@@ -43,22 +43,22 @@ async def open_pool(url: str, size_min: int, size_max: int, *, command_timeout_s
             max_inactive_connection_lifetime=IDLE_S_MAX,
             command_timeout=command_timeout_s,
             init=prepare,
-            reset=leave_no_transaction,
-            statement_cache_size=CACHED_STATEMENTS if prepares else 0,
+            reset=rollback,
+            statement_cache_size=CACHED_STATEMENTS if use_prepared else 0,
         )
 
-    prepares = prepared != "never"
-    connections = await made(prepares=prepares)
+    use_prepared = prepared != "never"
+    connections = await create(use_prepared=use_prepared)
     try:
         async with connections.acquire() as connection:
             pooler = await pooler_before(connection)
-        lost = prepares and pooler is Pooler.LOSES
-        if lost and prepared == "always" and await hands_out(url):
+        lost = use_prepared and pooler is Pooler.WITHOUT_PREPARED
+        if lost and prepared == "always" and await shares_by_transaction(url):
             raise statements_lost()
     except BaseException:
         await connections.close()
         raise
     if lost and prepared == "auto":
         await connections.close()
-        connections, prepares = await made(prepares=False), False
-    return Pool(connections, pooler, prepares)
+        connections, use_prepared = await create(use_prepared=False), False
+    return ConnectionPool(connections, pooler, use_prepared)

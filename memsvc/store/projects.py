@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from typing import Final
 
-from memsvc.core.paths import span
+from memsvc.core.paths import prefix_range
 from memsvc.store.database import Tx
 
 
-async def names(tx: Tx, *, like: str, after: str, only: Collection[str] | None, most: int) -> list[str]:
+async def names(tx: Tx, *, like: str, after: str, only: Collection[str] | None, limit: int) -> list[str]:
     """Return the projects with live files after `after`, in byte order, whose names match `like`.
 
     A name matches if it has the characters of `like` in this order, in any case and with others
@@ -30,9 +30,9 @@ async def names(tx: Tx, *, like: str, after: str, only: Collection[str] | None, 
         WHERE lower(project) LIKE $3 AND ($4::text[] IS NULL OR project = ANY($4)) LIMIT $5
         """,
         after,
-        _subsequence(like),
+        _like_pattern(like),
         sorted(only) if only is not None else None,
-        most,
+        limit,
     )
     return [row["project"] for row in rows]
 
@@ -46,20 +46,20 @@ _NEXT: Final = " UNION ALL ".join(
 )
 
 
-async def next_known(tx: Tx, after: str) -> str | None:
+async def next_project(tx: Tx, after: str) -> str | None:
     """Return the next project after `after`, in byte order, in which anything is kept, or None.
 
     That is files, deleted ones too, or anything else. For a transaction over the whole tenant; a
     few steps of indexes.
     """
-    kept: str | None = await tx.fetchval(f'SELECT min(project COLLATE "C") FROM ({_NEXT}) AS found', after)
-    waited: str | None = await tx.fetchval(
+    stored: str | None = await tx.fetchval(f'SELECT min(project COLLATE "C") FROM ({_NEXT}) AS found', after)
+    queued: str | None = await tx.fetchval(
         "SELECT project FROM job_refs WHERE tenant = $1 AND project > $2 ORDER BY project LIMIT 1", after
     )
-    return min((one for one in (kept, waited) if one is not None), key=str.encode, default=None)
+    return min((project for project in (stored, queued) if project is not None), key=str.encode, default=None)
 
 
-async def beginning(tx: Tx, text: str, *, only: Collection[str] | None, most: int) -> list[str]:
+async def with_prefix(tx: Tx, text: str, *, only: Collection[str] | None, limit: int) -> list[str]:
     """Return the first projects with live files whose names begin with this text.
 
     With `only`, of these alone. As `names`, it takes a transaction over the whole tenant and costs
@@ -78,13 +78,13 @@ async def beginning(tx: Tx, text: str, *, only: Collection[str] | None, most: in
         )
         SELECT project FROM walk WHERE $4::text[] IS NULL OR project = ANY($4) LIMIT $5
         """,
-        *span(text),
+        *prefix_range(text),
         sorted(only) if only is not None else None,
-        most,
+        limit,
     )
     return [row["project"] for row in rows]
 
 
-def _subsequence(text: str) -> str:
+def _like_pattern(text: str) -> str:
     """Return the pattern of LIKE for texts that have these characters in this order."""
     return "%" + "".join(f"\\{character}%" if character in "\\%_" else f"{character}%" for character in text.lower())

@@ -22,7 +22,7 @@ from pgqueuer.domain.types import Channel
 
 from memsvc.store.dsn import connection_error
 from memsvc.store.pool import CACHED_STATEMENTS
-from memsvc.store.poolers import CANNOT_CONNECT
+from memsvc.store.pooler import CANNOT_CONNECT
 
 QUEUE = "memsvc_queue"
 LOG = "memsvc_queue_log"
@@ -33,7 +33,7 @@ BY_TENANT = "memsvc_queue_tenant"
 
 # What the application role may do: run and look after jobs. PgQueuer looks whether the statistics
 # are there.
-PRIVILEGES = {QUEUE: "SELECT, INSERT, UPDATE, DELETE", LOG: "SELECT, INSERT, DELETE", STATISTICS: "SELECT"}
+TABLE_GRANTS = {QUEUE: "SELECT, INSERT, UPDATE, DELETE", LOG: "SELECT, INSERT, DELETE", STATISTICS: "SELECT"}
 SEQUENCE = f"{QUEUE}_id_seq"
 
 _TAKEN_FROM = 2
@@ -71,7 +71,7 @@ def statements() -> QueryQueueBuilder:
 
 
 @dataclass
-class _Shared(QueryQueueBuilder):
+class _TenantQueries(QueryQueueBuilder):
     """PgQueuer's statements, with a limit of running jobs for each tenant.
 
     The one that takes jobs skips those of tenants that have `tenant_jobs_max` running, or might
@@ -83,13 +83,13 @@ class _Shared(QueryQueueBuilder):
 
     def build_dequeue_query(self, *, batch_size: int, **given: Any) -> ComposedQuery:
         composed = super().build_dequeue_query(batch_size=batch_size, **given)
-        passed_over = f"""
+        skip_condition = f"""
             AND coalesce(\\1.headers ->> 'tenant', '') <> ALL (ARRAY(
                 SELECT coalesce(own.headers ->> 'tenant', '') FROM {QUEUE} AS own
                 WHERE own.queue_manager_id = $3 AND own.status = 'picked'
                 GROUP BY 1 HAVING count(*) > {self.tenant_jobs_max - batch_size}))
         """
-        sql, times = re.subn(r"(?<=AND )(\w+)\.execute_after < NOW\(\)", rf"\g<0>{passed_over}", composed.sql)
+        sql, times = re.subn(r"(?<=AND )(\w+)\.execute_after < NOW\(\)", rf"\g<0>{skip_condition}", composed.sql)
         sql, ordered = re.subn(r"(\b\w+\.|SELECT id, |ORDER BY )priority\b(?: DESC)?", r"\1execute_after", sql)
         if (times, ordered) != (_TAKEN_FROM, _BY_PRIORITY):
             raise RuntimeError("PgQueuer takes jobs otherwise than this version of memsvc knows")
@@ -126,13 +126,13 @@ async def remove(connection: Any) -> None:
 class _Driver(AsyncpgDriver):
     """Driver that reports every answer of the database."""
 
-    def __init__(self, connection: asyncpg.Connection, heard: Callable[[], None]) -> None:
+    def __init__(self, connection: asyncpg.Connection, on_answer: Callable[[], None]) -> None:
         super().__init__(connection)
-        self._heard = heard
+        self._on_answer = on_answer
 
     async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
         rows = await super().fetch(query, *args)
-        self._heard()
+        self._on_answer()
         return rows
 
 
@@ -140,16 +140,16 @@ class _Driver(AsyncpgDriver):
 async def connected(
     url: str,
     *,
-    prepares: bool = True,
+    use_prepared: bool = True,
     tenant_jobs_max: int,
-    heard: Callable[[], None],
-    lost: Callable[[], None],
+    on_answer: Callable[[], None],
+    on_lost: Callable[[], None],
 ) -> AsyncIterator[Queries]:
     """Yield the queue over a connection of its own, which listens for new jobs.
 
-    Through a pooler it receives no notice of them, and polls now and then. `prepares` says whether
-    statements are prepared, `tenant_jobs_max` how many jobs of a tenant are taken at once; `heard`
-    is called with every answer, `lost` when the connection ends. UNAVAILABLE when it cannot be
+    Through a pooler it receives no notice of them, and polls now and then. `use_prepared` says whether
+    statements are prepared, `tenant_jobs_max` how many jobs of a tenant are taken at once; `on_answer`
+    is called with every answer, `on_lost` when the connection ends. UNAVAILABLE when it cannot be
     made.
     """
     try:
@@ -157,14 +157,14 @@ async def connected(
             url,
             timeout=CONNECT_TIMEOUT_S,
             command_timeout=ANSWER_TIMEOUT_S,
-            statement_cache_size=CACHED_STATEMENTS if prepares else 0,
+            statement_cache_size=CACHED_STATEMENTS if use_prepared else 0,
             server_settings={"application_name": "memsvc worker"},
         )
     except CANNOT_CONNECT as error:
         raise connection_error(url, error, "database.direct_url, or database.url") from error
-    connection.add_termination_listener(lambda _: lost())
+    connection.add_termination_listener(lambda _: on_lost())
     try:
-        yield _queries(_Driver(connection, heard), _Shared(names(), tenant_jobs_max=tenant_jobs_max))
+        yield _queries(_Driver(connection, on_answer), _TenantQueries(names(), tenant_jobs_max=tenant_jobs_max))
     finally:
         with suppress(TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.PostgresError):
             await connection.close(timeout=CLOSE_TIMEOUT_S)

@@ -6,7 +6,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.store.database import Tx
 
 
-async def spend(tx: Tx, delta_bytes: int, *, project_bytes_max: int, tenant_bytes_max: int = 0, now: datetime) -> None:
+async def add_bytes(tx: Tx, delta_bytes: int, *, project_bytes_max: int, tenant_bytes_max: int = 0, now: datetime) -> None:
     """Count bytes of callers' files against project and tenant, in one round trip.
 
     Fewer than 0 are returned. QUOTA_EXCEEDED, after which the transaction must not be committed,
@@ -32,21 +32,21 @@ async def spend(tx: Tx, delta_bytes: int, *, project_bytes_max: int, tenant_byte
     )
     assert row is not None
     if delta_bytes > 0:
-        _refuse_beyond("project", row["project_bytes"], project_bytes_max)
-        _refuse_beyond("tenant", row["tenant_bytes"], tenant_bytes_max or None)
+        _check_limit("project", row["project_bytes"], project_bytes_max)
+        _check_limit("tenant", row["tenant_bytes"], tenant_bytes_max or None)
 
 
-async def refuse_beyond(tx: Tx, delta_bytes: int, *, tenant_bytes_max: int) -> None:
+async def check_tenant_quota(tx: Tx, delta_bytes: int, *, tenant_bytes_max: int) -> None:
     """Raise QUOTA_EXCEEDED where the tenant may not spend so much more now. Holds no row."""
     if delta_bytes > 0 and tenant_bytes_max:
-        held_bytes = await tx.fetchval("SELECT coalesce(sum(size_bytes), 0)::int8 FROM usage WHERE tenant = $1")
-        _refuse_beyond("tenant", held_bytes + delta_bytes, tenant_bytes_max)
+        stored_bytes = await tx.fetchval("SELECT coalesce(sum(size_bytes), 0)::int8 FROM usage WHERE tenant = $1")
+        _check_limit("tenant", stored_bytes + delta_bytes, tenant_bytes_max)
 
 
-def _refuse_beyond(whose: str, held_bytes: int, bytes_max: int | None) -> None:
-    if bytes_max is not None and held_bytes > bytes_max:
+def _check_limit(level: str, stored_bytes: int, bytes_max: int | None) -> None:
+    if bytes_max is not None and stored_bytes > bytes_max:
         raise MemsvcError(
             Code.QUOTA_EXCEEDED,
-            f"the {whose}'s files may hold {bytes_max} bytes, and this write would make it {held_bytes}",
+            f"the {level}'s files may hold {bytes_max} bytes, and this write would make it {stored_bytes}",
             recovery="delete or shorten some files",
         )

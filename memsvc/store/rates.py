@@ -11,7 +11,7 @@ QUIET_S = 60
 """How long a bucket is kept after it was empty."""
 
 
-async def tell(tx: Tx, used_s: Mapping[str, float]) -> dict[str, float]:
+async def add_usage(tx: Tx, used_s: Mapping[str, float]) -> dict[str, float]:
     """Add what was used of each bucket, in seconds of its rate.
 
     Return how far each is ahead of now. The result is in seconds, by everybody's use. Rows of

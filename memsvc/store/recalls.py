@@ -11,9 +11,9 @@ from uuid import UUID
 
 from memsvc.core.scope import Scope
 from memsvc.store.database import Tx
-from memsvc.store.recalled import Place
+from memsvc.store.recall_content import EntryPlace
 
-PURGED: Final = {"ref": "", "session": "", "reason": "purged"}
+REMOVED_FIELDS: Final = {"ref": "", "session": "", "reason": "purged"}
 """Fields of a candidate in a trace that was purged since."""
 
 
@@ -32,10 +32,10 @@ class RecallRecord:
     turn: str
     user_id: str
     tokens: int
-    told: dict[str, Any]
+    details: dict[str, Any]
 
 
-class Before(NamedTuple):
+class RecallPosition(NamedTuple):
     """End of a page: the next one has what was recalled before it."""
 
     recalled_at: datetime
@@ -43,7 +43,7 @@ class Before(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Quoted:
+class PlaceContent:
     """Present content of a place.
 
     What follows `said_at` is of a fact: `fact_id` is what it is a fact about, `session` and `turn`
@@ -78,11 +78,11 @@ async def insert(tx: Tx, records: Sequence[RecallRecord]) -> int:
         [record.turn for record in records],
         [record.user_id for record in records],
         [record.tokens for record in records],
-        [record.told for record in records],
+        [record.details for record in records],
     )
 
 
-async def page(tx: Tx, session: str, turn: str, before: Before | None, *, most: int) -> list[RecallRecord]:
+async def page(tx: Tx, session: str, turn: str, before: RecallPosition | None, *, limit: int) -> list[RecallRecord]:
     """Return the recalls of a session, or one turn of it, the latest first."""
     rows = await tx.fetch(
         """
@@ -95,7 +95,7 @@ async def page(tx: Tx, session: str, turn: str, before: Before | None, *, most: 
         turn,
         before.recalled_at if before else None,
         before.recall if before else None,
-        most,
+        limit,
     )
     return [
         RecallRecord(
@@ -106,13 +106,13 @@ async def page(tx: Tx, session: str, turn: str, before: Before | None, *, most: 
             turn=row["turn"],
             user_id=row["user_id"],
             tokens=row["tokens"],
-            told=row["told"],
+            details=row["told"],
         )
         for row in rows
     ]
 
 
-async def quoted(tx: Tx, places: Sequence[Place], *, chars_max: int) -> Mapping[Place, Quoted]:
+async def read_places(tx: Tx, places: Sequence[EntryPlace], *, chars_max: int) -> Mapping[EntryPlace, PlaceContent]:
     """Return the content of these places, cut to `chars_max` characters; nothing forgotten."""
     rows = await tx.fetch(
         """
@@ -125,25 +125,25 @@ async def quoted(tx: Tx, places: Sequence[Place], *, chars_max: int) -> Mapping[
         LEFT JOIN insights AS i ON i.tenant = $1 AND i.project = $2 AND i.book = p.book AND i.entry = p.entry
         WHERE CASE WHEN f.entry IS NULL THEN e.length >= 0 ELSE NOT f.forgotten END
         """,
-        [place.book for place in places],
+        [place.index_id for place in places],
         [place.entry for place in places],
         chars_max,
     )
     return {
-        Place(row["book"], row["entry"]): Quoted(
+        EntryPlace(row["book"], row["entry"]): PlaceContent(
             **{name: value for name, value in row.items() if name not in ("book", "entry")}
         )
         for row in rows
     }
 
 
-async def withdraw(tx: Tx, sessions: Collection[str], path: str, *, limit: int) -> int:
+async def remove_candidates(tx: Tx, sessions: Collection[str], path: str, *, limit: int) -> int:
     """Remove candidates of these sessions, or of files at and below a path, from traces.
 
     Their places, references and sessions go, from up to `limit` traces; return how many traces had
     one.
     """
-    below = (f"{path}:", f"{path}/") if path else ()
+    prefixes = (f"{path}:", f"{path}/") if path else ()
     rows = await tx.fetch(
         """
         SELECT session, recalled_at, recall, told FROM recalls AS r WHERE tenant = $1 AND project = $2
@@ -154,14 +154,14 @@ async def withdraw(tx: Tx, sessions: Collection[str], path: str, *, limit: int) 
         ORDER BY session, recalled_at, recall LIMIT $5 FOR UPDATE
         """,
         list(sessions),
-        list(below),
+        list(prefixes),
         limit,
     )
 
-    def without(told: dict[str, Any]) -> dict[str, Any]:
-        if told.get("session") not in sessions and not (told["ref"] or "").startswith(below or "\0"):
-            return told
-        return {name: told[name] for name in told if name != "place"} | PURGED
+    def without(candidate: dict[str, Any]) -> dict[str, Any]:
+        if candidate.get("session") not in sessions and not (candidate["ref"] or "").startswith(prefixes or "\0"):
+            return candidate
+        return {name: candidate[name] for name in candidate if name != "place"} | REMOVED_FIELDS
 
     await tx.execute(
         """
@@ -176,8 +176,8 @@ async def withdraw(tx: Tx, sessions: Collection[str], path: str, *, limit: int) 
     return len(rows)
 
 
-async def forget_before(tx: Tx, moment: datetime, *, most: int) -> int:
-    """Delete up to `most` records from before this time; return how many."""
+async def forget_before(tx: Tx, timestamp: datetime, *, limit: int) -> int:
+    """Delete up to `limit` records from before this time; return how many."""
     return await tx.execute(
         """
         DELETE FROM recalls AS r USING (
@@ -186,6 +186,6 @@ async def forget_before(tx: Tx, moment: datetime, *, most: int) -> int:
         WHERE r.tenant = $1 AND r.project = $2 AND r.session = old.session AND r.recalled_at = old.recalled_at
             AND r.recall = old.recall
         """,
-        moment,
-        most,
+        timestamp,
+        limit,
     )

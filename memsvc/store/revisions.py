@@ -16,9 +16,9 @@ from pathlib import Path
 import orjson
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.resources import migrations_dir
-from memsvc.store.poolers import CANNOT_CONNECT, connected_once
-from memsvc.store.walls import OPEN_TABLES
+from memsvc.package_files import migrations_dir
+from memsvc.store.isolation import OPEN_TABLES
+from memsvc.store.pooler import CANNOT_CONNECT, connected_once
 
 _REVISION = re.compile(r'^revision: str = "([^"]+)"$', re.MULTILINE)
 _BEFORE = re.compile(r'^down_revision: str \| None = (?:"([^"]+)"|None)$', re.MULTILINE)
@@ -29,10 +29,10 @@ class Revisions:
     """Revisions of this package."""
 
     head: str
-    older: frozenset[str]
+    previous: frozenset[str]
 
     @classmethod
-    def shipped(cls) -> "Revisions":
+    def read_package(cls) -> "Revisions":
         """Read the revisions from the package."""
         before: dict[str, str | None] = {}
         for file in sorted((migrations_dir() / "versions").glob("*.py")):
@@ -44,13 +44,13 @@ class Revisions:
         (head,) = before.keys() - before.values()
         return cls(head, frozenset(before) - {head})
 
-    def knows(self, revision: str | None) -> bool:
+    def is_known(self, revision: str | None) -> bool:
         """Return False for a revision that only a newer memsvc can have."""
-        return revision is None or revision == self.head or revision in self.older
+        return revision is None or revision == self.head or revision in self.previous
 
-    def suffices(self, revision: str | None) -> bool:
+    def is_current(self, revision: str | None) -> bool:
         """Return True for the newest revision, and for an unknown one of a newer memsvc."""
-        return revision is not None and revision not in self.older
+        return revision is not None and revision not in self.previous
 
 
 def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
@@ -71,7 +71,7 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
     return whole.hexdigest()
 
 
-async def bears(url: str, mark: str) -> bool:
+async def has_mark(url: str, mark: str) -> bool:
     """Return whether the last migration left this fingerprint and no table was opened since.
 
     It holds as far as this role can see.
@@ -87,33 +87,33 @@ async def bears(url: str, mark: str) -> bool:
     return left == mark and not opened
 
 
-async def migrate_apart(
+async def migrate_in_process(
     admin_url: str, app_role: str | None, *, app_password: str | None, statement_timeout_ms: int
 ) -> tuple[str, ...]:
     """Migrate as `migrate.migrate`, in a process of its own; with its results and its errors."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "memsvc.store.migrate_apart",
+        "memsvc.store.migration_process",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
     # through a pipe, where no list of processes shows the passwords
-    asked = {
+    request = {
         "admin_url": admin_url,
         "app_role": app_role,
         "app_password": app_password,
         "statement_timeout_ms": statement_timeout_ms,
     }
-    answer, _ = await process.communicate(orjson.dumps(asked))
-    if process.returncode != 0 or not answer:
+    output, _ = await process.communicate(orjson.dumps(request))
+    if process.returncode != 0 or not output:
         raise MemsvcError(Code.INTERNAL_ERROR, "the database could not be migrated", recovery="see the log above")
-    told = orjson.loads(answer)
-    if "code" in told:
+    result = orjson.loads(output)
+    if "code" in result:
         raise MemsvcError(
-            Code(told["code"]),
-            told["message"],
-            recovery=told.get("recovery"),
-            retry_after_s=told.get("retry_after_s"),
+            Code(result["code"]),
+            result["message"],
+            recovery=result.get("recovery"),
+            retry_after_s=result.get("retry_after_s"),
         )
-    return tuple(told["applied"])
+    return tuple(result["applied"])

@@ -22,17 +22,24 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION, JSONB, REAL, UUID
 
-from memsvc.store import schema_archives, schema_memories, schema_notions, schema_outlines, schema_purges, schema_turns
-from memsvc.store.schema_columns import Name, metadata, moment, tenant_table, words
+from memsvc.store import (
+    schema_blocks,
+    schema_document_tree,
+    schema_exports,
+    schema_fences,
+    schema_memories,
+    schema_turns,
+)
+from memsvc.store.schema_columns import Name, metadata, tenant_table, timestamp_column, words
 
 __all__ = [
     "TENANT_TABLES",
     "metadata",
-    "schema_archives",
+    "schema_blocks",
+    "schema_document_tree",
+    "schema_exports",
+    "schema_fences",
     "schema_memories",
-    "schema_notions",
-    "schema_outlines",
-    "schema_purges",
     "schema_turns",
 ]
 
@@ -42,8 +49,8 @@ tenants = Table(
     "tenants",
     metadata,
     Column("tenant", LargeBinary, primary_key=True),
-    moment("created_at"),
-    moment("bounded_since", nullable=True),
+    timestamp_column("created_at"),
+    timestamp_column("bounded_since", nullable=True),
 )
 
 api_keys = Table(
@@ -56,20 +63,20 @@ api_keys = Table(
     Column("permissions", ARRAY(Text), nullable=False),
     Column("projects", ARRAY(Text), nullable=True),
     Column("hidden_tools", ARRAY(Text), nullable=False),
-    moment("created_at"),
-    moment("expires_at", nullable=True),
-    moment("revoked_at", nullable=True),
-    moment("last_used_at", nullable=True),
+    timestamp_column("created_at"),
+    timestamp_column("expires_at", nullable=True),
+    timestamp_column("revoked_at", nullable=True),
+    timestamp_column("last_used_at", nullable=True),
     Index("api_keys_tenant", "tenant"),
 )
 
 # Closed sessions of the console, by a hash of what their cookies are bound to: of no tenant, and
 # short-lived.
-ended_sessions = Table(
+closed_sessions = Table(
     "ended_sessions",
     metadata,
     Column("session", LargeBinary, primary_key=True),
-    moment("expires_at"),
+    timestamp_column("expires_at"),
 )
 
 # One row a call, from every surface; arguments are shapes, never content. Partitioned by week by
@@ -78,7 +85,7 @@ calls = Table(
     "calls",
     metadata,
     Column("tenant", LargeBinary, nullable=False),
-    moment("called_at"),
+    timestamp_column("called_at"),
     Column("call", UUID(as_uuid=True), nullable=False),
     Column("project", Name, nullable=False),
     Column("surface", String(16), nullable=False),
@@ -99,7 +106,7 @@ calls = Table(
 projects = tenant_table(
     "projects",
     Column("size_bytes", BigInteger, nullable=False),
-    moment("created_at"),
+    timestamp_column("created_at"),
     key=(),
 )
 
@@ -126,9 +133,9 @@ files = tenant_table(
     Column("indexed_bytes", BigInteger, nullable=False, server_default=text("0")),
     Column("sha256", LargeBinary, nullable=True),
     Column("owner", Text, nullable=False),
-    moment("created_at"),
-    moment("updated_at"),
-    moment("deleted_at", nullable=True),
+    timestamp_column("created_at"),
+    timestamp_column("updated_at"),
+    timestamp_column("deleted_at", nullable=True),
     Index(
         "files_path",
         "tenant",
@@ -156,7 +163,7 @@ streams = tenant_table(
     Column("incarnation", UUID(as_uuid=True), nullable=False),
     Column("first_revision", BigInteger, nullable=False),
     Column("stream", BigInteger, nullable=False),
-    moment("created_at", nullable=True),
+    timestamp_column("created_at", nullable=True),
     key=("incarnation", "first_revision"),
 )
 
@@ -168,14 +175,14 @@ blocks = tenant_table(
     Column("stream", BigInteger, nullable=False),
     Column("start", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
-    moment("created_at"),
+    timestamp_column("created_at"),
     Column("content", LargeBinary, nullable=False),
     key=("stream", "start"),
 )
 
 # The index that a style keeps its entries in, with the counters that BM25 needs. `book` is a hash
 # of the name; a segment of its postings spans 2 ** segment_bits entries.
-books = tenant_table(
+indexes = tenant_table(
     "books",
     Column("book", BigInteger, nullable=False),
     Column("name", Text, nullable=False),
@@ -198,7 +205,7 @@ entries = tenant_table(
     Column("ref", Text, nullable=False),
     words("role"),
     words("speaker"),
-    moment("said_at"),
+    timestamp_column("said_at"),
     Column("digest", BigInteger, nullable=False),
     Column("asks", Boolean, nullable=False),
     Column("length", SmallInteger, nullable=False),
@@ -234,7 +241,7 @@ fresh_terms = tenant_table(
 # Entries with a term: one row for each term and each segment of entries of an index, so that a
 # common term is few rows and a rare one is one. A hit is one number: the entry (32 bits), its count
 # of the term (16) and of all terms (16).
-postings = tenant_table(
+term_table = tenant_table(
     "postings",
     Column("book", BigInteger, nullable=False),
     Column("term", Name, nullable=False),
@@ -252,7 +259,7 @@ job_refs = tenant_table(
     Column("subject", Name, nullable=False),
     Column("started", Boolean, nullable=False),
     Column("job", BigInteger, nullable=False),
-    moment("queued_at"),
+    timestamp_column("queued_at"),
     key=("name", "subject", "started"),
 )
 
@@ -267,13 +274,13 @@ summaries = tenant_table(
     Column("words", SmallInteger, nullable=False),
     Column("text", Text, nullable=False),
     Column("model", Text, nullable=False),
-    moment("updated_at"),
+    timestamp_column("updated_at"),
     Index("summaries_stream", "tenant", "project", "stream", unique=True),
     key=("incarnation",),
 )
 
 # Uses of a tenant's daily limits, by purpose and day.
-allowances = Table(
+allowance = Table(
     "allowances",
     metadata,
     Column("tenant", LargeBinary, nullable=False),

@@ -24,7 +24,7 @@ def tenant_table(name: str, *items: SchemaItem, key: tuple[str, ...]) -> Table:
     )
 
 
-def moment(name: str, *, nullable: bool = False) -> Column[object]:
+def timestamp_column(name: str, *, nullable: bool = False) -> Column[object]:
     """Return a column of a time with a zone."""
     return Column(name, DateTime(timezone=True), nullable=nullable)
 

@@ -3,7 +3,7 @@
 from sqlalchemy import BigInteger, Column, Integer, Text, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from memsvc.store.schema_columns import Name, moment, tenant_table
+from memsvc.store.schema_columns import Name, tenant_table, timestamp_column
 
 # A memory is a fact of its user's index, now this one and then its successor; their records begin
 # with its id. The row says which identity these facts have and what the client keeps with them. It
@@ -16,19 +16,19 @@ memories = tenant_table(
     Column("key", Text, nullable=False),
     Column("slot", Text, nullable=False),
     Column("metadata", JSONB, nullable=False),
-    moment("created_at"),
+    timestamp_column("created_at"),
     key=("book", "memory"),
 )
 
 # What was found in a project, in the order in which it was committed: entries of an index, never
 # their text.
-memory_findings = tenant_table(
+memory_events = tenant_table(
     "memory_findings",
     Column("number", BigInteger, nullable=False),
     Column("book", BigInteger, nullable=False),
     Column("first_entry", Integer, nullable=False),
     Column("entries", Integer, nullable=False),
-    moment("found_at"),
+    timestamp_column("found_at"),
     key=("number",),
 )
 

@@ -3,7 +3,7 @@
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, String, Table, Text, text
 from sqlalchemy.dialects.postgresql import JSONB, REAL, UUID
 
-from memsvc.store.schema_columns import Name, metadata, moment, tenant_table
+from memsvc.store.schema_columns import Name, metadata, tenant_table, timestamp_column
 
 # What is held to be true: one row a statement, active or past, each an entry of its index too. What
 # is `forgotten` is shown to nobody who asks what was true at any time.
@@ -20,9 +20,9 @@ facts = tenant_table(
     Column("tier", String(2), nullable=False),
     Column("confidence", REAL, nullable=False),
     Column("state", String(16), nullable=False),
-    moment("valid_from"),
-    moment("valid_to", nullable=True),
-    moment("expires_at", nullable=True),
+    timestamp_column("valid_from"),
+    timestamp_column("valid_to", nullable=True),
+    timestamp_column("expires_at", nullable=True),
     Column("superseded_by", Text, nullable=True),
     Column("evidence", JSONB, nullable=False),
     Column("forgotten", Boolean, nullable=False, server_default=text("false")),
@@ -45,7 +45,7 @@ facts = tenant_table(
 )
 
 # The turn guard: who is at work on a turn, and what a finished one answered.
-guards = tenant_table(
+guard_table = tenant_table(
     "guards",
     Column("session", Name, nullable=False),
     Column("turn", Name, nullable=False),
@@ -54,7 +54,7 @@ guards = tenant_table(
     Column("fingerprint", LargeBinary, nullable=False),
     Column("first_entry", Integer, nullable=False),
     Column("result", JSONB, nullable=True),
-    moment("claimed_at"),
+    timestamp_column("claimed_at"),
     key=("session", "turn"),
 )
 
@@ -72,13 +72,13 @@ sessions = tenant_table(
     Column("turns", Integer, nullable=False),
     Column("context_start", Integer, nullable=False),
     Column("counters", JSONB, nullable=False),
-    moment("created_at"),
-    moment("updated_at"),
-    moment("last_maintenance_at", nullable=True),
+    timestamp_column("created_at"),
+    timestamp_column("updated_at"),
+    timestamp_column("last_maintenance_at", nullable=True),
     Column("policy", JSONB, nullable=True),
     Column("summary", JSONB, nullable=True),
-    moment("compacted_at", nullable=True),
-    moment("consolidated_at", nullable=True),
+    timestamp_column("compacted_at", nullable=True),
+    timestamp_column("consolidated_at", nullable=True),
     Column("consolidated_entry", Integer, nullable=False, server_default=text("0")),
     Column("digested_entry", Integer, nullable=False, server_default=text("0")),
     Column("extracted_entry", Integer, nullable=False, server_default=text("0")),
@@ -95,7 +95,7 @@ sessions = tenant_table(
 recalls = tenant_table(
     "recalls",
     Column("session", Name, nullable=False),
-    moment("recalled_at"),
+    timestamp_column("recalled_at"),
     Column("recall", UUID(as_uuid=True), nullable=False),
     Column("turn", Text, nullable=False),
     Column("user_id", Text, nullable=False),
@@ -117,7 +117,7 @@ insights = tenant_table(
     Column("summary", Text, nullable=False),
     Column("confidence", REAL, nullable=False),
     Column("evidence", JSONB, nullable=False),
-    moment("made_at"),
+    timestamp_column("made_at"),
     Index("insights_once", "tenant", "project", "book", "insight", unique=True),
     key=("book", "entry"),
 )
@@ -128,5 +128,5 @@ server_secrets = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("secret", LargeBinary, nullable=False),
-    moment("created_at"),
+    timestamp_column("created_at"),
 )

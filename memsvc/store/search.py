@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 from memsvc.core.bm25 import LONG_LENGTH, SHORT_LENGTH
 from memsvc.core.ranking import Candidate
 from memsvc.store.database import Row, Tx
-from memsvc.store.vectors import COARSE_FACTOR, COARSE_MIN, model_number
+from memsvc.store.vectors import CANDIDATE_FACTOR, CANDIDATES_MIN, model_number
 
-SESSIONS_MOST: Final = 4
+SESSIONS_MAX: Final = 4
 """Sessions of a visitor that a search names."""
 
 _Kind = Literal["none", "active", "among"]
@@ -18,22 +18,22 @@ _Kind = Literal["none", "active", "among"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
-    """Index to search for its `best` entries by words, and `near` best by meaning.
+class IndexQuery:
+    """Index to search for its `best` entries by words, and `best_by_embedding` best by meaning.
 
-    `near` takes a vector. `reach` neighbours on either side of the first `reaching` entries are
+    `best_by_embedding` takes a vector. `neighbours` neighbours on either side of the first `expand_count` entries are
     added.
     """
 
-    book: int
+    index_id: int
     best: int
-    reach: int
-    reaching: int
-    near: int = 0
+    neighbours: int
+    expand_count: int
+    best_by_embedding: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class IndexMatches:
     """Result of a search of one index.
 
     Its number of entries, the counts by term, and the candidates.
@@ -45,7 +45,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class QueryEmbedding:
     """Vector of a query, and the model that made it."""
 
     vector: Sequence[float]
@@ -53,8 +53,8 @@ class Meaning:
 
 
 async def search(
-    tx: Tx, shelves: Sequence[Shelf], asked: Sequence[str], meaning: Meaning | None = None
-) -> dict[int, Found]:
+    tx: Tx, queries: Sequence[IndexQuery], terms: Sequence[str], embedding: QueryEmbedding | None = None
+) -> dict[int, IndexMatches]:
     """Return the best entries of each index by exact BM25, and their neighbours.
 
     As `bm25.bm25_scores`, in SQL. One round trip, reading the postings of the asked terms, the
@@ -62,73 +62,73 @@ async def search(
     meaning, which takes a database with vectors, those of the model as well. Indexes without any of
     the terms are left out, unless by their meaning. Neighbours come without scores of their own.
     """
-    found, _ = await _search(tx, shelves, asked, meaning, None)
+    found, _ = await _search(tx, queries, terms, embedding, None)
     return found
 
 
 async def search_as(
-    tx: Tx, shelves: Sequence[Shelf], asked: Sequence[str], meaning: Meaning | None, *, user: str, session: str
-) -> tuple[dict[int, Found], list[str]]:
+    tx: Tx, queries: Sequence[IndexQuery], terms: Sequence[str], embedding: QueryEmbedding | None, *, user: str, session: str
+) -> tuple[dict[int, IndexMatches], list[str]]:
     """Search as `search`, and name other sessions of this user alone, the latest active first.
 
     It takes one round trip.
     """
-    return await _search(tx, shelves, asked, meaning, ("active", user, session))
+    return await _search(tx, queries, terms, embedding, ("active", user, session))
 
 
-async def search_among(
-    tx: Tx, shelves: Sequence[Shelf], asked: Sequence[str], meaning: Meaning | None, *, user: str, sessions: list[str]
-) -> tuple[dict[int, Found], list[str]]:
+async def search_of(
+    tx: Tx, queries: Sequence[IndexQuery], terms: Sequence[str], embedding: QueryEmbedding | None, *, user: str, sessions: list[str]
+) -> tuple[dict[int, IndexMatches], list[str]]:
     """Search as `search`, and name which of some sessions are of this user alone.
 
     It takes one round trip. Nothing of the other sessions' indexes may be displayed.
     """
-    return await _search(tx, shelves, asked, meaning, ("among", user, sessions))
+    return await _search(tx, queries, terms, embedding, ("among", user, sessions))
 
 
 async def _search(
     tx: Tx,
-    shelves: Sequence[Shelf],
-    asked: Sequence[str],
-    meaning: Meaning | None,
+    queries: Sequence[IndexQuery],
+    terms: Sequence[str],
+    embedding: QueryEmbedding | None,
     visitor: tuple[_Kind, str, str | list[str]] | None,
-) -> tuple[dict[int, Found], list[str]]:
+) -> tuple[dict[int, IndexMatches], list[str]]:
     arguments: list[Any] = [
-        [shelf.book for shelf in shelves],
-        [shelf.best for shelf in shelves],
-        [shelf.reach for shelf in shelves],
-        list(asked),
+        [query.index_id for query in queries],
+        [query.best for query in queries],
+        [query.neighbours for query in queries],
+        list(terms),
         float(SHORT_LENGTH),
         float(LONG_LENGTH),
-        [shelf.reaching for shelf in shelves],
+        [query.expand_count for query in queries],
     ]
     if visitor is not None:
         arguments += visitor[1:]
-    if meaning is not None:
-        near = [shelf.near for shelf in shelves]
-        arguments += [near, list(meaning.vector), model_number(meaning.model), len(meaning.vector)]
-    rows = await tx.fetch(_STATEMENTS[meaning is not None, visitor[0] if visitor else "none"], *arguments)
+    if embedding is not None:
+        best_by_embedding = [query.best_by_embedding for query in queries]
+        arguments += [best_by_embedding, list(embedding.vector), model_number(embedding.model), len(embedding.vector)]
+    rows = await tx.fetch(_STATEMENTS[embedding is not None, visitor[0] if visitor else "none"], *arguments)
     sessions: list[str] = (rows[0]["sessions"] or []) if rows else []
-    return {row["book"]: _found(row, asked) for row in rows if row["entries"]}, sessions
+    return {row["book"]: _found(row, terms) for row in rows if row["entries"]}, sessions
 
 
-def _found(row: Row, asked: Sequence[str]) -> Found:
+def _found(row: Row, terms: Sequence[str]) -> IndexMatches:
     """Return the result of one index, from a row that holds it as arrays."""
     scores: dict[int, dict[str, float]] = {}
     for entry, number, score in zip(row["scored"] or (), row["numbers"] or (), row["scores"] or (), strict=True):
-        scores.setdefault(entry, {})[asked[number - 1]] = score
-    cosines = {
+        scores.setdefault(entry, {})[terms[number - 1]] = score
+    similarity = {
         entry: cosine
         for entry, cosine in zip(row["alike"] or (), row["cosines"] or (), strict=True)
         if isfinite(cosine)
     }
     columns = (row[name] for name in ("entries", "length", "speaker", "role", "said_at", "asks", "ref"))
     candidates = [
-        Candidate(entry, scores.get(entry, _NO_SCORES), length, speaker, role, said_at, asks, ref, cosines.get(entry))
-        for entry, length, speaker, role, said_at, asks, ref in zip(*columns, strict=True)
+        Candidate(entry, scores.get(entry, _NO_SCORES), length, speaker, role, message_at, is_question, ref, similarity.get(entry))
+        for entry, length, speaker, role, message_at, is_question, ref in zip(*columns, strict=True)
     ]
-    counts = {asked[number - 1]: count for number, count in zip(row["held_by"] or (), row["held"] or (), strict=True)}
-    return Found(row["book_entries"], counts, candidates)
+    counts = {terms[number - 1]: count for number, count in zip(row["held_by"] or (), row["held"] or (), strict=True)}
+    return IndexMatches(row["book_entries"], counts, candidates)
 
 
 _NO_SCORES: Final[dict[str, float]] = {}
@@ -194,12 +194,12 @@ _SEARCH = """
     )
     SELECT * FROM (SELECT {sessions} AS sessions) AS visited LEFT JOIN found ON true
 """
-_SHELVES_BY_WORDS = """shelves AS (
+_INDEXES_BY_TERMS = """shelves AS (
         SELECT book, entries, best, reach, reaching, array_agg(number) AS held_by, array_agg(held::int4) AS held
         FROM terms GROUP BY book, entries, best, reach, reaching
     )"""
 # As `vectors.nearest` has them of one index: by how many signs differ, then exactly.
-_SHELVES_BY_MEANING = f"""shelves AS (
+_INDEXES_BY_EMBEDDING = f"""shelves AS (
         SELECT shelf.book, b.entries, shelf.best, shelf.reach, shelf.reaching, t.held_by, t.held
         FROM unnest($3::int8[], $4::int4[], $5::int4[], $9::int4[]) AS shelf (book, best, reach, reaching)
         CROSS JOIN LATERAL (
@@ -215,7 +215,7 @@ _SHELVES_BY_MEANING = f"""shelves AS (
             WHERE tenant = $1 AND project = $2 AND book = shelf.book AND model = {{model}}
                 AND length(signs) = {{dimensions}}
             ORDER BY signs <~> (SELECT signs FROM meant), entry DESC
-            LIMIT greatest({COARSE_MIN}, {COARSE_FACTOR} * shelf.near)) AS one
+            LIMIT greatest({CANDIDATES_MIN}, {CANDIDATE_FACTOR} * shelf.near)) AS one
         WHERE shelf.near > 0
     ), near AS MATERIALIZED (
         SELECT book, entry, 1 - distance AS cosine, place FROM (
@@ -227,37 +227,37 @@ _SHELVES_BY_MEANING = f"""shelves AS (
                     AND entry = coarse.entry OFFSET 0) AS one) AS ordered
         WHERE place <= near
     )"""
-_BESIDE_NEAR = """
+_EMBEDDING_NEIGHBOURS = """
             UNION ALL SELECT book, entry + step FROM near CROSS JOIN (VALUES (-1), (1)) AS s (step) WHERE place <= 20"""
-_COSINES = """ LEFT JOIN (
+_SIMILARITY = """ LEFT JOIN (
             SELECT book, array_agg(entry) AS alike, array_agg(cosine) AS cosines FROM near GROUP BY book
         ) AS meanings USING (book)"""
 _SESSIONS = """ARRAY(
         SELECT session FROM sessions
         WHERE tenant = $1 AND project = $2 AND user_id = $10 AND user_id <> '' AND NOT shared AND """
-_WHICH: Final[dict[_Kind, str]] = {
+_VISITOR_SESSIONS: Final[dict[_Kind, str]] = {
     "none": "NULL::text[]",
-    "active": f"{_SESSIONS}session <> $11 ORDER BY updated_at DESC LIMIT {SESSIONS_MOST})",
+    "active": f"{_SESSIONS}session <> $11 ORDER BY updated_at DESC LIMIT {SESSIONS_MAX})",
     "among": f"{_SESSIONS}session = ANY($11::text[]))",
 }
 
 
-def _statement(*, by_meaning: bool, which: _Kind) -> str:
-    first = 10 if which == "none" else 12
+def _statement(*, with_embedding: bool, session_kind: _Kind) -> str:
+    first = 10 if session_kind == "none" else 12
     numbers = {name: f"${first + at}" for at, name in enumerate(("near", "vector", "model", "dimensions"))}
-    both = "SELECT book, entry FROM best UNION ALL SELECT book, entry FROM near"
+    all_matches = "SELECT book, entry FROM best UNION ALL SELECT book, entry FROM near"
     return _SEARCH.format(
-        shelves=_SHELVES_BY_MEANING.format(**numbers) if by_meaning else _SHELVES_BY_WORDS,
-        chosen=both if by_meaning else "SELECT book, entry FROM best",
-        beside=_BESIDE_NEAR if by_meaning else "",
-        cosines="alike, cosines" if by_meaning else "NULL::int4[] AS alike, NULL::float8[] AS cosines",
-        joined=_COSINES if by_meaning else "",
-        sessions=_WHICH[which],
+        shelves=_INDEXES_BY_EMBEDDING.format(**numbers) if with_embedding else _INDEXES_BY_TERMS,
+        chosen=all_matches if with_embedding else "SELECT book, entry FROM best",
+        beside=_EMBEDDING_NEIGHBOURS if with_embedding else "",
+        cosines="alike, cosines" if with_embedding else "NULL::int4[] AS alike, NULL::float8[] AS cosines",
+        joined=_SIMILARITY if with_embedding else "",
+        sessions=_VISITOR_SESSIONS[session_kind],
     )
 
 
 _STATEMENTS: Final = {
-    (by_meaning, which): _statement(by_meaning=by_meaning, which=which)
-    for by_meaning in (False, True)
-    for which in _WHICH
+    (with_embedding, session_kind): _statement(with_embedding=with_embedding, session_kind=session_kind)
+    for with_embedding in (False, True)
+    for session_kind in _VISITOR_SESSIONS
 }

@@ -8,19 +8,19 @@ from memsvc.store.database import Database
 SECRET_BYTES = 32
 
 
-async def obtain(database: Database, name: str, now: datetime) -> bytes:
+async def get_or_create(database: Database, name: str, now: datetime) -> bytes:
     """Return the secret of this name, the same for every server of the database.
 
     Whichever server needs it first makes it.
     """
-    held = await database.registry("SELECT secret FROM server_secrets WHERE name = $1", name)
-    if not held:
+    rows = await database.registry("SELECT secret FROM server_secrets WHERE name = $1", name)
+    if not rows:
         await database.registry(
             "INSERT INTO server_secrets (name, secret, created_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING",
             name,
             secrets.token_bytes(SECRET_BYTES),
             now,
         )
-        held = await database.registry("SELECT secret FROM server_secrets WHERE name = $1", name)
-    secret: bytes = held[0]["secret"]
+        rows = await database.registry("SELECT secret FROM server_secrets WHERE name = $1", name)
+    secret: bytes = rows[0]["secret"]
     return secret

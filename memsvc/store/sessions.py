@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.paths import span
+from memsvc.core.paths import prefix_range
 from memsvc.store.database import Row, Tx
-from memsvc.store.guard import Guard, buried
+from memsvc.store.guard import Guard, purge_marker
 
 ENTRY_MAX = 2**31 - 1
 
@@ -20,11 +20,11 @@ COUNTED = """s.counters || (
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class StoredSession:
     """Counters and progress of a session.
 
     `context_start` is the entry that the recent context begins with, and `summary` the position of
-    the event that replaces older ones (`SummaryPlace`). `policy` is what the owner sets otherwise
+    the event that replaces older ones (`SummaryPosition`). `policy` is what the owner sets otherwise
     than the options. `user_id` is the last speaker; `shared` says that others spoke too.
     """
 
@@ -46,7 +46,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SessionStatus:
     """State of a session for a new turn: the turn's guard if it was stored, and more.
 
     `digests` are of the items before the turn, `only_user` is the only speaker, if there is one.
@@ -58,10 +58,10 @@ class Standing:
     only_user: str | None
 
 
-async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> Standing:
+async def read_status(tx: Tx, session: str, turn: str, index_id: int, *, limit: int) -> SessionStatus:
     """Return the state that a turn meets, in one round trip.
 
-    Its guard is found also where the turn was purged since; the digests are those of up to `most`
+    Its guard is found also where the turn was purged since; the digests are those of up to `limit`
     items, oldest first.
     """
     row = await tx.fetchrow(
@@ -79,18 +79,18 @@ async def standing(tx: Tx, session: str, turn: str, book: int, *, most: int) -> 
         """,
         session,
         turn,
-        book,
-        most,
+        index_id,
+        limit,
         ENTRY_MAX,
-        buried(session, turn),
+        purge_marker(session, turn),
     )
     assert row is not None
     fields = dict(row)
     digests, policy, only_user = fields.pop("digests")[::-1], fields.pop("policy"), fields.pop("only_user")
-    return Standing(Guard(**fields) if fields["token"] is not None else None, digests, policy, only_user or None)
+    return SessionStatus(Guard(**fields) if fields["token"] is not None else None, digests, policy, only_user or None)
 
 
-async def consolidated(tx: Tx, session: str, entry: int, *, counters: Mapping[str, int], now: datetime) -> None:
+async def set_consolidated(tx: Tx, session: str, entry: int, *, counters: Mapping[str, int], now: datetime) -> None:
     """Store that entries before this one were consolidated; `counters` are added."""
     await tx.execute(
         f"""
@@ -131,10 +131,10 @@ async def set_policy(tx: Tx, session: str, policy: Mapping[str, Any] | None, *, 
     )
 
 
-async def unmaintained(tx: Tx, *, after: str, settled_after: timedelta, most: int) -> list[str]:
+async def list_pending_maintenance(tx: Tx, *, after: str, settle_time: timedelta, limit: int) -> list[str]:
     """Return the next sessions after `after`, by name, that may need maintenance now or soon.
 
-    They were never maintained, or changed up to `settled_after` before they last were, or have a
+    They were never maintained, or changed up to `settle_time` before they last were, or have a
     policy.
     """
     rows = await tx.fetch(
@@ -144,13 +144,13 @@ async def unmaintained(tx: Tx, *, after: str, settled_after: timedelta, most: in
         ORDER BY session LIMIT $5
         """,
         after,
-        settled_after,
-        most,
+        settle_time,
+        limit,
     )
     return [row["session"] for row in rows]
 
 
-async def outliving(tx: Tx, *, after: str, since: datetime, limit: int) -> list[str]:
+async def with_expiry(tx: Tx, *, after: str, since: datetime, limit: int) -> list[str]:
     """Return the next sessions after `after`, by name, whose policy has a time to live.
 
     Those that were maintained since `since` are left out.
@@ -169,7 +169,7 @@ async def outliving(tx: Tx, *, after: str, since: datetime, limit: int) -> list[
     return [row["session"] for row in rows]
 
 
-async def names(tx: Tx, *, beginning: str = "", after: str = "", most: int) -> list[Row]:
+async def names(tx: Tx, *, prefix: str = "", after: str = "", limit: int) -> list[Row]:
     """Return `session` and `updated_at` of the next sessions after `after`, in byte order."""
     return await tx.fetch(
         """
@@ -177,18 +177,18 @@ async def names(tx: Tx, *, beginning: str = "", after: str = "", most: int) -> l
         WHERE tenant = $1 AND project = $2 AND session >= $3 AND session < $4 AND session > $5
         ORDER BY session LIMIT $6
         """,
-        *span(beginning),
+        *prefix_range(prefix),
         after,
-        most,
+        limit,
     )
 
 
-async def find(tx: Tx, session: str) -> Session | None:
+async def find(tx: Tx, session: str) -> StoredSession | None:
     """Return a session's counters, if it has any turn."""
     return (await find_all(tx, [session])).get(session)
 
 
-async def find_all(tx: Tx, names: Sequence[str]) -> dict[str, Session]:
+async def find_all(tx: Tx, names: Sequence[str]) -> dict[str, StoredSession]:
     """Return the counters of each of these sessions that has any turn."""
     rows = await tx.fetch(
         """
@@ -203,7 +203,7 @@ async def find_all(tx: Tx, names: Sequence[str]) -> dict[str, Session]:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnDone:
+class StoredTurn:
     """Stored turn: its fingerprint, the first of its entries, and its result."""
 
     session: str
@@ -214,12 +214,12 @@ class TurnDone:
     result: Any
 
 
-async def advance(tx: Tx, done: TurnDone, *, counters: Mapping[str, int], now: datetime) -> None:
+async def finish_turn(tx: Tx, done: StoredTurn, *, counters: Mapping[str, int], now: datetime) -> None:
     """Store a turn as done and count it, in its transaction; the first begins the session.
 
     RESOURCE_BUSY, so that all of it rolls back, when somebody else stored the turn meanwhile.
     """
-    noted = await tx.execute(
+    inserted = await tx.execute(
         """
         WITH noted AS (
             INSERT INTO guards (tenant, project, session, turn, done, token, fingerprint, first_entry, result,
@@ -248,7 +248,7 @@ async def advance(tx: Tx, done: TurnDone, *, counters: Mapping[str, int], now: d
         done.first_entry,
         done.result,
     )
-    if not noted:
+    if not inserted:
         raise MemsvcError(Code.RESOURCE_BUSY, "this turn is being written just now", retry_after_s=0.1)
 
 
@@ -269,7 +269,7 @@ async def speakers(tx: Tx, session: str, turns: Sequence[str]) -> set[str]:
     return {row["speaker"] for row in rows}
 
 
-async def maintained(tx: Tx, session: str, *, counters: Mapping[str, int], now: datetime) -> None:
+async def set_maintenance_time(tx: Tx, session: str, *, counters: Mapping[str, int], now: datetime) -> None:
     """Store that a session was maintained; add `counters` to its own."""
     await tx.execute(
         f"""
@@ -282,7 +282,7 @@ async def maintained(tx: Tx, session: str, *, counters: Mapping[str, int], now: 
     )
 
 
-async def processed_turns(tx: Tx, session: str, *, most: int) -> list[str]:
+async def processed_turns(tx: Tx, session: str, *, limit: int) -> list[str]:
     """Return the latest stored turns, oldest first."""
     rows = await tx.fetch(
         """
@@ -290,10 +290,10 @@ async def processed_turns(tx: Tx, session: str, *, most: int) -> list[str]:
         ORDER BY claimed_at DESC, first_entry DESC LIMIT $4
         """,
         session,
-        most,
+        limit,
     )
     return [row["turn"] for row in rows[::-1]]
 
 
-def _session(row: Row) -> Session:
-    return Session(**dict(row))
+def _session(row: Row) -> StoredSession:
+    return StoredSession(**dict(row))

@@ -18,7 +18,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ContentDescription:
     """Description of a file's content: its summary or, without one, its beginning."""
 
     size_bytes: int
@@ -27,10 +27,10 @@ class Told:
     head: bytes
 
 
-async def find(tx: Tx, incarnation: uuid.UUID) -> Summary | None:
+async def find(tx: Tx, file_id: uuid.UUID) -> Summary | None:
     """Return the present or past summary of a file."""
     row = await tx.fetchrow(
-        "SELECT generation, text FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = $3", incarnation
+        "SELECT generation, text FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = $3", file_id
     )
     return Summary(**row) if row else None
 
@@ -56,14 +56,14 @@ async def put(tx: Tx, file: File, summary: Summary, *, words: int, model: str, n
     )
 
 
-async def remove(tx: Tx, incarnation: uuid.UUID) -> None:
+async def remove(tx: Tx, file_id: uuid.UUID) -> None:
     """Delete the summary of a file, if it has one."""
-    await tx.execute("DELETE FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = $3", incarnation)
+    await tx.execute("DELETE FROM summaries WHERE tenant = $1 AND project = $2 AND incarnation = $3", file_id)
 
 
 # What stands for contents `c`: tenant, project, stream, size_bytes. The OFFSETs keep look-ups by
 # key what they are.
-_TOLD = """
+_DESCRIPTION = """
     LEFT JOIN LATERAL (
         SELECT text FROM summaries WHERE tenant = $1 AND project = c.project AND stream = c.stream
             AND size_bytes = c.size_bytes OFFSET 0) AS s ON true
@@ -74,9 +74,9 @@ _TOLD = """
 """
 
 
-async def told_of(
+async def describe_contents(
     tx: Tx, contents: Sequence[tuple[str, int, int]], *, head_bytes: int
-) -> dict[tuple[str, int, int], Told]:
+) -> dict[tuple[str, int, int], ContentDescription]:
     """Return the descriptions of contents of text files, by project, stream and size in bytes.
 
     Takes a transaction of the whole tenant (`Database.begin_tenant`).
@@ -84,17 +84,17 @@ async def told_of(
     rows = await tx.fetch(
         f"""
         SELECT c.project, c.stream, c.size_bytes, true AS is_text, s.text, b.head
-        FROM unnest($2::text[], $3::int8[], $4::int8[]) AS c (project, stream, size_bytes) {_TOLD.format(most="$5")}
+        FROM unnest($2::text[], $3::int8[], $4::int8[]) AS c (project, stream, size_bytes) {_DESCRIPTION.format(most="$5")}
         """,
         [project for project, _, _ in contents],
         [stream for _, stream, _ in contents],
         [size_bytes for _, _, size_bytes in contents],
         head_bytes,
     )
-    return {(row["project"], row["stream"], row["size_bytes"]): _told(row) for row in rows}
+    return {(row["project"], row["stream"], row["size_bytes"]): _description(row) for row in rows}
 
 
-async def told_at(tx: Tx, paths: Sequence[str], *, head_bytes: int) -> dict[str, Told]:
+async def describe_paths(tx: Tx, paths: Sequence[str], *, head_bytes: int) -> dict[str, ContentDescription]:
     """Return the descriptions of the existing files at some paths."""
     rows = await tx.fetch(
         f"""
@@ -102,13 +102,13 @@ async def told_at(tx: Tx, paths: Sequence[str], *, head_bytes: int) -> dict[str,
         FROM unnest($3::text[]) AS asked (path) CROSS JOIN LATERAL (
             SELECT project, path, stream, size_bytes, is_text FROM files
             WHERE tenant = $1 AND project = $2 AND path = asked.path AND deleted_at IS NULL OFFSET 0) AS c
-        {_TOLD.format(most="$4")}
+        {_DESCRIPTION.format(most="$4")}
         """,
         list(paths),
         head_bytes,
     )
-    return {row["path"]: _told(row) for row in rows}
+    return {row["path"]: _description(row) for row in rows}
 
 
-def _told(row: Row) -> Told:
-    return Told(row["size_bytes"], row["is_text"], row["text"], row["head"] or b"")
+def _description(row: Row) -> ContentDescription:
+    return ContentDescription(row["size_bytes"], row["is_text"], row["text"], row["head"] or b"")

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from memsvc.store.database import Tx
 
-LOOKED_THROUGH = 10_000
+SEARCH_SESSIONS_MAX = 10_000
 """Latest sessions that a search by name reads."""
 
 
-class Before(NamedTuple):
+class SessionPosition(NamedTuple):
     """End of a page of sessions: the next one has what was written before it."""
 
     updated_at: datetime
@@ -32,7 +32,7 @@ class SessionRow:
     last_maintenance_at: datetime | None
 
 
-async def sessions(tx: Tx, *, named: str, user: str, before: Before | None, most: int) -> list[SessionRow]:
+async def sessions(tx: Tx, *, named: str, user: str, before: SessionPosition | None, limit: int) -> list[SessionRow]:
     """Return the sessions of the project, or of a user, by name, the latest first.
 
     Their names have `named` in them. A search by name reads the latest LOOKED_THROUGH.
@@ -52,14 +52,14 @@ async def sessions(tx: Tx, *, named: str, user: str, before: Before | None, most
         user,
         before.updated_at if before else None,
         before.session if before else "",
-        most,
-        LOOKED_THROUGH if named else most,
+        limit,
+        SEARCH_SESSIONS_MAX if named else limit,
     )
     return [SessionRow(**row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SessionItem:
     """Item of a session; `line` is its line in the event file.
 
     It is None where that is packed, gone or too long.
@@ -76,10 +76,10 @@ class Said:
     line: bytes | None
 
 
-async def behind(tx: Tx, session: str, book: int, turn: str, *, most: int) -> int:
+async def entry_after(tx: Tx, session: str, index_id: int, turn: str, *, limit: int) -> int:
     """Return the entry after the last item of a turn in the index of its session.
 
-    0 for a turn that was never stored, or of which nothing is left. A turn has up to `most` items.
+    0 for a turn that was never stored, or of which nothing is left. A turn has up to `limit` items.
     """
     found: int = await tx.fetchval(
         """
@@ -90,14 +90,14 @@ async def behind(tx: Tx, session: str, book: int, turn: str, *, most: int) -> in
         WHERE g.tenant = $1 AND g.project = $2 AND g.session = $3 AND g.turn = $5 AND g.done
         """,
         session,
-        book,
+        index_id,
         turn,
-        most,
+        limit,
     )
     return found
 
 
-async def items(tx: Tx, book: int, *, before: int, most: int, chars_max: int, line_bytes_max: int) -> list[Said]:
+async def items(tx: Tx, index_id: int, *, before: int, limit: int, chars_max: int, line_bytes_max: int) -> list[SessionItem]:
     """Return the items before an entry of a session's index, the latest first.
 
     Each has up to `chars_max` characters; forgotten ones are left out.
@@ -115,10 +115,10 @@ async def items(tx: Tx, book: int, *, before: int, most: int, chars_max: int, li
             ORDER BY b.start DESC LIMIT 1) AS block ON true
         ORDER BY e.entry DESC
         """,
-        book,
+        index_id,
         before,
-        most,
+        limit,
         chars_max,
         line_bytes_max,
     )
-    return [Said(**row) for row in rows]
+    return [SessionItem(**row) for row in rows]

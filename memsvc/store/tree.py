@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from memsvc.core.paths import below, span
+from memsvc.core.paths import children_range, prefix_range
 from memsvc.store.database import Row, Tx
 
 
@@ -16,7 +16,7 @@ async def directory_updated_at(tx: Tx, directory: str) -> datetime | None:
         SELECT max(updated_at) FROM files
         WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4 AND deleted_at IS NULL
         """,
-        *below(directory),
+        *children_range(directory),
     )
     return updated_at
 
@@ -28,7 +28,7 @@ async def is_directory(tx: Tx, path: str) -> bool:
         SELECT EXISTS (SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4
                        AND deleted_at IS NULL)
         """,
-        *below(path),
+        *children_range(path),
     )
     return inside
 
@@ -36,27 +36,27 @@ async def is_directory(tx: Tx, path: str) -> bool:
 # Where a walk goes on behind a file: past the whole subtree, where the file stands deeper than is
 # asked for. A column and no condition: under row level security not every PostgreSQL looks for what
 # calls functions by an index.
-_BEHIND: Final = """CASE
+_NEXT_PATH: Final = """CASE
     WHEN cardinality(string_to_array(path, '/')) - 1 > $6
     THEN array_to_string((string_to_array(path, '/'))[1:$6 + 1], '/') || '/~'
     ELSE path END"""
 
 
-async def walk(tx: Tx, directory: str, *, depth: int, after: str, most: int) -> list[Row]:
+async def walk(tx: Tx, directory: str, *, depth: int, after: str, limit: int) -> list[Row]:
     """Return the next files inside a directory by path, one for each subtree deeper than `depth`.
 
     A loose index scan: it costs what it returns, however many files lie below.
     """
-    low, high = below(directory)
+    low, high = children_range(directory)
     return await tx.fetch(
         f"""
         WITH RECURSIVE walk AS (
-            (SELECT path, size_bytes, created_at, updated_at, {_BEHIND} AS behind FROM files
+            (SELECT path, size_bytes, created_at, updated_at, {_NEXT_PATH} AS behind FROM files
              WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3 AND path < $4 AND path > $5
              ORDER BY path LIMIT 1)
             UNION ALL
             SELECT following.* FROM walk CROSS JOIN LATERAL (
-                SELECT path, size_bytes, created_at, updated_at, {_BEHIND} AS behind FROM files
+                SELECT path, size_bytes, created_at, updated_at, {_NEXT_PATH} AS behind FROM files
                 WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path < $4 AND path > walk.behind
                 ORDER BY path LIMIT 1) AS following
         )
@@ -66,13 +66,13 @@ async def walk(tx: Tx, directory: str, *, depth: int, after: str, most: int) -> 
         high,
         after,
         directory.count("/") + depth,
-        most,
+        limit,
     )
 
 
 async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
     """Return when anything was last written inside each of these paths that is a directory."""
-    ranges = [below(path) for path in paths]
+    ranges = [children_range(path) for path in paths]
     rows = await tx.fetch(
         """
         SELECT asked.path, inside.updated_at
@@ -91,7 +91,7 @@ async def directories(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:
 
 async def are_directories(tx: Tx, paths: Sequence[str]) -> list[str]:
     """Return which of these paths are directories, at the cost of the result alone."""
-    ranges = [below(path) for path in paths]
+    ranges = [children_range(path) for path in paths]
     rows = await tx.fetch(
         """
         SELECT asked.path FROM unnest($3::text[], $4::text[], $5::text[]) AS asked (path, low, high)
@@ -107,9 +107,9 @@ async def are_directories(tx: Tx, paths: Sequence[str]) -> list[str]:
     return [row["path"] for row in rows]
 
 
-async def files_at(tx: Tx, path: str, *, after: str, most: int) -> list[str]:
+async def files_at(tx: Tx, path: str, *, after: str, limit: int) -> list[str]:
     """Return the next files at a path and inside it, in byte order of their paths."""
-    low, high = below(path)
+    low, high = children_range(path)
     rows = await tx.fetch(
         """
         SELECT path FROM (
@@ -124,33 +124,33 @@ async def files_at(tx: Tx, path: str, *, after: str, most: int) -> list[str]:
         low,
         high,
         after,
-        most,
+        limit,
     )
     return [row["path"] for row in rows]
 
 
-async def beginning(tx: Tx, text: str, *, most: int) -> list[str]:
+async def with_prefix(tx: Tx, text: str, *, limit: int) -> list[str]:
     """Return the first files whose paths begin with this text, in byte order."""
     rows = await tx.fetch(
         """
         SELECT path FROM files
         WHERE tenant = $1 AND project = $2 AND deleted_at IS NULL AND path >= $3 AND path < $4 ORDER BY path LIMIT $5
         """,
-        *span(text),
-        most,
+        *prefix_range(text),
+        limit,
     )
     return [row["path"] for row in rows]
 
 
-async def outside(tx: Tx, directories: Sequence[str], *, after: str, most: int) -> list[Row]:
+async def outside(tx: Tx, directories: Sequence[str], *, after: str, limit: int) -> list[Row]:
     """Return the next files after `after` that are in none of these directories, in byte order.
 
     Each as `path`, `size_bytes` and `updated_at`. It costs what it returns, however many files the
     directories have.
     """
-    inside = sorted(below(directory) for directory in directories)
-    lows = [after, *(max(after, high) for _, high in inside)]
-    highs = [*(low for low, _ in inside), "\U0010ffff"]
+    inside = sorted(children_range(directory) for directory in directories)
+    low_paths = [after, *(max(after, high) for _, high in inside)]
+    high_paths = [*(low for low, _ in inside), "\U0010ffff"]
     return await tx.fetch(
         """
         SELECT f.path, f.size_bytes, f.updated_at
@@ -162,30 +162,30 @@ async def outside(tx: Tx, directories: Sequence[str], *, after: str, most: int) 
         ) AS f
         ORDER BY f.path LIMIT $6
         """,
-        lows,
-        highs,
+        low_paths,
+        high_paths,
         after,
-        most,
+        limit,
     )
 
 
-async def count(tx: Tx, directory: str, *, most: int) -> int:
-    """Return the number of files inside a directory, counted up to `most`."""
+async def count(tx: Tx, directory: str, *, limit: int) -> int:
+    """Return the number of files inside a directory, counted up to `limit`."""
     found: int = await tx.fetchval(
         """
         SELECT count(*) FROM (
             SELECT FROM files WHERE tenant = $1 AND project = $2 AND path >= $3 AND path < $4 AND deleted_at IS NULL
             LIMIT $5) AS f
         """,
-        *below(directory),
-        most,
+        *children_range(directory),
+        limit,
     )
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Files directly in one directory; `samples` are the paths of the first ones."""
+class DirectoryFiles:
+    """Files directly in one directory; `sample_limit` are the paths of the first ones."""
 
     directory: str
     files: int
@@ -195,12 +195,12 @@ class Held:
     samples: tuple[str, ...]
 
 
-async def census(tx: Tx, directory: str, *, samples: int, leave_out: Sequence[str]) -> list[Held]:
+async def count_by_directory(tx: Tx, directory: str, *, sample_limit: int, excluded_names: Sequence[str]) -> list[DirectoryFiles]:
     """Return the files directly in each directory at or below this one, without some names.
 
     Directories without files of their own are left out.
     """
-    low, high = below(directory)
+    low, high = children_range(directory)
     rows = await tx.fetch(
         r"""
         SELECT directory, count(*) AS files, sum(size_bytes)::int8 AS size_bytes, min(created_at) AS created_at,
@@ -212,10 +212,10 @@ async def census(tx: Tx, directory: str, *, samples: int, leave_out: Sequence[st
         """,
         low,
         high,
-        samples,
-        list(leave_out),
+        sample_limit,
+        list(excluded_names),
     )
-    return [Held(**{**row, "samples": tuple(row["samples"])}) for row in rows]
+    return [DirectoryFiles(**{**row, "samples": tuple(row["samples"])}) for row in rows]
 
 
 async def updated_at(tx: Tx, paths: Sequence[str]) -> dict[str, datetime]:

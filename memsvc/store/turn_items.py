@@ -7,7 +7,7 @@ from memsvc.store.database import Tx
 
 
 @dataclass(frozen=True, slots=True)
-class TurnItem:
+class IndexedTurnItem:
     """Item of a turn: its entry, and what it was indexed with."""
 
     entry: int
@@ -15,10 +15,10 @@ class TurnItem:
     indexed: str
 
 
-async def findable(tx: Tx, session: str, book: int, turns: Sequence[str], *, most: int) -> dict[str, list[TurnItem]]:
+async def list_visible(tx: Tx, session: str, index_id: int, turns: Sequence[str], *, limit: int) -> dict[str, list[IndexedTurnItem]]:
     """Return the items of these turns that were not hidden, by turn, of stored turns alone.
 
-    A turn has up to `most` items.
+    A turn has up to `limit` items.
     """
     rows = await tx.fetch(
         """
@@ -31,13 +31,13 @@ async def findable(tx: Tx, session: str, book: int, turns: Sequence[str], *, mos
         ORDER BY e.entry
         """,
         session,
-        book,
+        index_id,
         list(turns),
-        most,
+        limit,
     )
-    found: dict[str, list[TurnItem]] = {}
+    found: dict[str, list[IndexedTurnItem]] = {}
     for row in rows:
         items = found.setdefault(row["turn"], [])
         if row["entry"] is not None:
-            items.append(TurnItem(row["entry"], row["ref"], row["indexed"]))
+            items.append(IndexedTurnItem(row["entry"], row["ref"], row["indexed"]))
     return found

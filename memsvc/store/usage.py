@@ -40,18 +40,18 @@ class Quota:
         until: datetime = since + timedelta(days=self.grace_days)
         return until if until > now else None
 
-    def exceeded(self, held_bytes: int) -> MemsvcError:
+    def exceeded(self, stored_bytes: int) -> MemsvcError:
         """Return the error that tells who holds so much how to come below the quota."""
         return MemsvcError(
             Code.QUOTA_EXCEEDED,
-            f"the tenant may store {self.bytes_max} bytes, and holds {held_bytes}",
+            f"the tenant may store {self.bytes_max} bytes, and holds {stored_bytes}",
             recovery="purge (tenant_purge) or delete something, or have limits.stored.tenant_bytes_max raised",
         )
 
 
 # What counts against a tenant's quota, in bytes: files by whose they are, what they were before,
 # texts that stand in no file, and what is derived from these.
-HELD: Final[Sequence[str]] = (
+QUOTA_STATEMENTS: Final[Sequence[str]] = (
     """
     SELECT project, coalesce(sum(size_bytes) FILTER (WHERE owner = 'turns'), 0)::int8 AS turn_bytes,
            coalesce(sum(size_bytes) FILTER (WHERE owner = 'whiteboard'), 0)::int8 AS board_bytes,
@@ -108,7 +108,7 @@ _COUNTED: Final[Sequence[str]] = (
            coalesce(sum(size_bytes) FILTER (WHERE owner <> ''), 0)::int8 AS memory_file_bytes
     FROM files WHERE {scope} AND deleted_at IS NULL GROUP BY project
     """,
-    *HELD,
+    *QUOTA_STATEMENTS,
     """
     SELECT project, count(*) AS contents FROM streams WHERE {scope} AND first_revision > 0 GROUP BY project
     """,
@@ -144,11 +144,11 @@ def _scoped(sql: str, tx: Tx) -> str:
 
 
 async def statements(tx: Tx, kinds: Sequence[str] = _COUNTED) -> list[str]:
-    """Return the statements of `counted` or, of `HELD`, those of `held_bytes`."""
+    """Return the statements of `count_usage` or, of `QUOTA_STATEMENTS`, those of `held_bytes`."""
     return [_scoped(sql, tx) for sql in (*kinds, *([_VECTORS] if await vectors.available(tx) else []))]
 
 
-async def counted(tx: Tx) -> dict[str, Counter[str]]:
+async def count_usage(tx: Tx) -> dict[str, Counter[str]]:
     """Return the usage of each project: of a transaction's project, or of all of them."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for sql in await statements(tx):
@@ -158,12 +158,12 @@ async def counted(tx: Tx) -> dict[str, Counter[str]]:
     return dict(found)
 
 
-async def held_bytes(tx: Tx, *, without: Collection[str] = ()) -> int:
+async def quota_bytes(tx: Tx, *, without: Collection[str] = ()) -> int:
     """Return the bytes that count against the tenant's quota, in a transaction over the tenant.
 
     What the projects `without` hold is left out.
     """
-    found = [row for sql in await statements(tx, HELD) for row in await tx.fetch(sql)]
+    found = [row for sql in await statements(tx, QUOTA_STATEMENTS) for row in await tx.fetch(sql)]
     return sum(row["held_bytes"] for row in found if row["project"] not in without)
 
 
@@ -184,7 +184,7 @@ async def jobs_queued(tx: Tx) -> list[Row]:
     )
 
 
-async def taken_on(tx: Tx, day: date) -> dict[str, int]:
+async def allowance_usage(tx: Tx, day: date) -> dict[str, int]:
     """Return how much of the tenant's daily limits was used on a day, by purpose.
 
     For a transaction over the tenant.

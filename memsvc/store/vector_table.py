@@ -5,10 +5,10 @@ from typing import Final
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
+from memsvc.store.isolation import TENANT_IS_CURRENT
 from memsvc.store.policies import POLICY
-from memsvc.store.walls import TENANT_IS_CURRENT
 
-PGVECTOR_MIN: Final = (0, 7)
+VECTOR_VERSION_MIN: Final = (0, 7)
 """First pgvector with halfvec and binary_quantize."""
 
 # Signs stand in the index, so that the first pass reads no vector. A vector stays in its row while
@@ -30,13 +30,13 @@ _TABLE: Final = (
     f"CREATE POLICY {POLICY} ON embeddings USING ({TENANT_IS_CURRENT}) WITH CHECK ({TENANT_IS_CURRENT})",
 )
 # Who may write entries may write what they mean.
-_UNGRANTED: Final = """
+_MISSING_GRANTS: Final = """
     SELECT DISTINCT held.grantee::regrole::text
     FROM pg_class AS c CROSS JOIN aclexplode(c.relacl) AS held
     WHERE c.oid = to_regclass('entries') AND held.grantee NOT IN (0, c.relowner) AND held.privilege_type = 'INSERT'
       AND NOT has_table_privilege(held.grantee, to_regclass('embeddings'), 'INSERT')
 """
-_CANNOT_BE_MADE: Final = ("42501", "58P01", "0A000", "42710")
+_CREATE_ERRORS: Final = ("42501", "58P01", "0A000", "42710")
 
 
 def ensure(connection: Connection) -> bool:
@@ -46,12 +46,12 @@ def ensure(connection: Connection) -> bool:
     create the extension, nothing changes. Roles with a grant on the entries get one on these rows
     too. Reads the catalogue alone when there is nothing to do.
     """
-    if not _has_pgvector(connection):
+    if not _has_vector_extension(connection):
         return False
     if connection.scalar(text("SELECT to_regclass('embeddings') IS NULL")):
         for statement in _TABLE:
             connection.exec_driver_sql(statement)
-    for role in connection.scalars(text(_UNGRANTED)).all():
+    for role in connection.scalars(text(_MISSING_GRANTS)).all():
         connection.exec_driver_sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON embeddings TO {role}")
     return True
 
@@ -61,18 +61,18 @@ def drop(connection: Connection) -> None:
     connection.exec_driver_sql("DROP TABLE IF EXISTS embeddings")
 
 
-def _has_pgvector(connection: Connection) -> bool:
+def _has_vector_extension(connection: Connection) -> bool:
     row = connection.execute(
         text("SELECT default_version, installed_version FROM pg_available_extensions WHERE name = 'vector'")
     ).first()
-    if row is None or _numbers(row.installed_version or row.default_version) < PGVECTOR_MIN:
+    if row is None or _numbers(row.installed_version or row.default_version) < VECTOR_VERSION_MIN:
         return False
     if row.installed_version is None:
         try:
             with connection.begin_nested():
                 connection.exec_driver_sql("CREATE EXTENSION vector")
         except DBAPIError as error:
-            if getattr(error.orig, "sqlstate", None) not in _CANNOT_BE_MADE:
+            if getattr(error.orig, "sqlstate", None) not in _CREATE_ERRORS:
                 raise
             return False
     return connection.scalar(text("SELECT to_regtype('halfvec') IS NOT NULL")) is True

@@ -11,9 +11,9 @@ from typing import Final
 
 from memsvc.store.database import Database, Tx
 
-COARSE_FACTOR: Final = 10
+CANDIDATE_FACTOR: Final = 10
 """Vectors compared exactly for each result: those whose signs agree best with the query's."""
-COARSE_MIN: Final = 400
+CANDIDATES_MIN: Final = 400
 
 _USABLE: Final = (
     "SELECT coalesce(has_table_privilege(to_regclass('embeddings'), 'SELECT, INSERT, UPDATE, DELETE'), false)"
@@ -38,14 +38,14 @@ def model_number(model: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class VectorProgress:
     """Number of entries that can be found, and of vectors of the model."""
 
     entries: int
     vectors: int
 
 
-async def missing(tx: Tx, book: int, model: str, *, after: int, limit: int) -> dict[int, str]:
+async def missing(tx: Tx, index_id: int, model: str, *, after: int, limit: int) -> dict[int, str]:
     """Return the texts of the next entries after `after` without a vector of the model.
 
     Entries without words are left out.
@@ -58,7 +58,7 @@ async def missing(tx: Tx, book: int, model: str, *, after: int, limit: int) -> d
             WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND v.model = $4 AND v.entry = e.entry)
         ORDER BY e.entry LIMIT $6
         """,
-        book,
+        index_id,
         model_number(model),
         after,
         limit,
@@ -66,20 +66,20 @@ async def missing(tx: Tx, book: int, model: str, *, after: int, limit: int) -> d
     return {row["entry"]: row["text"] for row in rows}
 
 
-async def latest(tx: Tx, book: int, model: str) -> int:
+async def latest(tx: Tx, index_id: int, model: str) -> int:
     """Return the last entry with a vector of the model, or -1."""
     number: int = await tx.fetchval(
         """
         SELECT coalesce(max(entry), -1) FROM embeddings
         WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4
         """,
-        book,
+        index_id,
         model_number(model),
     )
     return number
 
 
-async def put(tx: Tx, book: int, model: str, vectors: Mapping[int, Sequence[float]]) -> int:
+async def put(tx: Tx, index_id: int, model: str, vectors: Mapping[int, Sequence[float]]) -> int:
     """Store vectors of one length by entry; return how many were new.
 
     Entries that were hidden or removed meanwhile stay out. Locks the index's row against changes
@@ -90,7 +90,7 @@ async def put(tx: Tx, book: int, model: str, vectors: Mapping[int, Sequence[floa
     # a statement of its own: the next one sees what was committed while this one waited
     await tx.execute(
         "SELECT true FROM books WHERE tenant = $1 AND project = $2 AND book = $3 FOR SHARE",
-        book,
+        index_id,
     )
     return await tx.execute(
         """
@@ -101,7 +101,7 @@ async def put(tx: Tx, book: int, model: str, vectors: Mapping[int, Sequence[floa
         CROSS JOIN LATERAL (SELECT ($6::float4[])[(n.at - 1) * $7 + 1 : n.at * $7]::halfvec AS vector) AS cut
         ON CONFLICT (tenant, project, book, model, entry) DO NOTHING
         """,
-        book,
+        index_id,
         model_number(model),
         list(vectors),
         [number for vector in vectors.values() for number in vector],
@@ -109,25 +109,25 @@ async def put(tx: Tx, book: int, model: str, vectors: Mapping[int, Sequence[floa
     )
 
 
-async def nearest(tx: Tx, book: int, model: str, vector: Sequence[float], best: int) -> dict[int, float]:
+async def search_vectors(tx: Tx, index_id: int, model: str, vector: Sequence[float], best: int) -> dict[int, float]:
     """Return the cosines of the best entries of an index that can be found, nearest first.
 
     Two passes in one statement: by how many signs differ (in the index alone), then exactly over
     ten times as many as requested. Vectors of another length than the query's are left out.
     """
     rows = await tx.fetch(
-        _NEAREST,
-        book,
+        _SEARCH_VECTORS,
+        index_id,
         model_number(model),
         list(vector),
         len(vector),
-        max(COARSE_MIN, COARSE_FACTOR * best),
+        max(CANDIDATES_MIN, CANDIDATE_FACTOR * best),
         best,
     )
     return {row["entry"]: 1 - row["distance"] for row in rows if isfinite(row["distance"])}
 
 
-async def of(tx: Tx, book: int, model: str, entries: Sequence[int]) -> dict[int, list[float]]:
+async def of(tx: Tx, index_id: int, model: str, entries: Sequence[int]) -> dict[int, list[float]]:
     """Return the vectors of a model that these entries of an index have, by number."""
     rows = await tx.fetch(
         """
@@ -135,7 +135,7 @@ async def of(tx: Tx, book: int, model: str, entries: Sequence[int]) -> dict[int,
             SELECT vector::float4[] AS vector FROM embeddings
             WHERE tenant = $1 AND project = $2 AND book = $3 AND model = $4 AND entry = asked.entry OFFSET 0) AS one
         """,
-        book,
+        index_id,
         model_number(model),
         list(entries),
     )
@@ -144,7 +144,7 @@ async def of(tx: Tx, book: int, model: str, entries: Sequence[int]) -> dict[int,
 
 # Shaped as the search is, so that the plan does not hang on estimates: what is asked is cast once,
 # the first pass is one scan of the primary key, and each row of the second one index look-up.
-_NEAREST: Final = """
+_SEARCH_VECTORS: Final = """
     WITH asked AS MATERIALIZED (
         SELECT $5::float4[]::halfvec AS vector, binary_quantize($5::float4[]::halfvec) AS signs
     ), coarse AS MATERIALIZED (
@@ -165,7 +165,7 @@ _NEAREST: Final = """
 """
 
 
-async def forget(tx: Tx, book: int, entries: Sequence[int]) -> None:
+async def forget(tx: Tx, index_id: int, entries: Sequence[int]) -> None:
     """Delete the vectors of entries, of every model, after these were hidden or removed."""
     await tx.execute(
         """
@@ -174,12 +174,12 @@ async def forget(tx: Tx, book: int, entries: Sequence[int]) -> None:
         ) AS kept
         WHERE v.tenant = $1 AND v.project = $2 AND v.book = $3 AND v.model = kept.model AND v.entry = ANY($4::int4[])
         """,
-        book,
+        index_id,
         list(entries),
     )
 
 
-async def prune(tx: Tx, book: int) -> int:
+async def prune(tx: Tx, index_id: int) -> int:
     """Delete the vectors of entries that can no longer be found; return how many."""
     return await tx.execute(
         """
@@ -187,11 +187,11 @@ async def prune(tx: Tx, book: int) -> int:
             SELECT FROM entries AS e
             WHERE e.tenant = $1 AND e.project = $2 AND e.book = $3 AND e.entry = v.entry AND e.length > 0)
         """,
-        book,
+        index_id,
     )
 
 
-async def drop_other_models(tx: Tx, book: int, model: str) -> int:
+async def drop_other_models(tx: Tx, index_id: int, model: str) -> int:
     """Delete the vectors that other models gave to an index; return how many. Cheap without any."""
     dropped: int = await tx.fetchval(
         """
@@ -202,34 +202,34 @@ async def drop_other_models(tx: Tx, book: int, model: str) -> int:
         )
         SELECT (SELECT count(*) FROM below) + (SELECT count(*) FROM above)
         """,
-        book,
+        index_id,
         model_number(model),
     )
     return dropped
 
 
-async def progress(tx: Tx, model: str, books: Sequence[int] | None = None) -> dict[int, Progress]:
+async def progress(tx: Tx, model: str, index_ids: Sequence[int] | None = None) -> dict[int, VectorProgress]:
     """Return the progress of the model with each index of the project, or some.
 
     Empty ones are left out.
     """
     rows = await tx.fetch(
         f"""
-        SELECT b.book, b.entries, {_VECTORS_OF_BOOK} AS vectors FROM books AS b
-        WHERE b.tenant = $1 AND b.project = $2 AND b.entries > 0 {"" if books is None else "AND b.book = ANY($4)"}
+        SELECT b.book, b.entries, {_VECTOR_COUNT} AS vectors FROM books AS b
+        WHERE b.tenant = $1 AND b.project = $2 AND b.entries > 0 {"" if index_ids is None else "AND b.book = ANY($4)"}
         """,
         model_number(model),
-        *([] if books is None else [list(books)]),
+        *([] if index_ids is None else [list(index_ids)]),
     )
-    return {row["book"]: Progress(row["entries"], row["vectors"]) for row in rows}
+    return {row["book"]: VectorProgress(row["entries"], row["vectors"]) for row in rows}
 
 
-async def unfinished(tx: Tx, model: str, *, limit: int) -> list[int]:
+async def list_incomplete(tx: Tx, model: str, *, limit: int) -> list[int]:
     """Return the indexes whose vectors differ from those of their entries by this model."""
     rows = await tx.fetch(
         f"""
         SELECT b.book FROM books AS b WHERE b.tenant = $1 AND b.project = $2 AND (
-            b.entries <> {_VECTORS_OF_BOOK}
+            b.entries <> {_VECTOR_COUNT}
             OR EXISTS (SELECT FROM embeddings AS v
                        WHERE v.tenant = $1 AND v.project = $2 AND v.book = b.book AND v.model < $3)
             OR EXISTS (SELECT FROM embeddings AS v
@@ -242,6 +242,6 @@ async def unfinished(tx: Tx, model: str, *, limit: int) -> list[int]:
     return [row["book"] for row in rows]
 
 
-_VECTORS_OF_BOOK: Final = """(
+_VECTOR_COUNT: Final = """(
     SELECT count(*) FROM embeddings AS v
     WHERE v.tenant = $1 AND v.project = $2 AND v.book = b.book AND v.model = $3)"""

@@ -16,22 +16,22 @@ REVISION_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Position:
+class FileRevision:
     """Time of a file: one of its revisions."""
 
-    incarnation: uuid.UUID
+    file_id: uuid.UUID
     revision: int
 
     @classmethod
-    def parse(cls, version: str) -> "Position | None":
+    def parse(cls, version: str) -> "FileRevision | None":
         """Return the position of a version token; None when no file can have had it."""
-        incarnation, _, revision = version.partition(":")
+        file_id, _, revision = version.partition(":")
         number = int(revision)
-        return cls(uuid.UUID(hex=incarnation), number) if number <= REVISION_MAX else None
+        return cls(uuid.UUID(hex=file_id), number) if number <= REVISION_MAX else None
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FileState:
     """State of a file from `created_at` on: the first `size_bytes` bytes of a stream."""
 
     incarnation: uuid.UUID
@@ -42,14 +42,14 @@ class State:
 
     @property
     def version(self) -> str:
-        """Token that the file had then: `incarnation:revision`."""
+        """Token that the file had then: `file_id:revision`."""
         return f"{self.incarnation.hex}:{self.revision}"
 
 
-def states_of(ceiling: str, most: str) -> str:
+def states_of(start_max: str, limit: str) -> str:
     """Return the SQL of the newest states of a stream `s` of a file `f`.
 
-    They are of blocks that start at `ceiling` or before: `most` of them and the empty one. A step a
+    They are of blocks that start at `start_max` or before: `limit` of them and the empty one. A step a
     state, and no content is read: the lengths are enough.
     """
     last = """
@@ -59,12 +59,12 @@ def states_of(ceiling: str, most: str) -> str:
     """
     return f"""
         (WITH RECURSIVE walk AS (
-            ({last} AND start <= {ceiling} ORDER BY start DESC LIMIT 1)
+            ({last} AND start <= {start_max} ORDER BY start DESC LIMIT 1)
             UNION ALL
             SELECT earlier.* FROM walk CROSS JOIN LATERAL (
                 {last} AND start < walk.start AND revision < walk.revision ORDER BY start DESC LIMIT 1) AS earlier
             WHERE walk.revision > s.first_revision
-        ) SELECT revision, size_bytes, created_at FROM walk LIMIT {most})
+        ) SELECT revision, size_bytes, created_at FROM walk LIMIT {limit})
         UNION ALL
         SELECT s.first_revision, 0, coalesce(s.created_at, f.created_at) WHERE NOT EXISTS (
             SELECT FROM blocks
@@ -84,7 +84,7 @@ async def is_known(tx: Tx, path: str) -> bool:
     return known
 
 
-async def history(tx: Tx, path: str, *, before: Position | None, limit: int) -> list[State] | None:
+async def history(tx: Tx, path: str, *, before: FileRevision | None, limit: int) -> list[FileState] | None:
     """Return past states of the files at a path, live or deleted there, newest first.
 
     With `before`, from there on. The present state of the live file is no past one. None when no
@@ -92,7 +92,7 @@ async def history(tx: Tx, path: str, *, before: Position | None, limit: int) -> 
     """
     here = None
     if before is not None:
-        here = await _locate(tx, path, Position(before.incarnation, before.revision - 1))
+        here = await _locate(tx, path, FileRevision(before.file_id, before.revision - 1))
         if here is None:
             return None
     rows = await tx.fetch(
@@ -127,7 +127,7 @@ async def history(tx: Tx, path: str, *, before: Position | None, limit: int) -> 
         """,
         path,
         here["deleted_at"] if here else None,
-        before.incarnation if before else None,
+        before.file_id if before else None,
         before.revision - 1 if before else 0,
         here["stream"] if here else None,
         # where no block of the stream is as old as that, only its empty state can be
@@ -135,10 +135,10 @@ async def history(tx: Tx, path: str, *, before: Position | None, limit: int) -> 
         limit + 1,
         limit,
     )
-    return [State(**row) for row in rows]
+    return [FileState(**row) for row in rows]
 
 
-async def state(tx: Tx, path: str, at: Position) -> State | None:
+async def state(tx: Tx, path: str, at: FileRevision) -> FileState | None:
     """Return the state of a file of this path, live or deleted, at a revision.
 
     None when it never was there, or no longer can be read there.
@@ -147,9 +147,9 @@ async def state(tx: Tx, path: str, at: Position) -> State | None:
     if row is None or row["stream"] is None or at.revision > row["latest"]:
         return None
     if row["start"] is None:
-        return State(at.incarnation, row["first_revision"], row["stream"], 0, row["begun_at"])
-    return State(
-        at.incarnation,
+        return FileState(at.file_id, row["first_revision"], row["stream"], 0, row["begun_at"])
+    return FileState(
+        at.file_id,
         max(row["revision"], row["first_revision"]),
         row["stream"],
         row["size_bytes"],
@@ -157,7 +157,7 @@ async def state(tx: Tx, path: str, at: Position) -> State | None:
     )
 
 
-async def content(tx: Tx, of: State) -> bytes:
+async def content(tx: Tx, of: FileState) -> bytes:
     """Return the whole content of a state."""
     rows = await tx.fetch(
         """
@@ -169,7 +169,7 @@ async def content(tx: Tx, of: State) -> bytes:
     return b"".join(row["content"] for row in rows)[: of.size_bytes]
 
 
-async def contents(tx: Tx, of: Sequence[State]) -> list[bytes]:
+async def contents(tx: Tx, of: Sequence[FileState]) -> list[bytes]:
     """Return the whole contents of several states of small files."""
     rows = await tx.fetch(
         """
@@ -184,7 +184,7 @@ async def contents(tx: Tx, of: Sequence[State]) -> list[bytes]:
     return [whole.get(state.stream, b"")[: state.size_bytes] for state in of]
 
 
-async def _locate(tx: Tx, path: str, at: Position) -> Row | None:
+async def _locate(tx: Tx, path: str, at: FileRevision) -> Row | None:
     """Return the file of a path at a position, with its stream and that stream's last block then.
 
     Bisects the stream, whose revisions rise with its bytes: no index of them is needed.
@@ -219,6 +219,6 @@ async def _locate(tx: Tx, path: str, at: Position) -> Row | None:
             ORDER BY start DESC LIMIT 1) AS last) ON low >= high AND last.revision <= $5
         """,
         path,
-        at.incarnation,
+        at.file_id,
         at.revision,
     )

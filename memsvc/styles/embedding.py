@@ -13,14 +13,14 @@ from typing import Final
 
 import structlog
 
+from memsvc.core.call_context import step_done
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Clock, Embedder, Meter
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
-from memsvc.core.underway import step_done
 from memsvc.store import jobs, vectors
 from memsvc.store.database import Database
-from memsvc.store.vectors import Progress
+from memsvc.store.vectors import VectorProgress
 
 log = structlog.get_logger("memsvc.embedding")
 
@@ -29,7 +29,7 @@ SWEEP_JOB: Final = "index.embed_missing"
 SWEEP_S: Final = 900
 BATCH_ENTRIES: Final = 64
 """Entries between two transactions: the loss when a job is stopped."""
-BOOKS_A_SWEEP: Final = 1000
+INDEXES_PER_SWEEP: Final = 1000
 QUESTIONS_KEPT: Final = 512
 PAUSE_S: Final = 5.0
 """Seconds without calls to the embedder after it failed for a question."""
@@ -50,7 +50,7 @@ class Embedding:
         self._questions: OrderedDict[bytes, list[float]] = OrderedDict()
         self._paused_until: datetime | None = None
         self.job = Job(name=EMBED_JOB, run=self.embed)
-        self.sweep = Job(name=SWEEP_JOB, run=self.queue_unfinished, every_s=SWEEP_S)
+        self.sweep = Job(name=SWEEP_JOB, run=self.queue_incomplete, interval_s=SWEEP_S)
         self.jobs = (self.job, self.sweep)
 
     @property
@@ -63,34 +63,34 @@ class Embedding:
 
         Raises errors of the embedder; what was done until then stays.
         """
-        book, model = int(subject), self.model
+        index_id, model = int(subject), self.model
         async with self._database.begin(scope, read_only=True) as tx:
             if not await vectors.available(tx):
                 return
-            after = await vectors.latest(tx, book, model)
+            after = await vectors.latest(tx, index_id, model)
         # entries become visible in the order of their numbers, so that new ones come after the last
         # that has a vector
-        await self._fill(scope, book, after)
+        await self._fill(scope, index_id, after)
         async with self._database.begin(scope) as tx:
-            done = (await vectors.progress(tx, model, [book])).get(book, Progress(0, 0))
+            done = (await vectors.progress(tx, model, [index_id])).get(index_id, VectorProgress(0, 0))
             if done.entries != done.vectors:
-                await vectors.prune(tx, book)
+                await vectors.prune(tx, index_id)
         if done.entries != done.vectors:
-            await self._fill(scope, book, -1)
+            await self._fill(scope, index_id, -1)
         async with self._database.begin(scope) as tx:
-            dropped = await vectors.drop_other_models(tx, book, model)
+            dropped = await vectors.drop_other_models(tx, index_id, model)
         if dropped:
             log.info("vectors of another model were dropped", vectors=dropped)
 
-    async def _fill(self, scope: Scope, book: int, after: int) -> None:
+    async def _fill(self, scope: Scope, index_id: int, after: int) -> None:
         while True:
             async with self._database.begin(scope, read_only=True) as tx:
-                texts = await vectors.missing(tx, book, self.model, after=after, limit=BATCH_ENTRIES)
+                texts = await vectors.missing(tx, index_id, self.model, after=after, limit=BATCH_ENTRIES)
             if not texts:
                 return
             made = await self.embed_texts(list(texts.values()))
             async with self._database.begin(scope) as tx:
-                await vectors.put(tx, book, self.model, dict(zip(texts, made, strict=True)))
+                await vectors.put(tx, index_id, self.model, dict(zip(texts, made, strict=True)))
             after = max(texts)
             step_done()
 
@@ -100,13 +100,13 @@ class Embedding:
         try:
             made = await self._embedder.embed(texts)
         except MemsvcError as error:
-            self._failed("document", error)
+            self._record_failure("document", error)
             raise
-        self._succeeded("document", started)
+        self._record_success("document", started)
         self._meter.add("memsvc_embedding_texts_total", len(texts))
         return made
 
-    async def queue_unfinished(self, scope: Scope, _: str) -> None:
+    async def queue_incomplete(self, scope: Scope, _: str) -> None:
         """Queue EMBED_JOB for indexes of a project that lack vectors of this model or hold others.
 
         After a change of model, or when an embedder is configured for the first time, these are all
@@ -114,8 +114,8 @@ class Embedding:
         """
         async with self._database.begin(scope) as tx:
             if await vectors.available(tx):
-                for book in await vectors.unfinished(tx, self.model, limit=BOOKS_A_SWEEP):
-                    await jobs.enqueue(tx, EMBED_JOB, str(book), now=self._clock.now())
+                for index_id in await vectors.list_incomplete(tx, self.model, limit=INDEXES_PER_SWEEP):
+                    await jobs.enqueue(tx, EMBED_JOB, str(index_id), now=self._clock.now())
 
     async def question(self, text: str) -> list[float] | None:
         """Return the vector of a question, or None if it is late or fails: search then uses words.
@@ -133,21 +133,21 @@ class Embedding:
         try:
             vector = await self._embedder.embed_question(text)
         except MemsvcError as error:
-            self._failed("question", error)
+            self._record_failure("question", error)
             if error.code is Code.UNAVAILABLE:
                 self._paused_until = self._clock.now() + timedelta(seconds=PAUSE_S)
             log.warning("search goes on without vectors", code=error.code.value, reason=error.message)
             return None
-        self._succeeded("question", started)
+        self._record_success("question", started)
         self._questions[key] = vector
         if len(self._questions) > QUESTIONS_KEPT:
             self._questions.popitem(last=False)
         return vector
 
-    def _succeeded(self, kind: str, started: float) -> None:
+    def _record_success(self, kind: str, started: float) -> None:
         self._meter.add("memsvc_embedding_calls_total", kind=kind, status="success")
         self._meter.add("memsvc_embedding_duration_ms", (perf_counter() - started) * 1000, kind=kind)
 
-    def _failed(self, kind: str, error: MemsvcError) -> None:
+    def _record_failure(self, kind: str, error: MemsvcError) -> None:
         self._meter.add("memsvc_embedding_calls_total", kind=kind, status="error")
         self._meter.add("memsvc_embedding_failures_total", code=error.code.value)

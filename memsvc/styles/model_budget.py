@@ -4,14 +4,14 @@ from typing import Final
 
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.store import allowances
+from memsvc.store import allowance
 from memsvc.store.database import Database
 
 COUNTED_AS: Final = "model"
 """Name under which every model call counts, beside a style's own one."""
 
 
-class SpentError(Exception):
+class BudgetExhaustedError(Exception):
     """The tenant has used up its model calls of the day."""
 
 
@@ -27,29 +27,29 @@ class ModelBudget:
         self._clock = clock
         self._calls_a_day = calls_a_day
 
-    async def take(self, scope: Scope, *, calls: int = 1, purpose: str = "", most: int = 0) -> None:
+    async def consume(self, scope: Scope, *, calls: int = 1, kind: str = "", limit: int = 0) -> None:
         """Count model calls, and one for a purpose that has its own limit.
 
-        Raises `SpentError`, and counts nothing, when either limit is reached.
+        Raises `BudgetExhaustedError`, and counts nothing, when either limit is reached.
         """
-        if not (most or self._calls_a_day):
+        if not (limit or self._calls_a_day):
             return
-        today = self._clock.now().date()
+        day = self._clock.now().date()
         async with self._database.begin_tenant(scope) as tx:
-            if most and not await allowances.take(tx, purpose, today, most=most):
-                raise SpentError
-            if self._calls_a_day and not await allowances.take(
-                tx, COUNTED_AS, today, most=self._calls_a_day, times=calls
+            if limit and not await allowance.consume(tx, kind, day, limit=limit):
+                raise BudgetExhaustedError
+            if self._calls_a_day and not await allowance.consume(
+                tx, COUNTED_AS, day, limit=self._calls_a_day, times=calls
             ):
-                raise SpentError
+                raise BudgetExhaustedError
 
-    async def give_back(self, scope: Scope, *, calls: int = 1, purpose: str = "", most: int = 0) -> None:
+    async def release(self, scope: Scope, *, calls: int = 1, kind: str = "", limit: int = 0) -> None:
         """Uncount calls, as the model could not be reached."""
-        if not (most or self._calls_a_day):
+        if not (limit or self._calls_a_day):
             return
-        today = self._clock.now().date()
+        day = self._clock.now().date()
         async with self._database.begin_tenant(scope) as tx:
-            if most:
-                await allowances.give_back(tx, purpose, today)
+            if limit:
+                await allowance.release(tx, kind, day)
             if self._calls_a_day:
-                await allowances.give_back(tx, COUNTED_AS, today, times=calls)
+                await allowance.release(tx, COUNTED_AS, day, times=calls)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from memsvc.adapters.llm import KEYS, ModelOptions, llm
 from memsvc.adapters.model_client import ModelClient
-from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
+from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from tests.endpoints import Fault, Provider, provider
 from tests.fakes import RecordingMeter
 
@@ -99,7 +99,7 @@ async def test_another_shape_is_an_error_after_one_more_try(there: Provider, met
         with pytest.raises(MemsvcError) as refused:
             await made.extract("Find the trains.", TEXT, Found, output_tokens_max=99)
     assert refused.value.code is Code.INTERNAL_ERROR
-    assert isinstance(refused.value, UnusableAnswerError)
+    assert isinstance(refused.value, ModelOutputError)
     assert "secret" not in str(refused.value.body())
     assert len(there.calls) == 2
 

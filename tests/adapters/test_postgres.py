@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 
 from memsvc.adapters.postgres import EmbeddedPostgres, EmbeddedPostgresError, EmbeddedUrls
-from memsvc.adapters.postgres_cluster import programs
+from memsvc.adapters.postgres_cluster import program_dir
 
 pytestmark = pytest.mark.slow
 
@@ -178,14 +178,14 @@ def test_a_killed_server_is_revived_and_a_living_one_left_alone(data_dir: Path) 
     embedded = EmbeddedPostgres(data_dir)
     urls = embedded.start()
     pid = server_pid(data_dir)
-    assert not embedded.revive()
+    assert not embedded.ensure_alive()
     os.kill(pid, signal.SIGKILL)
-    while not embedded.revive():
+    while not embedded.ensure_alive():
         pass
     assert server_pid(data_dir) != pid
     assert answers(urls.app_url)
     embedded.stop()
-    assert not embedded.revive()
+    assert not embedded.ensure_alive()
     assert not answers(urls.app_url)
 
 
@@ -365,14 +365,14 @@ def test_nobody_gets_in_without_a_password(server: EmbeddedUrls, server_dir: Pat
     ]
     assert run(server.superuser_url, "show listen_addresses") == ""
     for role in ("postgres", "memsvc_owner", "memsvc_app"):
-        without = [str(programs() / "psql"), "-X", "-w", "-h", str(server_dir / "postgres"), "-U", role, "-d", "memsvc"]
+        without = [str(program_dir() / "psql"), "-X", "-w", "-h", str(server_dir / "postgres"), "-U", role, "-d", "memsvc"]
         refused = subprocess.run([*without, "-c", "select 1"], capture_output=True, text=True, env={}, check=False)
         assert "no password supplied" in refused.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 def test_another_user_of_the_machine_cannot_reach_the_server(server: EmbeddedUrls, server_dir: Path) -> None:
-    command = [str(programs() / "psql"), "-X", "-w", "-c", "select 1", server.app_url]
+    command = [str(program_dir() / "psql"), "-X", "-w", "-c", "select 1", server.app_url]
     refused = subprocess.run(
         command, user="nobody", group="nogroup", extra_groups=[], capture_output=True, text=True, check=False, cwd="/"
     )

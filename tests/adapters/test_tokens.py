@@ -133,8 +133,8 @@ def test_a_million_blanks_between_words_are_counted_exactly(tokens: O200kCounter
 def test_a_vocabulary_that_is_not_the_published_one_is_refused_and_says_why(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: Callable[[Path], object], complaint: str
 ) -> None:
-    file = tmp_path / module.VOCABULARY
-    file.write_bytes((Path(module.__file__).parent / module.VOCABULARY).read_bytes())
+    file = tmp_path / module.ENCODING_FILE
+    file.write_bytes((Path(module.__file__).parent / module.ENCODING_FILE).read_bytes())
     damage(file)
     monkeypatch.setattr(module, "files", lambda _: tmp_path)
     with pytest.raises(RuntimeError, match=complaint):

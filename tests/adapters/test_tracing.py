@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from memsvc.adapters.tracing import TracingOptions, opened_tracer
+from memsvc.core.call_context import NO_TRACER
 from memsvc.core.errors import SettingsError
-from memsvc.core.underway import UNTRACED
 from tests.fakes import RecordingMeter
 
 pytestmark = pytest.mark.anyio
@@ -16,10 +16,10 @@ pytestmark = pytest.mark.anyio
 
 async def test_without_an_endpoint_nothing_is_traced(meter: RecordingMeter) -> None:
     async with opened_tracer(TracingOptions(), meter, "1") as tracer:
-        assert tracer is UNTRACED
+        assert tracer is NO_TRACER
         with tracer.span("call", "echo") as span:
             span.note(status="error")
-            assert (tracer.recording, tracer.traceparent()) == (False, "")
+            assert (tracer.is_enabled, tracer.traceparent()) == (False, "")
 
 
 def test_a_server_that_traces_nothing_does_not_load_what_traces_need() -> None:

@@ -6,34 +6,39 @@ from typing import Any
 
 import asyncpg
 
-from memsvc.administration.archives import ArchiveOptions, Archives, ExportArguments, ImportArguments
-from memsvc.administration.restoring import Allowed
+from memsvc.administration.archive_restore import FileQuotas
+from memsvc.administration.archive_tools import (
+    ArchiveExportArguments,
+    ArchiveImportArguments,
+    ArchiveOptions,
+    ArchiveTransfer,
+)
 from memsvc.core.scope import Scope
-from memsvc.store.archived import LEFT_OUT
+from memsvc.store.export_tables import LEFT_OUT
 from memsvc.store.schema import TENANT_TABLES
 from tests.contract.catalogue import EXAMPLES, TOOLS, as_sent
 from tests.door import Door
 from tests.fakes import FakeClock
 
-ROOMY = Allowed(100_000_000, 0)
+ROOMY = FileQuotas(100_000_000, 0)
 CARRIED = sorted({*TENANT_TABLES} - {*LEFT_OUT} - {"calls", "job_refs"})
 
 
-def archives(door: Door, *, allowed: Allowed = ROOMY, **options: Any) -> Archives:
+def archives(door: Door, *, allowed: FileQuotas = ROOMY, **options: Any) -> ArchiveTransfer:
     assert door.database is not None
-    return Archives(door.database, FakeClock(), ArchiveOptions(**options), allowed, known_jobs=door.jobs)
+    return ArchiveTransfer(door.database, FakeClock(), ArchiveOptions(**options), allowed, known_jobs=door.jobs)
 
 
 async def exported(door: Door, project: str = "*", *, gzip: bool = False, calls: bool = False) -> bytes:
     """A tenant's memory as an archive."""
-    asked = ExportArguments(project=project, gzip=gzip, calls=calls)
+    asked = ArchiveExportArguments(project=project, gzip=gzip, calls=calls)
     async with archives(door).opened(scope_of(door, project), asked) as archive:
-        return b"".join([piece async for piece in archive.pieces])
+        return b"".join([piece async for piece in archive.chunks])
 
 
 async def restored(door: Door, archive: bytes, project: str = "*", *, check: bool = False, **options: Any) -> Any:
     """What became of an archive."""
-    asked = ImportArguments(project=project, check=check)
+    asked = ArchiveImportArguments(project=project, check=check)
     return await archives(door, **options).restored(scope_of(door, project), asked, io.BytesIO(archive))
 
 
@@ -50,7 +55,7 @@ async def write(call: Door, path: str, content: str, *, mode: str = "TRUNCATE", 
 async def fill(call: Door) -> None:
     """Something of every kind: what the examples of all tools leave, and files with a past."""
     for tool in EXAMPLES:
-        if not (TOOLS[tool].read_only or TOOLS[tool].destructive or TOOLS[tool].administrative):
+        if not (TOOLS[tool].read_only or TOOLS[tool].destructive or TOOLS[tool].is_admin):
             await call(tool, **await as_sent(call, tool))
     for number in range(5):
         await write(call, "/notes/a.md", f"The heron nests, version {number}.")

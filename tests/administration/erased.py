@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from memsvc.styles.turns.upkeep.archive import unpacked
+from memsvc.styles.turns.maintenance.raw_archive import decompress
 from tests.administration.purged import said
 from tests.door import Door
 
@@ -43,7 +43,7 @@ def readable(value: str) -> str:
     content = bytes.fromhex(value[2:])
     if content.startswith(ZSTD):
         with suppress(ValueError):
-            content = unpacked(content, most=1 << 24)
+            content = decompress(content, bytes_max=1 << 24)
     return content.decode("utf-8", "replace")
 
 

@@ -6,11 +6,11 @@ import asyncpg
 import orjson
 import pytest
 
-from memsvc.administration import restoring
+from memsvc.administration import archive_restore
 from memsvc.administration.archive_format import ROWS_BYTES
-from memsvc.administration.restoring import Allowed
+from memsvc.administration.archive_restore import FileQuotas
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store import archived, restored_index, usage
+from memsvc.store import export_tables, restored_index, usage
 from memsvc.store.database import Tx
 from memsvc.store.usage import Quota
 from tests.administration.archived import exported, restored, rows, write
@@ -28,15 +28,15 @@ async def test_an_archive_of_many_projects_takes_no_lock_for_each(
     for number in range(12):
         await write(call, "/a.md", "The heron nests.", project=f"p{number}")
     archive = await exported(call)
-    monkeypatch.setattr(restoring, "PROJECTS_ALONE_MAX", 3)
+    monkeypatch.setattr(archive_restore, "PROJECT_LOCKS_MAX", 3)
     held: list[int] = []
-    looked = archived.holds_anything
+    looked = export_tables.has_rows
 
     async def looking(tx: Tx) -> bool:
         held.append(await admin.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"))
         return await looked(tx)
 
-    monkeypatch.setattr(archived, "holds_anything", looking)
+    monkeypatch.setattr(export_tables, "has_rows", looking)
     done = await restored(other_call, archive)
     assert [one.written for one in done.projects] == [True] * 12
     assert len(held) == 12
@@ -64,9 +64,9 @@ async def test_writers_go_on_while_an_archive_is_checked(
 
         monkeypatch.setattr(module, name, writing)
 
-    for module, name in ((restored_index, "make"), (archived, "note_restored"), (usage, "held_bytes")):
+    for module, name in ((restored_index, "make"), (export_tables, "note_restored"), (usage, "held_bytes")):
         writing_at(module, name)
-    allowed = Allowed(10**9, 10**9, Quota(10**9))
+    allowed = FileQuotas(10**9, 10**9, Quota(10**9))
     checked = await restored(other_call, archive, check=True, allowed=allowed)
     assert [one.written for one in checked.projects] == [True, True]
     assert steps == ["held_bytes", "make", "note_restored", "make", "note_restored", "held_bytes"]
@@ -87,7 +87,7 @@ def jobs(content: bytes) -> Change:
 async def test_an_archive_brings_so_much_and_no_more(
     call: Door, other_call: Door, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restoring, "JOBS_MAX", 10)
+    monkeypatch.setattr(archive_restore, "JOBS_MAX", 10)
     members = opened(await memory(call))
     job = b'{"name":"no_such_job","subject":"%s"}\n'
     for change, code in (

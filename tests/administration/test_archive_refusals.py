@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsvc.administration.archive_shapes import fits
-from memsvc.administration.reading import Reading
+from memsvc.administration.archive_json import is_valid
+from memsvc.administration.archive_reader import TenantArchiveReader
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store.archived import CALLS, FILES, PLAIN, Column, Table
+from memsvc.store.export_tables import CALLS, FILES, PLAIN, Column, Table
 from tests.administration.archived import exported, restored, rows, write
 from tests.door import Door
 
@@ -188,7 +188,7 @@ def test_json_has_the_shape_that_its_readers_need() -> None:
         ("insights", "evidence", rests),
         ("sessions", "summary", place),
     ):
-        assert fits(table, column, value)
+        assert is_valid(table, column, value)
     for table, column, wrong in (
         ("recalls", "told", []),
         ("recalls", "told", told | {"candidates": [shown | {"place": [7]}]}),
@@ -200,7 +200,7 @@ def test_json_has_the_shape_that_its_readers_need() -> None:
         ("insights", "evidence", rests | {"holds": 1}),
         ("memories", "metadata", "x"),
     ):
-        assert not fits(table, column, wrong)
+        assert not is_valid(table, column, wrong)
 
 
 async def test_an_archive_that_ends_early_or_was_changed_on_its_way_is_refused(
@@ -260,7 +260,7 @@ _TABLES = {
 
 
 def steps(archive: bytes) -> None:
-    for _ in Reading(_TABLES, "0001", expanded_bytes_max=10**6).steps(io.BytesIO(archive)):
+    for _ in TenantArchiveReader(_TABLES, "0001", expanded_bytes_max=10**6).steps(io.BytesIO(archive)):
         pass
 
 

@@ -10,11 +10,11 @@ import asyncpg
 import orjson
 import pytest
 
-from memsvc.administration.archives import ExportArguments
-from memsvc.administration.restoring import Allowed
+from memsvc.administration.archive_restore import FileQuotas
+from memsvc.administration.archive_tools import ArchiveExportArguments
 from memsvc.core.errors import MemsvcError
 from memsvc.core.scope import Caller, Scope
-from memsvc.store import archived
+from memsvc.store import export_tables
 from memsvc.store.database import Database, DatabaseOptions
 from memsvc.store.schema import TENANT_TABLES
 from tests.administration.archived import QUESTIONS, archives, exported, fill, hits, restored, rows, scope_of, write
@@ -97,7 +97,7 @@ async def test_any_tar_tool_reads_the_files_of_an_archive_and_finds_neither_tena
 
 
 def test_every_table_of_a_tenant_is_archived_or_left_out_for_a_reason() -> None:
-    told = [*archived.PLAIN, *archived.FILES, archived.CALLS, archived.JOBS, *archived.LEFT_OUT]
+    told = [*export_tables.PLAIN, *export_tables.FILES, export_tables.CALLS, export_tables.JOBS, *export_tables.LEFT_OUT]
     assert sorted(told) == sorted(TENANT_TABLES)
 
 
@@ -148,7 +148,7 @@ async def test_a_check_says_of_an_archive_that_it_is_good_where_it_came_from(
 ) -> None:
     await fill(call)
     archive, held = await exported(call), await rows(admin, call.caller.tenant)
-    checked = await restored(call, archive, check=True, allowed=Allowed(100_000_000, 1))
+    checked = await restored(call, archive, check=True, allowed=FileQuotas(100_000_000, 1))
     assert [one.occupied for one in checked.projects] == [True] * len(checked.projects)
     assert await rows(admin, call.caller.tenant) == held
     assert not await admin.fetchval("SELECT count(*) FROM restores")
@@ -162,10 +162,10 @@ async def test_what_is_no_archive_is_called_that(call: Door) -> None:
 
 async def test_an_archive_is_one_moment_whatever_is_written_meanwhile(call: Door, other_call: Door) -> None:
     await write(call, "/a.md", "before")
-    async with archives(call).opened(scope_of(call, "*"), ExportArguments()) as archive:
+    async with archives(call).opened(scope_of(call, "*"), ArchiveExportArguments()) as archive:
         await write(call, "/a.md", "after")
         await write(call, "/b.md", "after")
-        whole = b"".join([piece async for piece in archive.pieces])
+        whole = b"".join([piece async for piece in archive.chunks])
     await restored(other_call, whole)
     assert (await other_call("file_read", project="default", path="/a.md"))["content"] == "before"
     await other_call.refuses("NOT_FOUND", "file_read", project="default", path="/b.md")
@@ -182,10 +182,10 @@ async def test_what_was_to_be_done_is_queued_again(call: Door, other_call: Door)
 async def test_quotas_count_what_comes_back(call: Door, other_call: Door, admin: asyncpg.Connection) -> None:
     await write(call, "/a.md", "x" * 1000)
     archive = await exported(call)
-    for allowed in (Allowed(999, 0), Allowed(10**6, 999)):
+    for allowed in (FileQuotas(999, 0), FileQuotas(10**6, 999)):
         await refused(other_call, archive, "QUOTA_EXCEEDED", allowed=allowed)
-        assert not any((await rows(admin, other_call.caller.tenant, [*archived.PLAIN, "files", "usage"])).values())
-    await restored(other_call, archive, allowed=Allowed(1000, 1000))
+        assert not any((await rows(admin, other_call.caller.tenant, [*export_tables.PLAIN, "files", "usage"])).values())
+    await restored(other_call, archive, allowed=FileQuotas(1000, 1000))
 
 
 async def test_a_confined_key_exports_and_restores_its_own_projects(call: Door, other_call: Door) -> None:

@@ -119,7 +119,7 @@ async def test_pages_follow_each_other_without_a_gap_even_within_one_moment(
 async def test_a_page_that_looked_at_many_and_found_few_says_where_to_go_on(
     call: Door, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "SCANNED_MAX", 3)
+    monkeypatch.setattr(calls, "SCAN_MAX", 3)
     await log(request_id="first", surface="rest")
     for _ in range(5):
         await log()

@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from memsvc.core.scope import Caller, Scope
+from memsvc.styles.files.file_maintenance import PURGE_JOB
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.upkeep import PURGE
-from memsvc.styles.turns.upkeep.maintenance import EXPIRE_JOB
+from memsvc.styles.turns.maintenance.session_maintenance import EXPIRE_JOB
 from tests.administration.erased import Garden, places
 from tests.contract.catalogue import block_id
 from tests.door import Door, open_door
@@ -161,5 +161,5 @@ async def test_what_is_deleted_is_gone_after_its_retention(
     await call.work()
     clock.advance(days=FilesOptions().delete_retention_days + 1)
     for _, one in gardens.values():
-        await call.jobs[PURGE].run(Scope(call.caller.tenant, one.project), "")
+        await call.jobs[PURGE_JOB].run(Scope(call.caller.tenant, one.project), "")
     await all_gone(call, admin, gardens)

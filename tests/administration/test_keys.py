@@ -232,7 +232,7 @@ async def test_a_tenant_of_open_mode_makes_keys_for_itself(call: Door, doorman: 
 
 
 async def test_agents_do_not_see_these_tools_unless_settings_say_so(call: Door) -> None:
-    names = {tool.name for tool in call.dispatch.catalogue if tool.administrative}
+    names = {tool.name for tool in call.dispatch.catalogue if tool.is_admin}
     assert {"keys_list", "keys_create", "keys_rotate", "keys_revoke", "keys_update", "calls_list"} <= names
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from memsvc.core.scope import Caller, Permission, Scope
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
+from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from tests.administration.purged import fill, of, purge, rows, said, talk
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, FakeEmbedder
@@ -105,9 +105,9 @@ async def test_a_session_that_others_share_stays_and_nothing_brings_the_facts_ab
     await purge(call, "user", "ann")
     scope, database = Scope(call.caller.tenant, "default"), call.database
     assert database is not None
-    rebuilding = Rebuilding(database, clock, tokens, TurnOptions())
+    rebuilding = TurnRebuild(database, clock, tokens, TurnOptions())
     assert not +(await rebuilding.run(scope, "room"))
-    for user, learnt_in in (await rebuilding.authors(scope)).items():
+    for user, learnt_in in (await rebuilding.users_with_facts(scope)).items():
         assert not +(await rebuilding.run_user(scope, user, learnt_in))
     facts = (await call("memory_list_facts", session_id="else", user_id="ann", state="all"))["facts"]
     assert facts == []
@@ -124,7 +124,7 @@ async def test_rebuilding_a_purged_session_makes_nothing(
     await purge(call, "session", "ashs1")
     before = await rows(admin)
     assert call.database is not None
-    rebuilding = Rebuilding(call.database, clock, tokens, TurnOptions())
+    rebuilding = TurnRebuild(call.database, clock, tokens, TurnOptions())
     scope = Scope(call.caller.tenant, "default")
     await rebuilding.run(scope, "ashs1")
     await rebuilding.run_user(scope, "ashu", ["ashs1", "ashs10"])

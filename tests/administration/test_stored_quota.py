@@ -6,11 +6,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.administration.restoring import Allowed
+from memsvc.administration.archive_restore import FileQuotas
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.stored import StoredOptions, StoredQuota
+from memsvc.gateway.storage_quota import StorageQuota, StoredOptions
 from memsvc.store.database import Tx
 from memsvc.store.usage import Quota
 from tests.administration.archived import exported, restored, rows
@@ -127,14 +127,14 @@ async def test_a_restore_is_held_to_the_quota_before_anybody_sees_of_it(
     for quota in (Quota(content), Quota(content + 1000), Quota(held["held_bytes"] + 500)):
         for check in (True, False):
             with pytest.raises(MemsvcError, match=r"holds \d+") as refusal:
-                await restored(other, archive, check=check, allowed=Allowed(10**6, 0, quota))
+                await restored(other, archive, check=check, allowed=FileQuotas(10**6, 0, quota))
             assert (refusal.value.code, "tenant_purge" in str(refusal.value.recovery)) == (Code.QUOTA_EXCEEDED, True)
             assert await rows(admin, other_scope.tenant) == before
     enough = (await other("tenant_usage"))["total"]["held_bytes"] + held["held_bytes"]
-    allowed = Allowed(10**6, 0, Quota(enough))
+    allowed = FileQuotas(10**6, 0, Quota(enough))
     assert (await restored(other, archive, allowed=allowed)).projects[0].written
-    assert not (await restored(other, archive, allowed=Allowed(10**6, 0, Quota(1)))).projects[0].written
-    occupied = await restored(call, archive, check=True, allowed=Allowed(10**6, 0, Quota(held["held_bytes"])))
+    assert not (await restored(other, archive, allowed=FileQuotas(10**6, 0, Quota(1)))).projects[0].written
+    occupied = await restored(call, archive, check=True, allowed=FileQuotas(10**6, 0, Quota(held["held_bytes"])))
     assert occupied.projects[0].occupied
 
 
@@ -146,7 +146,7 @@ async def test_a_tenant_from_before_the_quota_may_restore_beyond_it(
     await admin.execute(
         "INSERT INTO tenants (tenant, created_at, bounded_since) VALUES ($1, $2, $2)", other_scope.tenant, clock.now()
     )
-    done = await restored(call.as_tenant(other_scope), archive, allowed=Allowed(10**6, 0, Quota(1, grace_days=30)))
+    done = await restored(call.as_tenant(other_scope), archive, allowed=FileQuotas(10**6, 0, Quota(1, grace_days=30)))
     assert done.projects[0].written
 
 
@@ -189,7 +189,7 @@ async def test_a_count_that_failed_is_not_tried_again_with_each_write(
         tried.append(tx)
         raise MemsvcError(Code.UNAVAILABLE, "the statement took too long")
 
-    monkeypatch.setattr("memsvc.store.usage.held_bytes", failing)
+    monkeypatch.setattr("memsvc.store.usage.quota_bytes", failing)
     quota = call.dispatch.quota
     assert quota is not None
     for turn in range(3):
@@ -198,5 +198,5 @@ async def test_a_count_that_failed_is_not_tried_again_with_each_write(
     assert len(tried) == 1
 
 
-async def _done(quota: StoredQuota) -> bool:
-    return not quota._counting
+async def _done(quota: StorageQuota) -> bool:
+    return not quota._tasks

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from memsvc.core.scope import Caller, Scope
-from memsvc.in_force import in_force
+from memsvc.effective_limits import effective_limits
 from memsvc.settings import Settings
 from memsvc.store import call_hours
 from memsvc.store.calls import CallRecord, insert_calls
@@ -128,11 +128,11 @@ async def test_the_queue_shows_what_waits_and_counts_all_states(
 async def test_what_is_in_force_is_told_as_it_is_configured_and_rates_as_this_tenant_has_them(scope: Scope) -> None:
     rates = {"tenants": [f"{scope.tenant.hex()[:12]}=0.5"], "tenant_calls_s": 600}
     configured = {"files": {"versions_days": 3}, "limits": {"rates": rates}}
-    of = in_force(Settings.model_validate(configured))
+    of = effective_limits(Settings.model_validate(configured))
     told = {one.setting: one for one in of(scope.tenant)}
     assert told["limits.rates.tenant_calls_s"].value == 300
     assert {one.setting: one.value for one in of(b"\xff" * 32)}["limits.rates.tenant_calls_s"] == 600
     assert (told["files.versions_days"].value, told["files.versions_days"].kind) == (3, "retention")
-    assert all(one.about for one in told.values())
-    unlimited = in_force(Settings.model_validate({"limits": {"rates": {"enabled": False}}}))
+    assert all(one.description for one in told.values())
+    unlimited = effective_limits(Settings.model_validate({"limits": {"rates": {"enabled": False}}}))
     assert not [one for one in unlimited(scope.tenant) if one.setting.startswith("limits.rates.")]

@@ -5,7 +5,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.administration import usage as counting
+from memsvc.administration import tenant_usage as counting
 from memsvc.core.scope import Caller, Scope
 from memsvc.store import usage
 from memsvc.store.database import Database
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it takes here, nothing takes long to count."""
-    monkeypatch.setattr(counting, "LONG_S", 3600.0)
+    monkeypatch.setattr(counting, "UNCACHED_S_MAX", 3600.0)
 
 
 async def keep(call: Door, project: str) -> None:
@@ -78,8 +78,8 @@ async def test_nothing_is_told_of_a_tenant_without_anything(call: Door) -> None:
 async def test_what_took_long_to_count_is_told_again_for_a_while(
     call: Door, other_call: Door, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counting, "LONG_S", 0.0)
-    monkeypatch.setattr(counting, "LASTING", 1_000_000)
+    monkeypatch.setattr(counting, "UNCACHED_S_MAX", 0.0)
+    monkeypatch.setattr(counting, "CACHE_FACTOR", 1_000_000)
     before = await call("tenant_usage", project="a")
     await call("file_write", project="a", path="/a", content="12345")
     clock.advance(seconds=59)

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from memsvc.console import routes
-from memsvc.console.differing import LINES_MAX, Line, difference
-from memsvc.console.views.notebook import _tree
+from memsvc.console.diff import LINES_MAX, DiffLine, difference
+from memsvc.console.views.notebook_views import _tree
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.gateway.admission import SlotOptions
 from memsvc.gateway.limits import LimitsOptions
@@ -74,7 +74,7 @@ async def test_without_the_database_the_console_says_so(service: Service, monkey
     async def away(*_: Any) -> bytes:
         raise MemsvcError(Code.UNAVAILABLE, "the database is out of reach")
 
-    monkeypatch.setattr(server_secrets, "obtain", away)
+    monkeypatch.setattr(server_secrets, "get_or_create", away)
     async with service.http(None) as http:
         cookie = {"Cookie": "memsvc_console=" + "A" * 107 + "="}
         for answer in (
@@ -111,7 +111,7 @@ def test_texts_that_repeat_themselves_are_compared_in_no_time(repeated: list[str
     before = [repeated[number % len(repeated)] for number in range(LINES_MAX)]
     after = ["same", *(line for number in range(LINES_MAX // 2) for line in (f"new {number}", "x"))]
     lines = difference("\n".join(["same", *before]), "\n".join(after))
-    assert lines[0] == Line("same", "same")
+    assert lines[0] == DiffLine("same", "same")
     assert {line.kind for line in lines} == {"same", "added", "removed"}
 
 

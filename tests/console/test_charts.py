@@ -25,7 +25,7 @@ def points(path: str) -> list[tuple[float, float]]:
 @pytest.mark.parametrize("unused_h", [0.0, 30.0, 299.5, 5000.0])
 def test_a_block_is_on_its_curve_now_and_at_the_threshold_when_it_has_faded(unused_h: float) -> None:
     faded_h = -log(0.05) / 0.01
-    curve = charts.fading(0.01, unused_h, faded_h, 0.05)
+    curve = charts.decay_chart(0.01, unused_h, faded_h, 0.05)
     line = points(curve.line)
     assert line[0] == (curve.frame.left, curve.frame.top)
     assert all(y <= later for (_, y), (_, later) in pairwise(line))

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from memsvc.console.options import ConsoleOptions
-from memsvc.console.seals import Seals
+from memsvc.console.session_cookies import CookieFactory
 from memsvc.core.scope import Permission
 from memsvc.gateway.auth import AuthOptions
 from tests.console.conftest import Service, Visit, fill, visiting
@@ -75,12 +75,12 @@ async def test_a_session_that_is_used_all_the_time_ends_after_a_week() -> None:
     async def secret() -> bytes:
         return b"s" * 32
 
-    seals, began = Seals(secret, timedelta(hours=12)), datetime(2026, 1, 5, tzinfo=UTC)
-    now, cookie = began, await seals.made("slot", b"k" * 32, began)
-    while (seal := await seals.opened("slot", cookie, now)) is not None:
-        assert (seal.key_hash, seal.began) == (b"k" * 32, began)
+    seals, began = CookieFactory(secret, timedelta(hours=12)), datetime(2026, 1, 5, tzinfo=UTC)
+    now, cookie = began, await seals.create("slot", b"k" * 32, began)
+    while (seal := await seals.verify("slot", cookie, now)) is not None:
+        assert (seal.key_hash, seal.started_at) == (b"k" * 32, began)
         if seals.is_old(seal, now):
-            cookie = await seals.made("slot", seal.key_hash, now, seal.began)
+            cookie = await seals.create("slot", seal.key_hash, now, seal.started_at)
         now += timedelta(hours=1)
     assert now - began == timedelta(days=7)
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import asyncpg
 import pytest
 
-from memsvc.store import files, kept_files
+from memsvc.store import files, style_files
 from memsvc.store.schema import TENANT_TABLES
-from memsvc.styles.memories import adding
+from memsvc.styles.memories import memory_extraction
 
 Digest = Callable[[], Awaitable[str]]
 
@@ -31,10 +31,10 @@ class Numbers:
 def numbers(monkeypatch: pytest.MonkeyPatch) -> Numbers:
     """Files and memories are numbered."""
     numbers = Numbers()
-    for module, kind in ((files, "files"), (kept_files, "kept_files")):
+    for module, kind in ((files, "files"), (style_files, "kept_files")):
         named = SimpleNamespace(UUID=uuid.UUID, uuid4=lambda kind=kind: uuid.UUID(int=numbers.take(kind)))
         monkeypatch.setattr(module, "uuid", named)
-    monkeypatch.setattr(adding, "new_id", lambda _: f"mem_{numbers.take('memories')}")
+    monkeypatch.setattr(memory_extraction, "new_id", lambda _: f"mem_{numbers.take('memories')}")
     return numbers
 
 

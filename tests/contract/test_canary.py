@@ -82,7 +82,7 @@ async def test_what_a_call_holds_is_told_nowhere(
         options = TracingOptions(endpoint=collector.url, queue_max=1_000_000)
         tracer = await stack.enter_async_context(opened_tracer(options, metrics, "0"))
         door = open_door(database, clock, tokens, metrics, scope, tracer=tracer)
-        metrics.know_tools(door.dispatch.catalogue)
+        metrics.add_tools(door.dispatch.catalogue)
         await tell(door, tool)
     traced = b"".join(collector.bodies)
     assert SECRET.encode() not in traced

@@ -1,11 +1,11 @@
-"""On a real Citus cluster, which `make test-citus DSN=...` names: every tool works, and every wall stands."""
+"""On a real Citus cluster, which `build test-citus DSN=...` names: every tool works, and every wall stands."""
 
 from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 
-from memsvc.store.citus import DISTRIBUTED
+from memsvc.store.citus import SHARD_TABLES
 from memsvc.store.migrate import downgrade, migrate
 from tests.contract.catalogue import EXAMPLES, MARK, as_sent
 from tests.door import Door
@@ -47,7 +47,7 @@ async def test_every_tool_works_and_every_wall_stands_on_every_node(
     tenants = call.caller.tenant, other_call.caller.tenant
     seen = dict.fromkeys(tenants, 0)
     shards = await admin.fetch(SHARDS)
-    assert {shard["whole"] for shard in shards} <= {*DISTRIBUTED}
+    assert {shard["whole"] for shard in shards} <= {*SHARD_TABLES}
     for node in {(shard["nodename"], shard["nodeport"]) for shard in shards}:
         here = [shard["shard"] for shard in shards if (shard["nodename"], shard["nodeport"]) == node]
         parts = urlsplit(database_urls.app)

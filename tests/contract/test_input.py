@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from memsvc.core.errors import RETRYABLE, Code
-from memsvc.core.tools import Outcome
+from memsvc.core.tools import CallOutcome
 from memsvc.styles.turns.options import ShadowOptions, TurnOptions
 from tests.contract.catalogue import EXAMPLES, TOOLS, message
 from tests.contract.conftest import Digest
@@ -74,11 +74,11 @@ WRONG: list[Any] = [
 ]
 
 
-async def tried(door: Door, tool: str, arguments: Any) -> Outcome:
+async def tried(door: Door, tool: str, arguments: Any) -> CallOutcome:
     return await door.dispatch.call(door.caller, tool, arguments, surface="test", request_id="r")
 
 
-def check_shape(outcome: Outcome) -> None:
+def check_shape(outcome: CallOutcome) -> None:
     """An error is `{code, message, retryable, recovery?, ...}`, and a fault of the input is not worth a retry."""
     assert outcome.error is not None
     body = outcome.body

@@ -105,7 +105,7 @@ def faults(tool: Tool, read: Read) -> Iterator[str]:
     elif "(tenant = " not in read.condition:
         yield "begins with nobody's tenant"
     known = read.table in WHOLE.get(tool.name, {})
-    if tool.administrative or (known and tool.name in ALL_BOOKS):
+    if tool.is_admin or (known and tool.name in ALL_BOOKS):
         return
     if read.table in SHELVED and "book = " not in read.condition and not tool.spans_projects and read.found > 1:
         yield "reads all books"
@@ -136,7 +136,7 @@ async def test_every_statement_of_every_tool_finds_its_rows_by_an_index_that_beg
             wrong += [f"{name}: {read.table}: {told}: {read}\n{plan.sql}" for read in plan.reads
                       for told in faults(tool, read)]  # fmt: skip
     assert wrong == [], "\n\n".join(wrong)
-    assert {name for name in silent if not TOOLS[name].administrative} <= {"elfmem_guide", "find_tool"}
+    assert {name for name in silent if not TOOLS[name].is_admin} <= {"elfmem_guide", "find_tool"}
     assert len(read_of) >= 22
 
 
@@ -152,7 +152,7 @@ async def test_a_walk_and_the_files_at_a_path_cost_what_they_return(
     assert sum(read.found + read.thrown_away for plan in plans for read in plan.reads) < STORED / 2
     plans.clear()
     async with database.begin(Scope(call.caller.tenant, "default"), read_only=True) as tx:
-        assert len(await tree.files_at(tx, f"/{MARK}/4", after="", most=10)) == 10
+        assert len(await tree.files_at(tx, f"/{MARK}/4", after="", limit=10)) == 10
     assert sum(read.found + read.thrown_away for plan in plans for read in plan.reads) < STORED / 2
 
 

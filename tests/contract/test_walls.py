@@ -8,12 +8,12 @@ import pytest
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
-from memsvc.gateway.rest import holds, walls_stand
+from memsvc.gateway.rest import isolation_check, run_check
 from memsvc.store.database import Database, DatabaseOptions, Tx
+from memsvc.store.isolation import OPEN_TABLES, TENANT_ROW_TABLES
 from memsvc.store.migrate import migrate
-from memsvc.store.revisions import bears, fingerprint
+from memsvc.store.revisions import fingerprint, has_mark
 from memsvc.store.schema import TENANT_TABLES
-from memsvc.store.walls import OPEN_TABLES, WALLED
 from tests.contract.catalogue import EXAMPLES, MARK, TOOLS, as_sent
 from tests.contract.test_isolation import answer, fill, rows, without_the_tenant
 from tests.door import Door
@@ -21,7 +21,7 @@ from tests.fakes import RecordingMeter
 from tests.servers import DatabaseUrls, TestServer
 
 pytestmark = pytest.mark.anyio
-READING = [name for name, tool in TOOLS.items() if tool.read_only and not tool.administrative]
+READING = [name for name, tool in TOOLS.items() if tool.read_only and not tool.is_admin]
 KEEPS_NOTHING = {"find_tool", "elfmem_guide", "memories_get_prompt"}
 """Tools whose examples find nothing that a tenant stored, or stores no more."""
 
@@ -110,7 +110,7 @@ OPENED = {
 
 async def test_no_row_changes_hands(admin: asyncpg.Connection) -> None:
     """A row of one tenant can neither be given to another nor be written in its name."""
-    assert {*WALLED} == {*TENANT_TABLES, "embeddings"}
+    assert {*TENANT_ROW_TABLES} == {*TENANT_TABLES, "embeddings"}
     assert await admin.fetch(OPEN_TABLES) == []
 
 
@@ -125,19 +125,19 @@ async def test_a_table_that_was_opened_is_named_until_migration_closes_it(
     table: str,
     opened: str,
 ) -> None:
-    mark, ready = fingerprint(server.app, 30000), walls_stand(database, every_s=0)
+    mark, ready = fingerprint(server.app, 30000), isolation_check(database, interval_s=0)
     assert await ready()
-    assert await bears(database_urls.app, mark)
+    assert await has_mark(database_urls.app, mark)
     await admin.execute(OPENED[opened].format(table=table, app=server.app))
     with pytest.raises(MemsvcError, match=f"on {table}$") as refused:
         await Database.open(database_urls.app, DatabaseOptions(), meter)
     assert refused.value.code is Code.PERMISSION_DENIED
-    assert not await holds(ready)
-    assert not await bears(database_urls.app, mark)
+    assert not await run_check(ready)
+    assert not await has_mark(database_urls.app, mark)
     await migrate(database_urls.admin, server.app)
     assert await admin.fetch(OPEN_TABLES) == []
-    assert await holds(ready)
-    assert await bears(database_urls.app, mark)
+    assert await run_check(ready)
+    assert await has_mark(database_urls.app, mark)
 
 
 async def test_tables_in_a_schema_of_their_own_are_looked_at_there(

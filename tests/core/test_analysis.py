@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.core import analysis
-from memsvc.core.analysis import NamedDate, asks, dates_named, query_terms, terms
+from memsvc.core.analysis import NamedDate, is_question, parse_date_names, query_terms, terms
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=300)
 
@@ -69,8 +69,8 @@ def test_no_string_breaks_it_and_terms_can_be_stored(text):
         size_bytes = len(term.encode())
         assert 0 < size_bytes <= analysis.TERM_SIZE_BYTES_MAX
         assert "\x00" not in term
-    asks(text)
-    dates_named(text)
+    is_question(text)
+    parse_date_names(text)
 
 
 @given(ANY_TEXT)
@@ -122,10 +122,10 @@ def test_a_megabyte_of_combining_marks_takes_no_time():
     ],
 )
 def test_dates_named(text, expected):
-    assert dates_named(text) == expected
+    assert parse_date_names(text) == expected
 
 
 @pytest.mark.parametrize("text", ["Really? ", "本当ですか？", "حقا؟"])
 def test_a_question_mark_of_any_script_asks(text):
-    assert asks(text)
-    assert not asks("No; I do not.")
+    assert is_question(text)
+    assert not is_question("No; I do not.")

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from memsvc.core.background import LOOP_CHARS_MAX, computed, counted, meanwhile
-from memsvc.core.underway import UNTRACED, begun, underway
+from memsvc.core.background import LOOP_CHARS_MAX, run_concurrently, run_in_count_thread, run_in_thread
+from memsvc.core.call_context import NO_TRACER, call_scope, current_call
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ class Asked:
 
 async def test_the_work_is_sent_before_the_block_computes_and_done_when_it_is_left() -> None:
     asked = Asked()
-    async with meanwhile(asked.run()) as asking:
+    async with run_concurrently(asked.run()) as asking:
         assert asked.told == ["sent"]
         asked.answer.set()
     assert (asking.result(), asked.told) == ("answer", ["sent", "answered"])
@@ -48,7 +48,7 @@ async def test_an_error_of_the_work_is_raised_behind_the_block() -> None:
     asked.answer.set()
 
     async def computes() -> None:
-        async with meanwhile(asked.run()):
+        async with run_concurrently(asked.run()):
             await asyncio.sleep(0)
             asked.told.append("computed")
 
@@ -60,7 +60,7 @@ async def test_an_error_of_the_work_is_raised_behind_the_block() -> None:
 async def test_where_the_block_fails_the_work_is_taken_back_first() -> None:
     asked = Asked()
     with pytest.raises(ValueError, match="mine"):
-        async with meanwhile(asked.run()):
+        async with run_concurrently(asked.run()):
             raise ValueError("mine")
     assert asked.told == ["sent", "taken back"]
 
@@ -70,7 +70,7 @@ async def test_who_is_cancelled_takes_the_work_back_first(block_s: float) -> Non
     asked = Asked()
 
     async def waits() -> None:
-        async with meanwhile(asked.run()):
+        async with run_concurrently(asked.run()):
             await asyncio.sleep(block_s)
 
     task = asyncio.create_task(waits())
@@ -83,17 +83,17 @@ async def test_who_is_cancelled_takes_the_work_back_first(block_s: float) -> Non
 
 async def test_what_is_computed_meanwhile_is_no_wait() -> None:
     async def asks(wait_s: float) -> None:
-        with underway().waiting("database"):
+        with current_call().timer("database"):
             await asyncio.sleep(wait_s)
 
-    with begun("r", UNTRACED) as here:
-        async with meanwhile(asks(0.01)):
+    with call_scope("r", NO_TRACER) as here:
+        async with run_concurrently(asks(0.01)):
             time.sleep(0.1)  # noqa: ASYNC251 - as ranking does
-    assert here.waited_ms["database"] < 60  # and not 100
-    with begun("r", UNTRACED) as here:
-        async with meanwhile(asks(0.1)):
+    assert here.wait_ms["database"] < 60  # and not 100
+    with call_scope("r", NO_TRACER) as here:
+        async with run_concurrently(asks(0.1)):
             time.sleep(0.02)  # noqa: ASYNC251
-    assert here.waited_ms["database"] > 60
+    assert here.wait_ms["database"] > 60
 
 
 async def test_long_texts_are_computed_beside_the_loop_one_after_another() -> None:
@@ -107,9 +107,9 @@ async def test_long_texts_are_computed_beside_the_loop_one_after_another() -> No
         under_way.pop()
         return len(under_way)
 
-    first, second = (asyncio.create_task(computed(LOOP_CHARS_MAX + 1, compute)) for _ in range(2))
+    first, second = (asyncio.create_task(run_in_thread(LOOP_CHARS_MAX + 1, compute)) for _ in range(2))
     await until(entered.is_set)
-    assert await computed(LOOP_CHARS_MAX, threading.get_ident) == threading.get_ident()
+    assert await run_in_thread(LOOP_CHARS_MAX, threading.get_ident) == threading.get_ident()
     go_on.set()
     assert [await first, await second] == [0, 0]
 
@@ -122,8 +122,8 @@ async def test_tenants_have_the_thread_in_turn_however_much_one_of_them_computes
         assert go_on.wait(10)
 
     def computing(whose: bytes) -> asyncio.Task[None]:
-        with begun("r", UNTRACED, whose):
-            return asyncio.create_task(computed(LOOP_CHARS_MAX + 1, compute, whose))
+        with call_scope("r", NO_TRACER, whose):
+            return asyncio.create_task(run_in_thread(LOOP_CHARS_MAX + 1, compute, whose))
 
     tasks = [computing(b"long") for _ in range(5)]
     await until(lambda: bool(order))
@@ -142,8 +142,8 @@ async def test_one_tenant_never_has_all_threads_that_count() -> None:
         assert whose == b"short" or go_on.wait(10)
 
     def counting(whose: bytes) -> asyncio.Task[None]:
-        with begun("r", UNTRACED, whose):
-            return asyncio.create_task(counted(LOOP_CHARS_MAX + 1, count, whose))
+        with call_scope("r", NO_TRACER, whose):
+            return asyncio.create_task(run_in_count_thread(LOOP_CHARS_MAX + 1, count, whose))
 
     tasks = [counting(b"long") for _ in range(3)]
     await counting(b"short")
@@ -159,7 +159,7 @@ async def test_who_is_cancelled_while_it_waits_for_the_thread_leaves_it_to_other
         order.append(name)
         assert go_on.wait(10)
 
-    first, second, third = (asyncio.create_task(computed(LOOP_CHARS_MAX + 1, compute, name)) for name in "abc")
+    first, second, third = (asyncio.create_task(run_in_thread(LOOP_CHARS_MAX + 1, compute, name)) for name in "abc")
     await until(lambda: bool(order))
     second.cancel()
     go_on.set()

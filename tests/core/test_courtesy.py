@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.core.courtesy import is_courtesy
+from memsvc.core.greeting_phrases import is_greeting_phrase
 
 COURTESIES = """
 Thanks!
@@ -84,22 +84,22 @@ right, left or straight?
 
 @pytest.mark.parametrize("text", COURTESIES)
 def test_a_courtesy_asks_nothing(text: str) -> None:
-    assert is_courtesy(text)
+    assert is_greeting_phrase(text)
 
 
 @pytest.mark.parametrize("text", MORE)
 def test_what_holds_more_than_courtesies_does(text: str) -> None:
-    assert not is_courtesy(text)
+    assert not is_greeting_phrase(text)
 
 
 @pytest.mark.parametrize("text", ["", " ", "?!", "🙂", "the", "it is"])
 def test_what_says_nothing_at_all_is_no_courtesy(text: str) -> None:
-    assert not is_courtesy(text)
+    assert not is_greeting_phrase(text)
 
 
 @given(st.text(max_size=300))
 def test_any_text_can_be_looked_at(text: str) -> None:
-    assert is_courtesy(text) in (True, False)
+    assert is_greeting_phrase(text) in (True, False)
 
 
 @pytest.mark.parametrize(
@@ -107,5 +107,5 @@ def test_any_text_can_be_looked_at(text: str) -> None:
 )
 def test_a_long_text_takes_no_time(text: str) -> None:
     started = time.monotonic()
-    is_courtesy(text)
+    is_greeting_phrase(text)
     assert time.monotonic() - started < 1

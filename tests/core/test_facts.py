@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memsvc.core.facts import (
-    Ending,
     Evidence,
     Fact,
-    Retraction,
-    State,
+    FactExpiry,
+    FactState,
+    FactTier,
+    RemovalClaim,
     Statement,
-    Tier,
     expires_at,
     merge,
     slot_of,
@@ -21,13 +21,13 @@ from memsvc.core.facts import (
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
-def statement(value: str, *, record: str = "r2", key: str = "name", slot: str = "", tier: Tier = Tier.L0) -> Statement:
+def statement(value: str, *, record: str = "r2", key: str = "name", slot: str = "", tier: FactTier = FactTier.L0) -> Statement:
     return Statement(record, "user_name", key, slot, value, tier, 0.9, "", Evidence("s", "t", "t-in-0", ""))
 
 
-def holding(value: str, *, tier: Tier = Tier.L0, until: datetime | None = None) -> list[Fact]:
+def holding(value: str, *, tier: FactTier = FactTier.L0, until: datetime | None = None) -> list[Fact]:
     old = statement(value, record="r1", tier=tier)
-    return [Fact(7, old, State.ACTIVE, NOW - timedelta(days=1), None, until, None)]
+    return [Fact(7, old, FactState.ACTIVE, NOW - timedelta(days=1), None, until, None)]
 
 
 def test_a_first_statement_is_kept() -> None:
@@ -49,13 +49,13 @@ def test_another_value_supersedes() -> None:
 
 
 def test_the_same_value_for_longer_supersedes() -> None:
-    merged = merge(holding("Ada", tier=Tier.L1, until=NOW + timedelta(days=1)), [statement("Ada")], NOW)
+    merged = merge(holding("Ada", tier=FactTier.L1, until=NOW + timedelta(days=1)), [statement("Ada")], NOW)
     assert (len(merged.kept), len(merged.replaced)) == (1, 1)
 
 
 @pytest.mark.parametrize(("until", "kept"), [(NOW, 1), (NOW - timedelta(1), 1), (NOW + timedelta(seconds=1), 0)])
 def test_a_fact_past_its_day_is_renewed_by_saying_it_again(until: datetime, kept: int) -> None:
-    merged = merge(holding("Ada", tier=Tier.L1, until=until), [statement("Ada", tier=Tier.L1)], NOW)
+    merged = merge(holding("Ada", tier=FactTier.L1, until=until), [statement("Ada", tier=FactTier.L1)], NOW)
     assert len(merged.kept) == len(merged.replaced) == kept
 
 
@@ -74,16 +74,16 @@ def test_values_of_different_slots_hold_side_by_side() -> None:
 
 @pytest.mark.parametrize(
     ("tier", "expected"),
-    [(Tier.L0, None), (Tier.L1, datetime(2026, 1, 6, tzinfo=UTC)), (Tier.L2, datetime(2026, 1, 12, tzinfo=UTC))],
+    [(FactTier.L0, None), (FactTier.L1, datetime(2026, 1, 6, tzinfo=UTC)), (FactTier.L2, datetime(2026, 1, 12, tzinfo=UTC))],
 )
-def test_facts_end_at_a_midnight_or_never(tier: Tier, expected: datetime | None) -> None:
+def test_facts_end_at_a_midnight_or_never(tier: FactTier, expected: datetime | None) -> None:
     assert expires_at(tier, NOW, l1_days=1, l2_days=7) == expected
 
 
 def proposed(value: str, *, said_at: datetime, confidence: float = 0.99) -> Statement:
     """What a model proposes, resting on words of that moment."""
     evidence = Evidence("s", "t", "t-in-0", "", "model")
-    return replace(statement(value), evidence=evidence, said_at=said_at, confidence=confidence)
+    return replace(statement(value), evidence=evidence, message_at=said_at, confidence=confidence)
 
 
 OLDER, NEWER = NOW - timedelta(days=2), NOW - timedelta(hours=1)
@@ -91,14 +91,14 @@ OLDER, NEWER = NOW - timedelta(days=2), NOW - timedelta(hours=1)
 
 def test_a_proposal_overrules_the_users_words_only_when_it_rests_on_newer_ones() -> None:
     merged = merge(holding("Ada"), [proposed("Eve", said_at=OLDER)], NOW)
-    assert (merged.kept, merged.replaced, merged.overruled) == ((), (), 1)
+    assert (merged.kept, merged.replaced, merged.ignored) == ((), (), 1)
     assert [one.value for one in merge(holding("Ada"), [proposed("Eve", said_at=NEWER)], NOW).kept] == ["Eve"]
 
 
 def test_of_two_proposals_the_surer_one_holds_unless_the_other_rests_on_newer_words() -> None:
     [fact] = holding("Ada")
     guessed = replace(fact, statement=proposed("Ada", said_at=OLDER, confidence=0.8))
-    assert merge([guessed], [proposed("Eve", said_at=OLDER, confidence=0.7)], NOW).overruled == 1
+    assert merge([guessed], [proposed("Eve", said_at=OLDER, confidence=0.7)], NOW).ignored == 1
     for said_at, confidence in ((OLDER, 0.9), (NEWER, 0.7)):
         kept = merge([guessed], [proposed("Eve", said_at=said_at, confidence=confidence)], NOW).kept
         assert [one.value for one in kept] == ["Eve"]
@@ -106,14 +106,14 @@ def test_of_two_proposals_the_surer_one_holds_unless_the_other_rests_on_newer_wo
 
 def test_what_was_deleted_comes_back_by_the_users_words_or_newer_ones_only() -> None:
     [fact] = holding("Ada")
-    deleted = replace(fact, state=State.DELETED, valid_to=NOW - timedelta(hours=3))
-    assert merge([deleted], [proposed("Ada", said_at=OLDER)], NOW).overruled == 1
+    deleted = replace(fact, state=FactState.DELETED, valid_to=NOW - timedelta(hours=3))
+    assert merge([deleted], [proposed("Ada", said_at=OLDER)], NOW).ignored == 1
     assert len(merge([deleted], [proposed("Ada", said_at=NEWER)], NOW).kept) == 1
     assert len(merge([deleted], [statement("Ada")], NOW).kept) == 1
 
 
 def test_a_retraction_deletes_what_holds_and_nothing_else() -> None:
-    taken_back = Retraction((Ending("user_name", "name", "ADA"),), Evidence("s", "t", "t-in-0", ""))
+    taken_back = RemovalClaim((FactExpiry("user_name", "name", "ADA"),), Evidence("s", "t", "t-in-0", ""))
     active = holding("Ada")
     assert merge(active, [taken_back], NOW).deleted == tuple(active)
     assert not merge(holding("Grace"), [taken_back], NOW).changes

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.items import digest, fingerprint, normalise_item, role_of, text_of
+from memsvc.core.items import fingerprint, item_hash, normalize_item, role_of, text_of
 
 
 def test_an_item_keeps_every_field_that_it_came_with() -> None:
     item = {"type": "function_call", "name": "f", "arguments": '{"a":1}', "call_id": "c", "extra": {"deep": [1, None]}}
-    assert normalise_item(item, "x") == item
+    assert normalize_item(item, "x") == item
 
 
 @pytest.mark.parametrize(("role", "part"), [("user", "input_text"), ("assistant", "output_text")])
 def test_a_text_as_content_becomes_one_part(role: str, part: str) -> None:
-    assert normalise_item({"role": role, "content": "hi", "id": "m1"}, "x") == {
+    assert normalize_item({"role": role, "content": "hi", "id": "m1"}, "x") == {
         "type": "message",
         "role": role,
         "content": [{"type": part, "text": "hi"}],
@@ -46,14 +46,14 @@ def test_a_text_as_content_becomes_one_part(role: str, part: str) -> None:
 )
 def test_what_is_no_item_is_refused_by_its_place(item: Any) -> None:
     with pytest.raises(MemsvcError, match=r"^input_items\[3\]") as refused:
-        normalise_item(item, "input_items[3]")
+        normalize_item(item, "input_items[3]")
     assert refused.value.code is Code.INVALID_ARGUMENT
 
 
 def test_fingerprints_tell_content_and_order_apart_but_not_the_order_of_fields() -> None:
     one, other = {"type": "a", "x": 1}, {"x": 1, "type": "a"}
-    assert digest(one) == digest(other)
-    assert digest(one) != digest({"type": "a", "x": 2})
+    assert item_hash(one) == item_hash(other)
+    assert item_hash(one) != item_hash({"type": "a", "x": 2})
     assert fingerprint([[one], []]) == fingerprint([[other], []])
     assert len({fingerprint(groups) for groups in ([[one], []], [[], [one]], [[one, one], []], [[one]])}) == 4
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from memsvc.core.problems import plain
+from memsvc.core.validation_messages import validation_message
 
 CANARY = "canary-7f3a91"
 
@@ -63,5 +63,5 @@ def test_a_problem_says_what_is_allowed_and_nothing_of_what_was_given(given: dic
     with pytest.raises(ValidationError) as caught:
         Given.model_validate(given)
     [problem] = caught.value.errors(include_url=False, include_input=False)
-    assert plain(problem) == told
+    assert validation_message(problem) == told
     assert CANARY not in told

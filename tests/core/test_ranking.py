@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from memsvc.core.analysis import query_terms, terms
 from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_scores, bm25_term_score
-from memsvc.core.ranking import DEFAULT_WEIGHTS, Candidate, Question, Ranked, names_someone, rank, read_question
-from memsvc.core.relevance import FLOOR, Confidence, Distinct, confidence, spread
-from memsvc.core.when import When, read
+from memsvc.core.ranking import DEFAULT_WEIGHTS, Candidate, Question, Ranked, names_speaker, rank, read_question
+from memsvc.core.relevance import FLOOR, Confidence, Distinct, confidence, order_by_days
+from memsvc.core.time_references import TimeReferences, read
 
 QUESTION = Question({"dog": 5.0, "walk": 4.0})
-PLAIN = replace(DEFAULT_WEIGHTS, answer=0.0, day=0.0, brevity=0.0)
+PLAIN = replace(DEFAULT_WEIGHTS, answer=0.0, day=0.0, short_exponent=0.0)
 
 
 def ids(ranked):
@@ -49,13 +49,13 @@ def recall(question, messages, speakers=()):
             },
             len(document),
             speaker=speakers[number] if speakers else "",
-            asks=messages[number].endswith("?"),
+            is_question=messages[number].endswith("?"),
         )
         for number, document in enumerate(documents)
     ]
     asked = read_question(question, len(documents), counts)
     ranked = rank(candidates, asked, DEFAULT_WEIGHTS)
-    sure = confidence(ranked, personal=asked.personal or names_someone(candidates, asked))
+    sure = confidence(ranked, needs_memory=asked.needs_memory or names_speaker(candidates, asked))
     return ranked if sure.total >= FLOOR else []
 
 
@@ -123,7 +123,7 @@ def test_the_speaker_named_in_the_question_comes_first():
 def test_what_was_said_on_the_day_named_comes_first():
     said = [datetime(2023, 5, 3, tzinfo=UTC), datetime(2023, 5, 20, tzinfo=UTC), datetime(2023, 7, 3, tzinfo=UTC)]
     candidates = [entry(10 * number, dog=4, said_at=day) for number, day in enumerate(said)]
-    question = replace(QUESTION, dates=read_question("dog on May 3, 2023", 3, {}).dates)
+    question = replace(QUESTION, date_values=read_question("dog on May 3, 2023", 3, {}).date_values)
     assert ids(rank(candidates, question, PLAIN)) == [0, 10, 20]
 
 
@@ -218,14 +218,14 @@ def bulk(top, others=40, score=2.0):
 
 
 def test_what_stands_out_from_the_bulk_is_surer_than_what_does_not():
-    outstanding, drowned = (confidence(bulk(top), personal=False) for top in (4.0, 2.1))
+    outstanding, drowned = (confidence(bulk(top), needs_memory=False) for top in (4.0, 2.1))
     assert outstanding.relevance == drowned.relevance == 1.2
     assert outstanding.total > FLOOR > drowned.total
 
 
 def test_confidence_is_free_of_scale():
-    once = confidence(bulk(4.0), personal=False)
-    thrice = confidence([item._replace(score=item.score * 3) for item in bulk(4.0)], personal=False)
+    once = confidence(bulk(4.0), needs_memory=False)
+    thrice = confidence([item._replace(score=item.score * 3) for item in bulk(4.0)], needs_memory=False)
     assert thrice.total == pytest.approx(once.total)
 
 
@@ -241,7 +241,7 @@ def test_a_meaning_beyond_noise_can_answer_without_a_shared_word_and_noise_canno
 
 
 def test_nothing_found_is_no_answer():
-    assert confidence([], personal=True).total == 0
+    assert confidence([], needs_memory=True).total == 0
 
 
 def test_a_meaning_raises_what_shares_no_word_and_its_neighbour_a_little():
@@ -250,7 +250,7 @@ def test_a_meaning_raises_what_shares_no_word_and_its_neighbour_a_little():
     ranked = {item.entry: item for item in rank(candidates, QUESTION, PLAIN)}
     assert ranked[10].score == pytest.approx(4.0)  # as much as the best by words
     assert ranked[11].score == pytest.approx(2.0)
-    assert ranked[10].meaning == pytest.approx(0.6)
+    assert ranked[10].similarity == pytest.approx(0.6)
     assert 20 not in ranked
 
 
@@ -263,7 +263,7 @@ def test_an_entry_from_elsewhere_comes_after_one_of_the_session_that_matches_ali
 def test_of_what_matches_the_first_or_the_latest_comes_first_where_asked_for(order, best):
     days = {1: 1, 30: 9, 60: 5}
     candidates = [entry(number, dog=4, said_at=datetime(2023, 5, day, tzinfo=UTC)) for number, day in days.items()]
-    assert ids(rank(candidates, replace(QUESTION, when=When(order=order)), PLAIN))[0] == best
+    assert ids(rank(candidates, replace(QUESTION, when=TimeReferences(order=order)), PLAIN))[0] == best
 
 
 def test_what_was_said_in_the_time_that_is_asked_about_comes_first():
@@ -284,20 +284,20 @@ def in_order(*scores_and_days):
 def test_after_the_best_ten_the_best_of_three_other_days_come_next():
     best = [(10.0, MONDAY)] * 10
     rest = [(9.0, MONDAY), (8.0, TUESDAY), (7.0, TUESDAY), (6.0, WEDNESDAY), (5.5, THURSDAY), (5.0, FRIDAY)]
-    assert ids(spread(in_order(*best, *rest))) == [*range(1, 11), 12, 14, 15, 11, 13, 16]
+    assert ids(order_by_days(in_order(*best, *rest))) == [*range(1, 11), 12, 14, 15, 11, 13, 16]
 
 
 def test_a_day_whose_best_is_much_worse_waits_its_turn():
     ranked = in_order(*[(10.0, MONDAY)] * 11, (4.0, TUESDAY), (3.9, WEDNESDAY), (3.8, MONDAY))
-    assert ids(spread(ranked)) == [*range(1, 11), 12, 11, 13, 14]
+    assert ids(order_by_days(ranked)) == [*range(1, 11), 12, 11, 13, 14]
 
 
 def test_what_was_said_on_one_day_or_is_hardly_more_than_ten_stays_in_order():
     for ranked in (in_order(), in_order((2.0, MONDAY)), in_order(*[(1.0, MONDAY)] * 30), in_order(*[(1.0, None)] * 12)):
-        assert list(spread(ranked)) == ranked
+        assert list(order_by_days(ranked)) == ranked
 
 
 def test_near_duplicates_are_admitted_once():
     distinct = Distinct()
     texts = [["dog", "walk", "park"], ["park", "dog", "walk"], ["dog"], []]
-    assert [distinct.admits(text) for text in texts] == [True, False, True, True]
+    assert [distinct.add_if_new(text) for text in texts] == [True, False, True, True]

@@ -4,32 +4,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.core.secrets import MASK, is_secret, masked
+from memsvc.core.secrets import PLACEHOLDER, is_secret, replace_secrets
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("my password is hunter2, ok?", f"my password is {MASK}, ok?"),
-        ("api_key=abcd1234", f"api_key={MASK}"),
-        ('"password": "hunter2"', f'"password": {MASK}'),
-        ("My PIN code is 1234.", f"My PIN code is {MASK}"),
-        ("Mein Passwort ist geheim1", f"Mein Passwort ist {MASK}"),
-        ("contraseña: abc123", f"contraseña: {MASK}"),
-        ("密码是12345", f"密码是{MASK}"),
-        ("パスワードはabcdです", f"パスワードは{MASK}"),
-        ("pay with 4111 1111 1111 1111 now", f"pay with {MASK} now"),
-        ("5500-0000-0000-0004", MASK),
-        ("postgres://me:hunter2@host/db", f"postgres://me:{MASK}@host/db"),
-        ("use sk-proj-abcdefghijklmnopqrstuv", f"use {MASK}"),
-        ("ghp_abcdefghijklmnopqrst0123", MASK),
-        ("AKIAABCDEFGHIJKLMNOP", MASK),
-        ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- after", f"{MASK} after"),
-        ("Authorization: Bearer abcdefghijklmnopqrst", f"Authorization: {MASK}"),
+        ("my password is hunter2, ok?", f"my password is {PLACEHOLDER}, ok?"),
+        ("api_key=abcd1234", f"api_key={PLACEHOLDER}"),
+        ('"password": "hunter2"', f'"password": {PLACEHOLDER}'),
+        ("My PIN code is 1234.", f"My PIN code is {PLACEHOLDER}"),
+        ("Mein Passwort ist geheim1", f"Mein Passwort ist {PLACEHOLDER}"),
+        ("contraseña: abc123", f"contraseña: {PLACEHOLDER}"),
+        ("密码是12345", f"密码是{PLACEHOLDER}"),
+        ("パスワードはabcdです", f"パスワードは{PLACEHOLDER}"),
+        ("pay with 4111 1111 1111 1111 now", f"pay with {PLACEHOLDER} now"),
+        ("5500-0000-0000-0004", PLACEHOLDER),
+        ("postgres://me:hunter2@host/db", f"postgres://me:{PLACEHOLDER}@host/db"),
+        ("use sk-proj-abcdefghijklmnopqrstuv", f"use {PLACEHOLDER}"),
+        ("ghp_abcdefghijklmnopqrst0123", PLACEHOLDER),
+        ("AKIAABCDEFGHIJKLMNOP", PLACEHOLDER),
+        ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- after", f"{PLACEHOLDER} after"),
+        ("Authorization: Bearer abcdefghijklmnopqrst", f"Authorization: {PLACEHOLDER}"),
     ],
 )
 def test_secrets_are_masked(text: str, shown: str) -> None:
-    assert masked(text) == shown
+    assert replace_secrets(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_secrets_are_masked(text: str, shown: str) -> None:
     ],
 )
 def test_what_is_no_secret_is_shown(text: str) -> None:
-    assert masked(text) == text
+    assert replace_secrets(text) == text
 
 
 @given(st.text())
 def test_masking_again_changes_nothing(text: str) -> None:
-    assert masked(masked(text)) == masked(text)
+    assert replace_secrets(replace_secrets(text)) == replace_secrets(text)
 
 
 @pytest.mark.parametrize(
@@ -101,4 +101,4 @@ def test_other_values_are_no_secrets(value: str, around: str) -> None:
 
 @given(st.text())
 def test_whatever_is_masked_is_a_secret(text: str) -> None:
-    assert masked(text) == text or is_secret(text, "")
+    assert replace_secrets(text) == text or is_secret(text, "")

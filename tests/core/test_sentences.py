@@ -2,7 +2,7 @@
 
 import pytest
 
-from memsvc.core.sentences import sentence_ends, sentences
+from memsvc.core.sentences import sentence_boundary_positions, sentences
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_text_is_its_sentences(text: str, found: list[str]) -> None:
 
 def test_the_ends_leave_the_white_space_behind_them() -> None:
     text = "One. Two.\nThree"
-    assert [text[:end] for end in sentence_ends(text)] == ["One.", "One. Two."]
+    assert [text[:end] for end in sentence_boundary_positions(text)] == ["One.", "One. Two."]
 
 
 def test_a_long_text_without_an_end_is_read_quickly() -> None:

@@ -6,13 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memsvc.core.summaries import (
-    EMPTY,
-    OPENING_CHARACTERS_MAX,
-    SUMMARY_BYTES_MAX,
-    SUMMARY_WORDS_MAX,
-    summary,
-)
+from memsvc.core.rule_summary import EMPTY, OPENING_CHARACTERS_MAX, SUMMARY_BYTES_MAX, SUMMARY_WORDS_MAX, summary
 
 NOTES = """
 # Trains

@@ -13,7 +13,7 @@ import yaml
 from deploy import alerts, dashboard
 from memsvc.configuration import yaml_file
 from memsvc.gateway.metrics import Metrics
-from memsvc.loading import PREFIX, SHORT_FORMS, keys, load
+from memsvc.settings_loader import PREFIX, SHORT_NAMES, keys, load
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -81,7 +81,7 @@ def settings_named(text: str) -> set[str]:
     "file", ["Dockerfile", "compose.yaml", *(f"helm/memsvc/templates/{one.name}" for one in CHART.glob("templates/*"))]
 )
 def test_every_variable_is_a_setting(file: str) -> None:
-    known = {PREFIX + path.upper().replace(".", "__") for path, _ in keys()} | SHORT_FORMS.keys()
+    known = {PREFIX + path.upper().replace(".", "__") for path, _ in keys()} | SHORT_NAMES.keys()
     named = settings_named((DEPLOY / file).read_text("utf-8"))
     assert named - {"MEMSVC_PORT_PUBLISHED"} <= known
 

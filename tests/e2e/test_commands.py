@@ -13,7 +13,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from memsvc.cli.main import PLACES, commands, loaded
+from memsvc.cli.main import COMMANDS, commands, loaded
 from memsvc.core.version import version
 from tests.e2e.process import Served, environment, run, typed
 
@@ -51,15 +51,15 @@ def elfmem(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
 
 def test_the_help_names_every_command_and_each_has_a_help_of_its_own() -> None:
     told = said(run("--help"))
-    assert {name for name in PLACES if name not in told} == {"docs"}
-    for name in PLACES:
+    assert {name for name in COMMANDS if name not in told} == {"docs"}
+    for name in COMMANDS:
         helped = CliRunner().invoke(commands, [name, "--help"])
         assert "Usage" in helped.output, name
 
 
 def test_the_help_of_every_command_shows_the_double_brackets_of_its_text() -> None:
     written = {}
-    for name in PLACES:
+    for name in COMMANDS:
         group = loaded(name)
         for one in getattr(group, "commands", {"": group}).values():
             path = [name, *([one.name] if one is not group else [])]

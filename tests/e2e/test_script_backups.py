@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.adapters.postgres_account import Account, account_for, open_to, own
+from memsvc.adapters.postgres_user import ServerUser, open_to, server_user_of, set_owner
 from memsvc.core.scope import Scope
 from tests.e2e.restored import Writers, judged, served
 from tests.servers import TestServer, in_memory
@@ -37,8 +37,8 @@ class Stranger:
     def __init__(self, place: Path) -> None:
         self.place = place
         self.programs = Path(PROGRAMS[-1])
-        self._account: Account | None = account_for(place / "none")
-        own(place, self._account)
+        self._account: ServerUser | None = server_user_of(place / "none")
+        set_owner(place, self._account)
         if self._account:
             open_to(self._account, place, self.programs)
         self.superuser = f"postgresql://postgres@/postgres?host={place}&port=5432"
@@ -67,8 +67,8 @@ class Stranger:
         return subprocess.Popen(
             [str(one) for one in command],
             env={"PATH": path, "PGHOST": str(self.place), "PGPORT": "5432", "PGUSER": "postgres"},
-            user=account.uid if account else None,
-            group=account.gid if account else None,
+            user=account.user_id if account else None,
+            group=account.group_id if account else None,
             extra_groups=[] if account else None,
             cwd=self.place,
             text=True,

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from memsvc.adapters.postgres import EmbeddedPostgres
-from memsvc.serve import greeting
+from memsvc.serve import ready_message
 from tests.e2e.process import Served, call, free_port, on, run, typed
 from tests.endpoints import provider
 from tests.servers import DatabaseUrls
@@ -61,11 +61,11 @@ async def test_the_first_start_shows_a_key_that_works(first: Served, data_dir: P
 
 def test_the_greeting_names_addresses_that_work_and_warns_of_an_open_door(first: Served) -> None:
     assert f"For people: {first.url}/console\n" in first.greeting
-    exposed = greeting("0.0.0.0", 8080, "k", "About the key.", console=False, is_open=True)
+    exposed = ready_message("0.0.0.0", 8080, "k", "About the key.", console=False, is_open=True)
     assert exposed.startswith("ready http://127.0.0.1:8080/mcp\n\nWARNING: auth.mode is open")
     assert "/console" not in exposed
     for host, is_open in (("127.0.0.1", True), ("::", False)):
-        assert "WARNING" not in greeting(host, 8080, "k", "About the key.", console=True, is_open=is_open)
+        assert "WARNING" not in ready_message(host, 8080, "k", "About the key.", console=True, is_open=is_open)
 
 
 def test_it_is_healthy_and_ready_and_counts(first: Served) -> None:

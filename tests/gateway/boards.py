@@ -10,7 +10,7 @@ from memsvc.core.resources import Prompt, Resource
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Arguments, Result, Tool
 from memsvc.gateway.catalogue import Catalogue
-from memsvc.store.changes import announce
+from memsvc.store.changes import notify
 from memsvc.store.database import Database
 
 Identifier = Annotated[str, AfterValidator(lambda value: check_identifier(value, "identifier"))]
@@ -21,7 +21,7 @@ BOARD = Resource(
     title="Board",
     description="What is on the board of a conversation.",
     text="text",
-    announced=True,
+    has_notifications=True,
 )
 PROMPT = Prompt(
     name="board:show",
@@ -72,7 +72,7 @@ class Boards:
             raise RuntimeError(asked.text)
         self._texts[_place(scope), _uri(asked)] = asked.text
         async with self._database.begin(scope) as tx:
-            await announce(tx, _uri(asked))
+            await notify(tx, _uri(asked))
         return Written(result=True)
 
     def catalogue(self, **changes: Any) -> Catalogue:
@@ -102,7 +102,7 @@ class Boards:
             read_only=False,
             idempotent=True,
             logged=named,
-            told_as="result",
+            text_member="result",
             protocol_errors=True,
         )
         return Catalogue([Tool(**(read | changes)), write])

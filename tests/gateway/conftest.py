@@ -12,15 +12,15 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.gateway import jobs
+from memsvc.gateway import job_routes
 from memsvc.gateway.admission import Admission
 from memsvc.gateway.audit import AuditOptions, CallLog, call_log
 from memsvc.gateway.auth import Authenticator, AuthOptions
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.metrics import Metrics
-from memsvc.gateway.rates import Rates
-from memsvc.gateway.rest import Draining, answers
+from memsvc.gateway.rate_limits import RateLimits
+from memsvc.gateway.rest import Draining, database_check
 from memsvc.gateway.server import build
 from memsvc.store.calls import CallRecord, insert_calls
 from memsvc.store.changes import Changes
@@ -56,7 +56,7 @@ class Recorded(CallLog):
 
     def __init__(self, meter: RecordingMeter, clock: FakeClock) -> None:
         nowhere = cast(Database, OutOfReach())
-        super().__init__(nowhere, clock, AuditOptions(), what="calls", write=insert_calls, dropped=lambda _: None)
+        super().__init__(nowhere, clock, AuditOptions(), kind="calls", write=insert_calls, dropped=lambda _: None)
         self.records: list[CallRecord] = []
 
     def record(self, record: CallRecord) -> None:
@@ -104,7 +104,7 @@ def running(database: Database, clock: FakeClock) -> Running:
         calls = call_log(where, metrics, clock, AuditOptions())
         tools = changes.get("tools") or catalogue()
         limits = limits or LimitsOptions()
-        admission = Admission(limits.slots, Rates(where, limits.rates, metrics), metrics, connections_max=10)
+        admission = Admission(limits.slots, RateLimits(where, limits.rates, metrics), metrics, connections_max=10)
         disabled = changes.get("disabled", frozenset({"disabled"}))
         dispatch = Dispatch(tools, calls, metrics, clock, disabled=disabled, admission=admission)
         draining = Draining()
@@ -117,12 +117,12 @@ def running(database: Database, clock: FakeClock) -> Running:
             host=host,
             instructions="remember",
             version="1.2.3",
-            checks={"database": answers(where)} | changes.get("checks", {}),
+            checks={"database": database_check(where)} | changes.get("checks", {}),
             draining=draining,
             prompts=changes.get("prompts", ()),
             changes=changes.get("heard"),
             sse=changes.get("sse"),
-            routes=jobs.routes(dispatch),
+            routes=job_routes.routes(dispatch),
             background=changes.get("background", ()),
         )
         async with app.router.lifespan_context(app):
@@ -147,7 +147,7 @@ def replica(running: Running, database: Database, database_urls: DatabaseUrls) -
             try:
                 yield Replica(gateway, changes, url)
             finally:
-                gateway.draining.begin()
+                gateway.draining.start()
 
     return opened
 

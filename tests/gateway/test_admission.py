@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.rates import Rate
+from memsvc.core.rate_limit import Rate
 from memsvc.core.scope import Caller, Scope
-from memsvc.core.tools import Composed
+from memsvc.core.tools import ComposedFunction
 from memsvc.gateway import admission
 from memsvc.gateway.admission import Admission, SlotOptions
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.rates import RateOptions, Rates
+from memsvc.gateway.rate_limits import RateLimits, RateOptions
 from memsvc.gateway.slots import Slots
 from tests.fakes import FakeClock, RecordingMeter
 from tests.gateway.catalogue import EchoArguments, EchoResult, tool
@@ -72,12 +72,12 @@ async def calling(held: Held, meter: RecordingMeter, clock: FakeClock) -> AsyncI
             tool("at_once", at_once),
             tool("thinks", held.run, waits_for_model=True),
             tool("purges", held.run, administrative=True),
-            tool("composed", Composed(further)),
+            tool("composed", ComposedFunction(further)),
         ]
     )
 
     def made(options: SlotOptions, rates: RateOptions | None = None) -> Calling:
-        counted = Rates(OutOfReach(), rates or RateOptions(enabled=False), meter)
+        counted = RateLimits(OutOfReach(), rates or RateOptions(enabled=False), meter)
         admitted = Admission(options, counted, meter, connections_max=2)
         dispatch = Dispatch(tools, Recorded(meter, clock), meter, clock, admission=admitted)
 
@@ -113,10 +113,10 @@ async def test_free_slots_go_to_the_tenants_that_wait_in_turn(meter: RecordingMe
     slots = Slots("short", 1, meter, waiting_max=100, wait_ms=60_000)
     order: list[bytes] = []
     first = AsyncExitStack()
-    await first.enter_async_context(slots.one(LOUD))
+    await first.enter_async_context(slots.hold(LOUD))
 
     async def one(tenant: bytes) -> None:
-        async with slots.one(tenant):
+        async with slots.hold(tenant):
             order.append(tenant)
             await asyncio.sleep(0)
 
@@ -125,7 +125,7 @@ async def test_free_slots_go_to_the_tenants_that_wait_in_turn(meter: RecordingMe
     await first.aclose()
     await asyncio.wait_for(asyncio.gather(*waiting), 10)
     assert order == [LOUD, QUIET, THIRD, LOUD, QUIET, LOUD, LOUD, LOUD]
-    assert (slots.taken(), slots.waiting()) == (0, 0)
+    assert (slots.used(), slots.waiting()) == (0, 0)
 
 
 async def test_what_would_wait_behind_too_many_is_refused_at_once(
@@ -163,21 +163,21 @@ async def test_what_would_wait_too_long_at_the_pace_of_the_slots_is_refused_at_o
     now = [0.0]
     monkeypatch.setattr("memsvc.gateway.slots.perf_counter", lambda: now[0])
     slots = Slots("short", 1, meter, waiting_max=100, wait_ms=4_000)
-    await slots.take(LOUD)
-    waiting = [asyncio.create_task(slots.take(LOUD)) for _ in range(2)]
+    await slots.acquire(LOUD)
+    waiting = [asyncio.create_task(slots.acquire(LOUD)) for _ in range(2)]
     await until(lambda: slots.waiting() == 2)
-    slots.give_back(LOUD)
+    slots.release(LOUD)
     now[0] = 50.0
-    slots.give_back(LOUD)  # so a slot comes back every five seconds, by what is known
+    slots.release(LOUD)  # so a slot comes back every five seconds, by what is known
     await asyncio.gather(*waiting)
-    first = asyncio.create_task(slots.take(LOUD))
+    first = asyncio.create_task(slots.acquire(LOUD))
     await until(lambda: slots.waiting() == 1)
     with pytest.raises(MemsvcError) as refused:
-        await slots.take(LOUD)
+        await slots.acquire(LOUD)
     assert (refused.value.code, refused.value.http_status) == (Code.RESOURCE_BUSY, 503)
     assert refused.value.retry_after_s == 5.0
     assert meter.total("memsvc_refused_total", reason="short_pace") == 1
-    slots.give_back(LOUD)
+    slots.release(LOUD)
     await first
 
 
@@ -189,11 +189,11 @@ async def test_a_burst_of_one_key_is_served_whatever_a_crowd_did_before(
     slots = Slots("short", 20, meter, waiting_max=300, wait_ms=4_000)
 
     async def crowd(count: int, each_s: float) -> None:
-        calls = [asyncio.create_task(slots.take(LOUD)) for _ in range(count)]
-        await until(lambda: slots.taken() + slots.waiting() == count)
+        calls = [asyncio.create_task(slots.acquire(LOUD)) for _ in range(count)]
+        await until(lambda: slots.used() + slots.waiting() == count)
         for _ in calls:
             now[0] += each_s
-            slots.give_back(LOUD)
+            slots.release(LOUD)
         await asyncio.gather(*calls)
 
     await crowd(20, 5.0)
@@ -208,19 +208,19 @@ async def test_a_quiet_hour_after_somebody_gave_up_waiting_is_no_pace(
     now = [0.0]
     monkeypatch.setattr("memsvc.gateway.slots.perf_counter", lambda: now[0])
     slots = Slots("short", 1, meter, waiting_max=10, wait_ms=4_000)
-    await slots.take(LOUD)
-    gave_up = asyncio.create_task(slots.take(LOUD))
+    await slots.acquire(LOUD)
+    gave_up = asyncio.create_task(slots.acquire(LOUD))
     await until(lambda: slots.waiting() == 1)
     gave_up.cancel()  # it still stands among those that wait
-    slots.give_back(LOUD)
+    slots.release(LOUD)
     await asyncio.wait([gave_up])
     now[0] = 3600.0
-    await slots.take(LOUD)
-    waiting = [asyncio.create_task(slots.take(LOUD)) for _ in range(2)]
+    await slots.acquire(LOUD)
+    waiting = [asyncio.create_task(slots.acquire(LOUD)) for _ in range(2)]
     await until(lambda: slots.waiting() == 2)
     for _ in range(3):
         now[0] += 0.005
-        slots.give_back(LOUD)
+        slots.release(LOUD)
         await asyncio.sleep(0)
     await asyncio.gather(*waiting)
     assert meter.total("memsvc_refused_total") == 0
@@ -229,31 +229,31 @@ async def test_a_quiet_hour_after_somebody_gave_up_waiting_is_no_pace(
 async def test_a_call_that_is_not_read_is_refused_by_its_own_slots_alone(
     meter: RecordingMeter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "REFUSALS_AT_ONCE", Rate(per_s=0.01, burst_s=1))
-    monkeypatch.setattr(admission, "REFUSED_WITHIN_S", 0.01)
-    rates, caller = Rates(OutOfReach(), RateOptions(), meter), Caller(LOUD, "test")
+    monkeypatch.setattr(admission, "REJECTION_RATE", Rate(per_s=0.01, burst_s=1))
+    monkeypatch.setattr(admission, "REJECT_S_MAX", 0.01)
+    rates, caller = RateLimits(OutOfReach(), RateOptions(), meter), Caller(LOUD, "test")
     admitted = Admission(SlotOptions(calls_max=1, waiting_max=0), rates, meter, connections_max=2)
     short, managing = tool("echo", None), tool("manage", None, administrative=True)
     async with admitted.running(caller, short):
         for _ in range(2):  # from the first on, so many are refused that further ones are not looked into
-            await admitted.delay_refusal(perf_counter())
-        refused = await admitted.refusal(caller, short)
+            await admitted.delay_rejection(perf_counter())
+        refused = await admitted.rejection(caller, short)
         assert refused is not None
         assert refused.code is Code.RESOURCE_BUSY
-        assert await admitted.refusal(caller, managing) is None
+        assert await admitted.rejection(caller, managing) is None
 
 
 async def test_when_many_calls_are_refused_further_ones_are_answered_a_little_later(
     calling: Callable[..., Calling], held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "REFUSALS_AT_ONCE", Rate(per_s=0.01, burst_s=1))
-    monkeypatch.setattr(admission, "REFUSED_WITHIN_S", 60.0)
+    monkeypatch.setattr(admission, "REJECTION_RATE", Rate(per_s=0.01, burst_s=1))
+    monkeypatch.setattr(admission, "REJECT_S_MAX", 60.0)
     call = calling(SlotOptions(calls_max=2), RateOptions(key_calls_at_once=1))
     call(LOUD)
     await until(lambda: len(held.running) == 1)
     assert await code(call(LOUD, "at_once")) == "RATE_LIMITED"
     started = perf_counter()
-    monkeypatch.setattr(admission, "REFUSED_WITHIN_S", 0.02)
+    monkeypatch.setattr(admission, "REJECT_S_MAX", 0.02)
     assert await code(call(LOUD, "at_once")) == "RATE_LIMITED"
     assert perf_counter() - started >= 0.02
     assert await code(call(QUIET, "at_once")) == ""
@@ -262,7 +262,7 @@ async def test_when_many_calls_are_refused_further_ones_are_answered_a_little_la
 async def test_whoever_stops_waiting_takes_no_slot_along(meter: RecordingMeter) -> None:
     slots = Slots("short", 1, meter, waiting_max=10, wait_ms=60_000)
     first = AsyncExitStack()
-    await first.enter_async_context(slots.one(LOUD))
+    await first.enter_async_context(slots.hold(LOUD))
     leaves = asyncio.create_task(_hold(slots, QUIET))
     granted = asyncio.create_task(_hold(slots, THIRD))
     await until(lambda: slots.waiting() == 2)
@@ -271,12 +271,12 @@ async def test_whoever_stops_waiting_takes_no_slot_along(meter: RecordingMeter) 
     await first.aclose()  # it is the third's now, which has not run since
     granted.cancel()
     await asyncio.wait([leaves, granted])
-    assert (slots.taken(), slots.waiting()) == (0, 0)
+    assert (slots.used(), slots.waiting()) == (0, 0)
     await asyncio.wait_for(_hold(slots, LOUD), 10)
 
 
 async def _hold(slots: Slots, tenant: bytes) -> None:
-    async with slots.one(tenant):
+    async with slots.hold(tenant):
         await asyncio.sleep(0)
 
 
@@ -309,7 +309,7 @@ async def test_a_call_that_takes_too_long_is_taken_back(
 
 
 async def test_a_tool_that_ran_into_a_time_limit_of_its_own_is_a_fault_of_ours(meter: RecordingMeter) -> None:
-    rates = Rates(OutOfReach(), RateOptions(), meter)
+    rates = RateLimits(OutOfReach(), RateOptions(), meter)
     admitted = Admission(SlotOptions(), rates, meter, connections_max=2)
     with pytest.raises(TimeoutError):
         async with admitted.running(Caller(LOUD, "test"), tool("echo", None)):
@@ -329,7 +329,7 @@ async def test_calls_under_way_of_a_key_are_bounded(calling: Callable[..., Calli
 
 
 async def test_places_for_bodies_are_not_waited_for(meter: RecordingMeter) -> None:
-    rates = Rates(OutOfReach(), RateOptions(), meter)
+    rates = RateLimits(OutOfReach(), RateOptions(), meter)
     admitted = Admission(SlotOptions(bodies_max=2), rates, meter, connections_max=2)
     async with admitted.body(Caller(LOUD, "test")), admitted.body(Caller(QUIET, "test")):
         with pytest.raises(MemsvcError) as refused:

@@ -13,9 +13,9 @@ import asyncpg
 import orjson
 import pytest
 
-from memsvc.administration.archives import ArchiveOptions
+from memsvc.administration.archive_tools import ArchiveOptions
 from memsvc.core.scope import Permission
-from memsvc.gateway import archives
+from memsvc.gateway import archive_routes
 from tests.gateway.served import served
 from tests.gateway.wired import wired
 from tests.servers import DatabaseUrls
@@ -185,7 +185,7 @@ async def test_an_archive_has_its_bounds_on_disk(
         packed = {"gzip": "true"}
         taken = (await http.get("/api/archive", params=packed)).content
         assert gzip.decompress(taken)
-        monkeypatch.setattr(archives, "SPARE_BYTES", 2**62)
+        monkeypatch.setattr(archive_routes, "FREE_BYTES_MIN", 2**62)
         for full in (await http.get("/api/archive", params=packed), await http.post("/api/archive", content=taken)):
             assert (full.status_code, full.json()["code"]) == (503, "UNAVAILABLE")
             assert "TMPDIR" in full.json()["recovery"]

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from memsvc.gateway.audit import AuditOptions, CallLog, call_log, shape
-from memsvc.store.behind import Behind
+from memsvc.store.batch_writer import BatchWriter
 from memsvc.store.calls import CallRecord, insert_calls
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import Lock
@@ -132,7 +132,7 @@ async def test_records_that_take_the_database_too_long_wait_whether_or_not_they_
         await tx.fetch("SELECT pg_sleep(60), $1::bytea, $2::text")
 
     lost: list[int] = []
-    log = Behind(database, clock, AuditOptions(), what="calls", write=write, dropped=lost.append, outliving=False)
+    log = BatchWriter(database, clock, AuditOptions(), kind="calls", write=write, dropped=lost.append, keep_after_purge=False)
     log.record(record(clock))
     await log.flush()
     assert (log.backlog(), lost) == (1, [])
@@ -152,7 +152,7 @@ async def test_a_tenant_whose_records_take_too_long_holds_up_no_other(
 
     lost: list[int] = []
     options = AuditOptions(batch_records=2)
-    log = Behind(database, clock, options, what="calls", write=write, dropped=lost.append)
+    log = BatchWriter(database, clock, options, kind="calls", write=write, dropped=lost.append)
     for one in (other, slow, slow, slow, replace(other, call=uuid4())):
         log.record(one)
     await log.flush()

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from memsvc.adapters.clock import SystemClock
-from memsvc.cli.doctor import doctor
+from memsvc.cli.check_commands import doctor
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
 from memsvc.store import jobs

@@ -46,20 +46,20 @@ async def test_a_key_adopts_only_a_tenant_that_exists(database: Database, clock:
     made = await keys.create_key(database, "laptop", clock.now())
     tenant = keys.hash_key("an open-mode key")
     with pytest.raises(MemsvcError, match="no such tenant"):
-        await keys.adopt(database, made.key.key_id, tenant)
+        await keys.set_tenant(database, made.key.key_id, tenant)
     assert await keys.remember_tenant(database, tenant, clock.now()) is True
     assert await keys.remember_tenant(database, tenant, clock.now()) is False
-    assert (await keys.adopt(database, made.key.key_id, tenant)).tenant == tenant
+    assert (await keys.set_tenant(database, made.key.key_id, tenant)).tenant == tenant
     with pytest.raises(MemsvcError, match="no such key"):
-        await keys.adopt(database, uuid4(), tenant)
+        await keys.set_tenant(database, uuid4(), tenant)
 
 
 async def test_the_last_use_never_moves_back(database: Database, clock: FakeClock) -> None:
     made = await keys.create_key(database, "laptop", clock.now())
     later = clock.advance(minutes=5)
-    await keys.touch_last_used(database, {made.key.key_id: later})
-    await keys.touch_last_used(database, {made.key.key_id: later - timedelta(minutes=1), uuid4(): later})
-    await keys.touch_last_used(database, {})
+    await keys.set_last_used(database, {made.key.key_id: later})
+    await keys.set_last_used(database, {made.key.key_id: later - timedelta(minutes=1), uuid4(): later})
+    await keys.set_last_used(database, {})
     [key] = await keys.list_keys(database)
     assert key.last_used_at == later
 
@@ -132,7 +132,7 @@ async def test_calls_are_inserted_once_and_in_their_own_scope_alone(
     async with database.begin(scope) as tx:
         assert await insert_calls(tx, records) == 0
     async with database.begin_tenant(other_scope, read_only=True) as tx:
-        assert (await list_calls(tx, CallFilter(), after=None, most=10)).calls == []
+        assert (await list_calls(tx, CallFilter(), after=None, limit=10)).calls == []
     async with database.begin(other_scope) as tx:
         with pytest.raises(ValueError, match="own scope"):
             await insert_calls(tx, records)
@@ -147,4 +147,4 @@ async def test_the_call_log_writes_what_waits_at_the_end(
             log.record(record(clock))
     assert log.backlog() == 0
     async with database.begin_tenant(scope, read_only=True) as tx:
-        assert len((await list_calls(tx, CallFilter(), after=None, most=10)).calls) == 5
+        assert len((await list_calls(tx, CallFilter(), after=None, limit=10)).calls) == 5

@@ -52,7 +52,7 @@ async def conforming(urls: DatabaseUrls, admin: asyncpg.Connection) -> AsyncIter
         wired(app.asgi) as url,
     ):
         yield Service(app.asgi, app.database, admin), url
-        draining.begin()
+        draining.start()
 
 
 async def elicited(_: Any, asked: Any) -> ElicitResult:

@@ -88,7 +88,7 @@ async def test_what_was_asked_is_answered_before_the_end(ending: str) -> None:
         else:
             peer.asks.close()
         assert not peer.ended.is_set()
-        assert peer.connection.asked == 1
+        assert peer.connection.pending == 1
         peer.may_answer.set()
         assert (await peer.hear()).id == 1
         await peer.until_ended()
@@ -131,7 +131,7 @@ async def test_a_client_that_does_not_read_is_sent_away() -> None:
         peer.may_answer.set()
         await peer.call()
         await peer.until_ended()
-        assert peer.connection.stuck
+        assert peer.connection.write_failed
 
 
 async def test_nobody_asks_once_the_end_has_come() -> None:

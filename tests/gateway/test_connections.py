@@ -11,7 +11,7 @@ import pytest
 
 from memsvc.gateway.admission import SlotOptions
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.rates import RateOptions
+from memsvc.gateway.rate_limits import RateOptions
 from tests.gateway.served import Service, served
 from tests.gateway.wired import wired
 from tests.servers import DatabaseUrls

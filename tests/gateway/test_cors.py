@@ -8,7 +8,7 @@ import pytest
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.gateway.oauth import OAuthOptions
-from memsvc.gateway.rates import RateOptions
+from memsvc.gateway.rate_limits import RateOptions
 from memsvc.gateway.server_card import PATHS, ServerCardOptions
 from tests.gateway.conftest import Gateway, Running
 from tests.gateway.issuer import issuing

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memsvc.core.scope import Permission
-from memsvc.core.tools import Outcome
+from memsvc.core.tools import CallOutcome
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from tests.fakes import FakeClock, RecordingMeter
@@ -27,7 +27,7 @@ def dispatch(call_log: Recorded, meter: RecordingMeter, clock: FakeClock) -> Dis
     return Dispatch(catalogue(), call_log, meter, clock, disabled=frozenset({"disabled"}))
 
 
-async def call(dispatch: Dispatch, name: str, arguments: Any = None, caller: Any = CALLER) -> Outcome:
+async def call(dispatch: Dispatch, name: str, arguments: Any = None, caller: Any = CALLER) -> CallOutcome:
     return await dispatch.call(caller, name, arguments, surface="test", request_id="r-1")
 
 

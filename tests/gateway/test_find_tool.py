@@ -12,7 +12,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.gateway.find_tool import Meaning, find_tool
+from memsvc.gateway.find_tool import ToolEmbedder, find_tool
 from memsvc.gateway.mcp.tool_list import listed
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
@@ -33,7 +33,7 @@ DESCRIPTIONS = {
 }
 
 
-def door(meter: RecordingMeter, clock: FakeClock, meaning: Meaning | None = None, **descriptions: str) -> Door:
+def door(meter: RecordingMeter, clock: FakeClock, meaning: ToolEmbedder | None = None, **descriptions: str) -> Door:
     """A gateway whose tools have these descriptions."""
     tools = [tool(name, echo, title=name, description=told) for name, told in (descriptions or DESCRIPTIONS).items()]
     dispatch = Dispatch(Catalogue([*tools, find_tool(meaning)]), Recorded(meter, clock), meter, clock)

@@ -8,8 +8,8 @@ import pytest
 
 from memsvc.gateway.addresses import client_address, counted_address, is_local
 from memsvc.gateway.auth import AuthOptions
-from memsvc.gateway.guesses import Guesses
-from memsvc.gateway.known_keys import LOOK_UPS_AT_ONCE, KnownKeys
+from memsvc.gateway.auth_failures import AuthFailures
+from memsvc.gateway.key_cache import CONCURRENT_QUERIES, KeyCache
 from memsvc.store import keys
 from memsvc.store.database import Database
 from tests.fakes import FakeClock
@@ -55,15 +55,15 @@ async def test_keys_are_looked_up_a_few_at_once_however_many_come(monkeypatch: p
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
-        if under_way == LOOK_UPS_AT_ONCE:
+        if under_way == CONCURRENT_QUERIES:
             full.set()
         await full.wait()
         under_way -= 1
 
     monkeypatch.setattr(keys, "find_key", find_key)
-    known = KnownKeys(cast(Database, None), keep_s=0, keys_max=10, changes=None, changed=lambda: None)
+    known = KeyCache(cast(Database, None), keep_s=0, keys_max=10, changes=None, changed=lambda: None)
     await asyncio.gather(*(known.find(keys.hash_key(f"guess-{number}")) for number in range(50)))
-    assert most == LOOK_UPS_AT_ONCE
+    assert most == CONCURRENT_QUERIES
 
 
 async def test_behind_a_trusted_proxy_each_client_counts_by_itself(running: Running) -> None:
@@ -110,10 +110,10 @@ async def test_in_open_mode_there_is_nothing_to_guess(running: Running) -> None:
 
 
 def test_one_address_has_no_say_in_another() -> None:
-    guesses = Guesses(1)
+    guesses = AuthFailures(1)
     assert [guesses.wait_s("10.0.0.1"), guesses.wait_s("10.0.0.2")] == [0, 0]
     assert guesses.wait_s("10.0.0.1") > 0
-    assert Guesses(0).wait_s("10.0.0.1") == 0
+    assert AuthFailures(0).wait_s("10.0.0.1") == 0
 
 
 def request(peer: str | None, *headers: tuple[str, str]) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def with_the_canary(value: Any) -> Any:
 async def fill(asking: Asking) -> None:
     """Tell of everything, be told of everything."""
     for name, example in EXAMPLES.items():
-        if TOOLS[name].destructive or TOOLS[name].administrative:
+        if TOOLS[name].destructive or TOOLS[name].is_admin:
             continue
         arguments = with_the_canary(example)
         if "operation_token" in example:
@@ -216,7 +216,7 @@ async def tried(asking: Asking, values: list[str], project: str) -> tuple[int, l
             leaks.append(f"{where} {value}: {answered[:300]}")
 
     for name, example in EXAMPLES.items():
-        if name in TOLD_ON_PURPOSE or TOOLS[name].administrative:
+        if name in TOLD_ON_PURPOSE or TOOLS[name].is_admin:
             continue
         beside = {"project": project} if "project" in example else {}
         if "operation_token" in example:

@@ -11,8 +11,8 @@ import pytest
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import ALL_PERMISSIONS
-from memsvc.gateway import known_keys
-from memsvc.gateway.known_keys import KnownKeys
+from memsvc.gateway import key_cache
+from memsvc.gateway.key_cache import KeyCache
 from memsvc.store import keys
 from memsvc.store.changes import Changes
 from memsvc.store.database import Database
@@ -41,8 +41,8 @@ async def test_keys_that_wait_behind_a_silent_database_are_told_so_in_time(monke
         await asyncio.sleep(3600)
 
     monkeypatch.setattr(keys, "find_key", ask)
-    monkeypatch.setattr(known_keys, "LOOK_UP_S_MAX", 0.05)
-    known = KnownKeys(cast(Database, None), keep_s=300, keys_max=10, changes=None, changed=lambda: None)
+    monkeypatch.setattr(key_cache, "QUERY_S_MAX", 0.05)
+    known = KeyCache(cast(Database, None), keep_s=300, keys_max=10, changes=None, changed=lambda: None)
     looked_up = await asyncio.gather(*(known.find(bytes([one]) * 32) for one in range(9)), return_exceptions=True)
     assert {error.code for error in looked_up if isinstance(error, MemsvcError)} == {Code.UNAVAILABLE}
     assert len(looked_up) == 9
@@ -61,7 +61,7 @@ async def test_an_answer_from_before_a_key_was_revoked_that_comes_late_is_not_be
     monkeypatch.setattr(keys, "find_key", ask)
     monkeypatch.setattr(keys, "find_keys", ask)
     told = Told()
-    known = KnownKeys(cast(Database, None), keep_s=300, keys_max=10, changes=cast(Changes, told), changed=lambda: None)
+    known = KeyCache(cast(Database, None), keep_s=300, keys_max=10, changes=cast(Changes, told), changed=lambda: None)
 
     async def begun(asking: Any) -> tuple[asyncio.Task[Any], asyncio.Future[Any]]:
         return asyncio.create_task(asking), await asked.get()
@@ -71,7 +71,7 @@ async def test_an_answer_from_before_a_key_was_revoked_that_comes_late_is_not_be
     assert await task == VALID
     told.tell[0]()
     early, early_answer = await begun(known.find(HASH))
-    again, again_answer = await begun(known.look_again([HASH]))
+    again, again_answer = await begun(known.refresh([HASH]))
     told.tell[0]()
     late, late_answer = await begun(known.find(HASH))
     late_answer.set_result(REVOKED)

@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Message
 
 from memsvc.core.errors import MemsvcError
-from memsvc.gateway.json_bodies import check_json, deeper_than
+from memsvc.gateway.json_checks import check_json, is_too_deep
 from memsvc.gateway.limits import LimitBody, LimitsOptions
 from tests.gateway.conftest import Gateway, Running
 
@@ -36,13 +36,13 @@ def nested(depth: int) -> bytes:
     ],
 )
 def test_depth_counts_brackets_outside_strings(body: bytes, deep: bool) -> None:
-    assert deeper_than(body, 64) is deep
+    assert is_too_deep(body, 64) is deep
 
 
 @pytest.mark.parametrize("body", [b"[" * 4_000_000, b"[]" * 2_000_000, b'"' * 4_000_000, b'\\"' * 2_000_000])
 def test_the_depth_of_a_hostile_body_is_known_soon(body: bytes) -> None:
     started = process_time()
-    deeper_than(body, 64)
+    is_too_deep(body, 64)
     assert process_time() - started < 2
 
 

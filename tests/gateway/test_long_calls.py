@@ -10,9 +10,9 @@ import httpx2
 import pytest
 from mcp import Client
 
-from memsvc.core.progress import Progress
+from memsvc.core.progress import ProgressCallback
 from memsvc.core.scope import Scope
-from memsvc.core.tools import Reporting
+from memsvc.core.tools import ProgressFunction
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.sse_options import SseOptions
 from memsvc.store.calls import CallRecord
@@ -43,7 +43,7 @@ class Slow:
     database: Database
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def count(self, _: Scope, __: EchoArguments, progress: Progress) -> EchoResult:
+    async def count(self, _: Scope, __: EchoArguments, progress: ProgressCallback) -> EchoResult:
         """Tells of three steps, of one twice, and of one that would go back."""
         for done in (1, 2, 2, 1, 3):
             progress.report(done, 3, "counting")
@@ -64,7 +64,7 @@ class Slow:
             return RESULT
 
     def catalogue(self) -> Catalogue:
-        return Catalogue([tool("count", Reporting(self.count)), tool("think", self.think), tool("wait", self.wait)])
+        return Catalogue([tool("count", ProgressFunction(self.count)), tool("think", self.think), tool("wait", self.wait)])
 
 
 @dataclass
@@ -94,7 +94,7 @@ async def served(running: Running, database: Database, monkeypatch: pytest.Monke
         try:
             yield Served(gateway, slow, url, records)
         finally:
-            gateway.draining.begin()
+            gateway.draining.start()
 
 
 def request(name: str, *, newer: bool, number: int = 7, **meta: Any) -> dict[str, Any]:

@@ -107,7 +107,7 @@ async def test_failure_is_text_in_the_one_shape(
 async def test_a_tool_of_plain_text_tells_its_text_or_its_error_and_no_json(
     running: Running, wire: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tools = Catalogue(replace(tool, told_as="text", bare_errors=True) for tool in catalogue())
+    tools = Catalogue(replace(tool, text_member="text", bare_errors=True) for tool in catalogue())
     monkeypatch.setattr("tests.gateway.conftest.catalogue", lambda: tools)
     async with running() as gateway, gateway.client(wire) as client:
         answer = await client.call_tool("echo", {"text": "two\nlines"})
@@ -139,7 +139,7 @@ async def test_what_a_tool_chokes_on_is_told_nowhere(
     assert crash["error"] == "RuntimeError"
     assert any("tests.gateway.catalogue" in place and place.endswith(" crash") for place in crash["at"])
     async with database.begin_tenant(type(scope)(hash_key("key-one"), "default"), read_only=True) as tx:
-        records = (await list_calls(tx, CallFilter(), after=None, most=100)).calls
+        records = (await list_calls(tx, CallFilter(), after=None, limit=100)).calls
     assert len(records) == 5
     assert CANARY not in repr(records)
 

@@ -30,8 +30,8 @@ def series(metrics: Metrics) -> dict[str, float]:
 
 def test_every_series_is_there_from_the_start_at_zero() -> None:
     metrics = Metrics()
-    metrics.know_tools(catalogue())
-    metrics.know_jobs([Job(name="tidy", run=nothing)])
+    metrics.add_tools(catalogue())
+    metrics.add_jobs([Job(name="tidy", run=nothing)])
     exposed = series(metrics)
     assert exposed.keys() >= SEED
     assert exposed.keys() >= {
@@ -95,9 +95,9 @@ def test_a_name_or_label_outside_the_published_set_raises(name: str, labels: dic
 
 def test_a_tool_with_an_unpublished_metric_is_refused() -> None:
     with pytest.raises(KeyError):
-        Metrics().know_tools([tool("echo", echo, counter="mcp_odd_total")])
+        Metrics().add_tools([tool("echo", echo, counter="mcp_odd_total")])
     with pytest.raises(KeyError):
-        Metrics().know_tools([tool("echo", echo, duration_ms="mcp_odd_ms")])
+        Metrics().add_tools([tool("echo", echo, duration_ms="mcp_odd_ms")])
 
 
 def test_two_processes_metrics_share_nothing() -> None:

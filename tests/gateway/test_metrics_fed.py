@@ -13,7 +13,7 @@ from memsvc.adapters.llm import ModelOptions
 from memsvc.adapters.rerank import RerankOptions
 from memsvc.adapters.tracing import TracingOptions
 from memsvc.gateway.audit import AuditOptions
-from memsvc.gateway.metrics import Metrics, MetricsOptions, described
+from memsvc.gateway.metrics import Metrics, MetricsOptions, describe_metrics
 from memsvc.settings import ToolSettings
 from memsvc.store import vectors
 from memsvc.worker import WorkerOptions
@@ -126,7 +126,7 @@ async def test_every_metric_moves(database_urls: DatabaseUrls, admin: asyncpg.Co
             await call("file_stat", path=name)
         await call("context_update", user_id="u", conversation_id="c", entries=[{"role": "user", "content": "Hello"}])
         await admin.execute("ANALYZE entries")
-        missing = {one.name for one in described()} - FED_ELSEWHERE
+        missing = {one.name for one in describe_metrics()} - FED_ELSEWHERE
         if not await vectors.ready(service.database):
             missing -= {name for name in missing if name.startswith("memsvc_embedding")}
         late = {"memsvc_embedding_failures_total", "memsvc_jobs_failed"}
@@ -174,7 +174,7 @@ async def test_metrics_want_the_token_that_is_set(database_urls: DatabaseUrls, a
 
 
 def test_a_name_says_its_unit_and_every_help_is_a_sentence_of_its_own() -> None:
-    all_of_them = list(described())
+    all_of_them = list(describe_metrics())
     assert len({one.help for one in all_of_them}) == len(all_of_them)
     for one in all_of_them:
         if one.kind == "counter":

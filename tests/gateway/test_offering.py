@@ -12,7 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from memsvc.core.scope import Permission
-from memsvc.gateway.mcp import listing
+from memsvc.gateway.mcp import resource_list
 from tests.e2e.sdk import WIRES, used
 from tests.gateway.conftest import ORIGIN
 from tests.gateway.served import Service, served
@@ -118,9 +118,9 @@ async def test_a_list_goes_on_where_it_was(service: Service, monkeypatch: pytest
     async with client_of(service) as client:
         await fill(client)
         whole = await listed(client)
-        monkeypatch.setattr(listing, "PAGE", 1)
+        monkeypatch.setattr(resource_list, "PAGE", 1)
         assert await listed(client) == whole
-        monkeypatch.setattr(listing, "STEPS_MAX", 1)
+        monkeypatch.setattr(resource_list, "STEPS_MAX", 1)
         assert await listed(client) == whole
         for wrong in ("nonsense", base64.b64encode(b'["default", 99, ""]').decode(), "e30="):
             with pytest.raises(MCPError) as raised:

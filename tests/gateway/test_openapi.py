@@ -9,9 +9,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from memsvc.core.scope import Permission
-from memsvc.gateway.files import FileRoutes
+from memsvc.gateway.file_routes import FileRoutes
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.memories import OPERATIONS
+from memsvc.gateway.memory_routes import OPERATIONS
 from memsvc.gateway.openapi import OPENAPI_PATH, document
 from tests.contract.catalogue import TOOLS
 from tests.gateway.served import Service, served

@@ -7,11 +7,11 @@ import asyncpg
 import httpx2
 import pytest
 
-from memsvc.core.rates import Rate
+from memsvc.core.rate_limit import Rate
 from memsvc.gateway import admission
 from memsvc.gateway.admission import SlotOptions
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.rates import RateOptions
+from memsvc.gateway.rate_limits import RateOptions
 from memsvc.store.database import DatabaseOptions
 from tests.gateway.served import Service, served
 from tests.gateway.wired import wired
@@ -111,8 +111,8 @@ async def test_a_call_over_mcp_that_finds_no_room_says_when_to_come_again_in_its
 async def test_who_goes_on_calling_over_mcp_whatever_it_is_told_is_refused_before_its_call_is_read(
     database_urls: DatabaseUrls, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "REFUSALS_AT_ONCE", Rate(per_s=0.01, burst_s=1))
-    monkeypatch.setattr(admission, "REFUSED_WITHIN_S", 0.01)
+    monkeypatch.setattr(admission, "REJECTION_RATE", Rate(per_s=0.01, burst_s=1))
+    monkeypatch.setattr(admission, "REJECT_S_MAX", 0.01)
     one = LimitsOptions(rates=RateOptions(key_calls_at_once=1))
     call = {"name": "file_stat", "arguments": {"project": "p", "path": "/"}}
     sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Outcome, Tool
+from memsvc.core.tools import CallOutcome, Tool
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.find_tool import find_tool
@@ -36,7 +36,7 @@ class Pipe:
         self.records = records
         self.caller = caller
 
-    async def outcome(self, **arguments: Any) -> Outcome:
+    async def outcome(self, **arguments: Any) -> CallOutcome:
         return await self.dispatch.call(self.caller, "mcp_pipe", arguments, surface="test", request_id="r-1")
 
     async def __call__(self, *steps: Spec, **more: Any) -> dict[str, Any]:
@@ -238,7 +238,7 @@ async def test_a_child_that_fails_leaves_the_others_alone_and_fails_the_group(pi
 
 
 class Meeting:
-    """A tool whose calls wait for each other: it answers once `together` of them are there at the same time."""
+    """A tool whose calls wait for each other: it answers once `same_turn_insights` of them are there at the same time."""
 
     def __init__(self, together: int) -> None:
         self.barrier = asyncio.Barrier(together)

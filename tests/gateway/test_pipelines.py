@@ -5,9 +5,17 @@ from typing import Any
 import pytest
 
 from memsvc.core.errors import MemsvcError
-from memsvc.gateway.pipelines import Limits, ParallelStep, PipeStep, Seen, ToolStep, read_pipeline, resolve
+from memsvc.gateway.pipeline_spec import (
+    ConcurrentStep,
+    PipeLimits,
+    PipeStep,
+    PipeValues,
+    ToolStep,
+    read_pipeline,
+    resolve,
+)
 
-LIMITS = Limits(steps_max=50, depth_max=5)
+LIMITS = PipeLimits(steps_max=50, depth_max=5)
 
 
 def step(name: Any = "a", **held: Any) -> dict[str, Any]:
@@ -94,13 +102,13 @@ def test_a_pipeline_inside_has_the_variables_around_it_and_its_own() -> None:
     read = read_pipeline(spec, LIMITS)
     pipe, parallel = read.steps
     assert isinstance(pipe, PipeStep)
-    assert isinstance(parallel, ParallelStep)
+    assert isinstance(parallel, ConcurrentStep)
     assert (read.variables, pipe.pipe.variables, read.returned) == ({"a": 1, "b": 2}, {"a": 1, "b": 3}, 0)
     assert parallel.children == (ToolStep("a", "t", {}),)
 
 
-SEEN = Seen({"name": "Ada", "n": 7, "none": None, "yes": True, "list": [{"x": [1, "two"]}], "0": {"1": "digits"}})
-SEEN.note({"id": "s", "structured": {"count": 2.5, "items": []}, "text": "two and a half"})
+SEEN = PipeValues({"name": "Ada", "n": 7, "none": None, "yes": True, "list": [{"x": [1, "two"]}], "0": {"1": "digits"}})
+SEEN.add({"id": "s", "structured": {"count": 2.5, "items": []}, "text": "two and a half"})
 
 
 @pytest.mark.parametrize(
@@ -142,11 +150,11 @@ def test_a_reference_to_nothing_is_named(path: str) -> None:
 
 def test_the_first_step_has_no_last_one() -> None:
     with pytest.raises(MemsvcError, match="reference not found: last"):
-        resolve("${last}", Seen({}), 1000)
+        resolve("${last}", PipeValues({}), 1000)
 
 
 def test_what_references_bring_in_is_bounded_while_it_grows() -> None:
-    seen = Seen({"long": "x" * 1000, "list": ["y"] * 500})
+    seen = PipeValues({"long": "x" * 1000, "list": ["y"] * 500})
     assert len(resolve("${vars.long}", seen, 1000)) == 1000
     for value in ("${vars.long}" * 1_000_000, [{"$ref": "vars.list"}] * 1_000_000):
         with pytest.raises(MemsvcError) as raised:

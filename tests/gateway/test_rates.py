@@ -10,7 +10,7 @@ import pytest
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller, Scope
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.rates import RateOptions, Rates
+from memsvc.gateway.rate_limits import RateLimits, RateOptions
 from memsvc.store.database import Database, DatabaseOptions
 from tests.fakes import RecordingMeter
 from tests.gateway.conftest import WIRES, OutOfReach, Running
@@ -26,7 +26,7 @@ SLOW = {"key_calls_s": 0, "tenant_calls_s": 0.01, "burst_s": 1000.0}
 """Ten calls at once, and then hardly any."""
 
 
-def taken(rates: Rates, caller: Caller, most: int = 100) -> int:
+def taken(rates: RateLimits, caller: Caller, most: int = 100) -> int:
     """How many calls of so many are let through."""
     through = 0
     for _ in range(most):
@@ -42,7 +42,7 @@ def limited() -> RateOptions:
 
 
 async def test_keys_of_a_tenant_share_its_rate_and_have_one_each(database: Database, meter: RecordingMeter) -> None:
-    rates = Rates(database, RateOptions(key_calls_s=0.006, tenant_calls_s=0.01, burst_s=1000), meter)
+    rates = RateLimits(database, RateOptions(key_calls_s=0.006, tenant_calls_s=0.01, burst_s=1000), meter)
     assert (taken(rates, ONE), taken(rates, TWO), taken(rates, OTHER)) == (6, 4, 6)
     refused = meter.amounts["memsvc_refused_total"]
     assert {labels["reason"] for _, labels in refused} == {"key_calls", "tenant_calls"}
@@ -50,7 +50,7 @@ async def test_keys_of_a_tenant_share_its_rate_and_have_one_each(database: Datab
 
 
 async def test_what_is_refused_names_a_code_and_a_time(database: Database, meter: RecordingMeter) -> None:
-    rates = Rates(database, RateOptions(key_calls_s=0.5, burst_s=2), meter)
+    rates = RateLimits(database, RateOptions(key_calls_s=0.5, burst_s=2), meter)
     rates.count(ONE, "calls")
     with pytest.raises(MemsvcError) as refused:
         rates.count(ONE, "calls")
@@ -60,7 +60,7 @@ async def test_what_is_refused_names_a_code_and_a_time(database: Database, meter
 
 async def test_an_operator_gives_a_tenant_more_or_less(database: Database, meter: RecordingMeter) -> None:
     more, less = f"{'01' * 4}=3", f"{'02' * 32}=0.5"
-    rates = Rates(database, RateOptions(**SLOW, tenants=(more, less)), meter)
+    rates = RateLimits(database, RateOptions(**SLOW, tenants=(more, less)), meter)
     assert (taken(rates, ONE), taken(rates, OTHER)) == (30, 5)
     for wrong in ("0101=2", "01010101", "01010101=0", "01010101=x", "0101010g=2", "01010101=inf"):
         with pytest.raises(ValueError, match="ID=FACTOR"):
@@ -70,17 +70,17 @@ async def test_an_operator_gives_a_tenant_more_or_less(database: Database, meter
 async def test_two_processes_let_through_what_one_may_once_they_told_each_other(
     database: Database, meter: RecordingMeter, limited: RateOptions, admin: asyncpg.Connection
 ) -> None:
-    here, there = Rates(database, limited, meter), Rates(database, limited, meter)
+    here, there = RateLimits(database, limited, meter), RateLimits(database, limited, meter)
     assert taken(here, ONE, 6) == 6
-    assert await here.tell()
+    assert await here.exchange()
     assert taken(there, TWO, 1) == 1
-    assert await there.tell()
+    assert await there.exchange()
     assert taken(there, TWO) == 3
-    assert await there.tell()
+    assert await there.exchange()
     assert taken(there, OTHER) == 10  # nobody else's
-    assert await here.tell()
+    assert await here.exchange()
     assert taken(here, ONE) == 4  # it has told nothing since, and so was told nothing
-    assert await here.tell()
+    assert await here.exchange()
     assert taken(here, ONE) == taken(there, TWO) == 0
     row = dict(await admin.fetchrow("SELECT * FROM rates WHERE tenant = $1", ONE.tenant) or {})
     assert (row["bucket"], row.keys()) == ("calls", {"tenant", "bucket", "empty_at", "used_s"})
@@ -89,10 +89,10 @@ async def test_two_processes_let_through_what_one_may_once_they_told_each_other(
 async def test_what_was_let_through_too_much_is_paid_back(
     database: Database, meter: RecordingMeter, limited: RateOptions
 ) -> None:
-    replicas = [Rates(database, limited, meter) for _ in range(3)]
+    replicas = [RateLimits(database, limited, meter) for _ in range(3)]
     assert sum(taken(one, ONE) for one in replicas) == 30  # none knows of the others yet
     for one in replicas:
-        assert await one.tell()
+        assert await one.exchange()
     with pytest.raises(MemsvcError) as refused:
         replicas[-1].count(ONE, "calls")
     assert (refused.value.retry_after_s or 0) > 2000  # 20 calls too many, at a hundredth a second
@@ -103,13 +103,13 @@ async def test_with_the_database_away_each_process_goes_on_by_its_own_count(
 ) -> None:
     async with Relay(database_urls.app) as relay:
         database = await Database.open(relay.url, DatabaseOptions(pool_min=1), meter)
-        rates = Rates(database, limited, meter)
+        rates = RateLimits(database, limited, meter)
         await relay.cut()
         assert taken(rates, ONE, 8) == 8
-        assert not await rates.tell()
+        assert not await rates.exchange()
         assert taken(rates, ONE) == 2
         await relay.mend()
-        assert await rates.tell()
+        assert await rates.exchange()
         assert taken(rates, ONE) == 0
         await database.close()
     told = [labels["status"] for _, labels in meter.amounts["memsvc_rates_told_total"]]
@@ -120,12 +120,12 @@ async def test_a_busy_bucket_is_told_of_without_waiting_for_the_next_time(
     database: Database, meter: RecordingMeter
 ) -> None:
     options = RateOptions(tenant_calls_s=0.05, key_calls_s=0, burst_s=1000, told_every_s=60)
-    here, there = Rates(database, options, meter), Rates(database, options, meter)
+    here, there = RateLimits(database, options, meter), RateLimits(database, options, meter)
     async with here.running():
         assert taken(here, ONE, 40) == 40
         await until(lambda: meter.total("memsvc_rates_told_total") == 1)
     assert taken(there, ONE, 1) == 1
-    assert await there.tell()
+    assert await there.exchange()
     assert taken(there, ONE) == 9
 
 
@@ -133,9 +133,9 @@ async def test_a_quiet_tenant_leaves_nothing_behind(
     database: Database, meter: RecordingMeter, admin: asyncpg.Connection, scope: Scope
 ) -> None:
     await admin.execute("INSERT INTO rates VALUES ($1, 'calls gone', 5, 1), ($2, 'calls', 5, 1)", *([scope.tenant] * 2))
-    rates = Rates(database, RateOptions(tenant_calls_s=1, burst_s=100), meter)
+    rates = RateLimits(database, RateOptions(tenant_calls_s=1, burst_s=100), meter)
     taken(rates, ONE, 3)
-    assert await rates.tell()
+    assert await rates.exchange()
     assert [row["bucket"] for row in await admin.fetch("SELECT bucket FROM rates")] == ["calls"]
 
 
@@ -192,20 +192,20 @@ async def test_requests_that_reach_no_tool_count_before_their_body_is_read(runni
 
 
 async def test_calls_under_way_are_bounded_for_a_key_and_a_tenant(meter: RecordingMeter) -> None:
-    rates = Rates(OutOfReach(), RateOptions(key_calls_at_once=2, tenant_calls_at_once=3), meter)
+    rates = RateLimits(OutOfReach(), RateOptions(key_calls_at_once=2, tenant_calls_at_once=3), meter)
 
     @asynccontextmanager
     async def under_way(*callers: Caller) -> AsyncIterator[None]:
         if not callers:
             yield
             return
-        with rates.under_way(callers[0]):
+        with rates.active(callers[0]):
             async with under_way(*callers[1:]):
                 yield
 
     for callers, last in (((ONE, ONE), ONE), ((ONE, ONE, TWO), TWO)):
         async with under_way(*callers):
-            with pytest.raises(MemsvcError, match="under way") as refused, rates.under_way(last):
+            with pytest.raises(MemsvcError, match="under way") as refused, rates.active(last):
                 pytest.fail("one too many")
             assert (refused.value.code, refused.value.retry_after_s) == (Code.RATE_LIMITED, 1.0)
             async with under_way(OTHER, OTHER):
@@ -218,8 +218,8 @@ async def test_a_tenant_that_is_being_purged_keeps_no_other_from_being_told_of(
     database: Database, meter: RecordingMeter, admin: asyncpg.Connection
 ) -> None:
     await admin.execute("INSERT INTO purges VALUES ($1, '*', 0, gen_random_uuid(), now())", ONE.tenant)
-    rates = Rates(database, RateOptions(tenant_calls_s=1, burst_s=100), meter)
+    rates = RateLimits(database, RateOptions(tenant_calls_s=1, burst_s=100), meter)
     taken(rates, ONE, 3)
     taken(rates, OTHER, 3)
-    assert await rates.tell()
+    assert await rates.exchange()
     assert [row["tenant"] for row in await admin.fetch("SELECT tenant FROM rates")] == [OTHER.tenant]

@@ -166,7 +166,7 @@ async def test_a_read_is_logged_and_counted_as_a_call_of_the_tool(
         await client.read_resource("memory://alice/1")
     await board.call_log.flush()
     async with database.begin_tenant(type(scope)(hash_key("key-one"), "default"), read_only=True) as tx:
-        [record, *_] = (await list_calls(tx, CallFilter(tool="board_read"), after=None, most=10)).calls
+        [record, *_] = (await list_calls(tx, CallFilter(tool="board_read"), after=None, limit=10)).calls
     assert (record.surface, record.status) == ("mcp", "success")
     assert record.arguments == {"user_id": "alice", "conversation_id": "1"}
     assert 'memsvc_calls_total{code="",status="success",tool="board_read"} 1.0' in board.metrics.text().decode()

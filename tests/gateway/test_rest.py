@@ -13,7 +13,7 @@ async def test_a_ready_gateway_says_so_until_it_drains(gateway: Gateway) -> None
     async with gateway.http(key=None) as http:
         assert (await http.get("/healthz")).json() == {"status": "ok"}
         assert (await http.get("/readyz")).json() == {"status": "ready", "database": True, "draining": False}
-        gateway.draining.begun = True
+        gateway.draining.started = True
         answer = await http.get("/readyz")
         assert answer.status_code == 503
         assert answer.json()["checks"] == {"database": True, "draining": True}

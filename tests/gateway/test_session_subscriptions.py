@@ -70,7 +70,7 @@ async def test_a_session_is_told_until_it_unsubscribes(replica: Opened) -> None:
         with pytest.raises(MCPError, match="Unknown resource: memory://alice"):
             await client.subscribe_resource("memory://alice")
     assert server.streams() == 0
-    assert server.changes.watched() == 0
+    assert server.changes.watch_count() == 0
 
 
 async def test_a_session_of_a_revoked_key_is_told_no_more(

@@ -52,7 +52,7 @@ async def test_a_slow_call_is_told_with_where_its_time_went_and_without_content(
 def test_what_is_not_slow_is_not_told(
     log_lines: io.BytesIO, meter: RecordingMeter, clock: FakeClock, slow_ms: int, duration_ms: float
 ) -> None:
-    SlowCalls(slow_ms, meter, clock).heed("echo", duration_ms, {})
+    SlowCalls(slow_ms, meter, clock).record("echo", duration_ms, {})
     assert slow_lines(log_lines) == []
 
 
@@ -61,10 +61,10 @@ def test_a_storm_of_slow_calls_is_a_few_lines_a_minute_and_all_are_counted(
 ) -> None:
     slow = SlowCalls(1000, meter, clock)
     for _ in range(1000):
-        slow.heed("echo", 2000, {})
+        slow.record("echo", 2000, {})
     assert len(slow_lines(log_lines)) == LINES_MAX
     clock.advance(seconds=61)
-    slow.heed("echo", 2000, {})
+    slow.record("echo", 2000, {})
     lines = slow_lines(log_lines)
     assert (len(lines), lines[-1]["left_out_before"]) == (LINES_MAX + 1, 1000 - LINES_MAX)
     assert meter.total("memsvc_slow_calls_total", tool="echo") == 1001

@@ -100,7 +100,7 @@ async def test_a_key_whose_rights_change_loses_its_streams_and_one_that_is_relab
     made = await keys.create_key(database, "k", clock.now())
     async with replica(auth=LONG, sse=SseOptions()) as server, sse(server.url, made.text) as ended:
         await keys.remember_tenant(database, b"\x07" * 32, clock.now())
-        await keys.adopt(database, made.key.key_id, b"\x07" * 32)
+        await keys.set_tenant(database, made.key.key_id, b"\x07" * 32)
         await ended()
 
 

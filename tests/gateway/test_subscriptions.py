@@ -13,7 +13,7 @@ from mcp.client.subscriptions import Subscription
 from memsvc.core.scope import Permission, Scope
 from memsvc.gateway.auth import AuthOptions
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp import http, listening
+from memsvc.gateway.mcp import http, notifications
 from memsvc.store.calls import CallFilter, list_calls
 from memsvc.store.changes import CHANNEL, change_key
 from memsvc.store.database import Database
@@ -46,7 +46,7 @@ async def test_a_change_by_one_server_is_told_by_another(replica: Opened) -> Non
             assert await told(subscription) == uris[1]
             assert there.streams() == 1
         await until(lambda: there.streams() == 0)
-        assert there.changes.watched() == 0
+        assert there.changes.watch_count() == 0
 
 
 async def test_nobody_hears_of_what_belongs_to_others(replica: Opened) -> None:
@@ -80,7 +80,7 @@ async def test_only_what_the_caller_may_read_is_honoured(replica: Opened, databa
         await server.gateway.call_log.flush()
     async with database.begin_tenant(Scope(hash_key("key-one"), "*"), read_only=True) as tx:
         [record] = (
-            await list_calls(tx, CallFilter(tool="board_read", projects=frozenset({"default"})), after=None, most=10)
+            await list_calls(tx, CallFilter(tool="board_read", projects=frozenset({"default"})), after=None, limit=10)
         ).calls
     assert (record.surface, record.status, record.key_label) == ("subscription", "success", "narrow")
 
@@ -125,7 +125,7 @@ async def test_a_stream_is_of_age_at_some_time(replica: Opened) -> None:
 async def test_a_server_that_stops_ends_its_streams_and_opens_none(replica: Opened) -> None:
     async with replica() as server, server.client() as client:
         async with client.listen(resource_subscriptions=["memory://alice/1"]) as subscription:
-            server.gateway.draining.begin()
+            server.gateway.draining.start()
             await ended(subscription)
         with pytest.raises(MCPError) as raised:
             async with client.listen(resource_subscriptions=["memory://alice/1"]):
@@ -159,7 +159,7 @@ async def _refused(client: Client, uris: list[str]) -> tuple[int, str]:
 
 
 async def test_who_does_not_read_is_sent_away(replica: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "WRITE_S_MAX", 0.05)
+    monkeypatch.setattr(notifications, "WRITE_S_MAX", 0.05)
 
     async def never(*_: Any, **__: Any) -> None:
         await asyncio.Event().wait()
@@ -220,7 +220,7 @@ async def test_a_stream_that_nobody_reads_is_cut_off(replica: Opened, monkeypatc
 async def test_everybody_is_told_when_changes_are_heard_again(
     replica: Opened, admin: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memsvc.store.changes.AGAIN_S_MIN", 0.01)
+    monkeypatch.setattr("memsvc.store.changes.RECONNECT_S_MIN", 0.01)
     async with (
         replica() as server,
         server.client() as client,

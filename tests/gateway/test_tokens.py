@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import ALL_PERMISSIONS, Caller, Permission
-from memsvc.gateway.oauth import InsufficientScopeError, OAuthOptions, Tokens, tenant_of
+from memsvc.gateway.oauth import InsufficientScopeError, OAuthOptions, TokenVerifier, tenant_of
 from memsvc.store.keys import hash_key
 from tests.fakes import FakeClock
 from tests.gateway.issuer import KEYS, PUBLISHED, RESOURCE, Issuer, issuing, jwks, part, public_bytes, signed
@@ -35,10 +35,10 @@ def keys_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tokens(keys_file: Path, clock: FakeClock) -> Callable[..., Tokens]:
-    def made(**options: Any) -> Tokens:
+def tokens(keys_file: Path, clock: FakeClock) -> Callable[..., TokenVerifier]:
+    def made(**options: Any) -> TokenVerifier:
         given = {"issuer": Issuer.url, "resource": RESOURCE, "jwks_file": keys_file} | options
-        return Tokens(OAuthOptions(**given), clock)
+        return TokenVerifier(OAuthOptions(**given), clock)
 
     return made
 
@@ -56,7 +56,7 @@ def token(clock: FakeClock) -> Made:
 
 @pytest.mark.parametrize("key", ["rsa", "ec", "ed"])
 async def test_a_good_token_stands_for_its_subject_at_its_issuer(
-    tokens: Callable[..., Tokens], token: Made, clock: FakeClock, key: str
+    tokens: Callable[..., TokenVerifier], token: Made, clock: FakeClock, key: str
 ) -> None:
     caller = await tokens().caller(token(key))
     assert caller == Caller(tenant_of(Issuer.url, "alice"), "oauth:agent", frozenset({READ, WRITE}))
@@ -168,7 +168,7 @@ ATTACKS: dict[str, Callable[[Made], str]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_what_is_not_good_stands_for_nobody(tokens: Callable[..., Tokens], token: Made, attack: str) -> None:
+async def test_what_is_not_good_stands_for_nobody(tokens: Callable[..., TokenVerifier], token: Made, attack: str) -> None:
     verifier = tokens()
     assert await verifier.caller(token()) is not None
     assert await verifier.caller(ATTACKS[attack](token)) is None
@@ -189,7 +189,7 @@ async def test_what_is_not_good_stands_for_nobody(tokens: Callable[..., Tokens],
     ],
 )
 async def test_these_are_good_too(
-    tokens: Callable[..., Tokens], token: Made, claims: dict[str, Any], options: dict[str, Any]
+    tokens: Callable[..., TokenVerifier], token: Made, claims: dict[str, Any], options: dict[str, Any]
 ) -> None:
     expected = Caller(tenant_of(Issuer.url, "alice"), "oauth:agent", frozenset({READ, WRITE}))
     assert await tokens(**options).caller(token(**claims)) == expected
@@ -204,7 +204,7 @@ async def test_these_are_good_too(
     ],
 )
 async def test_scopes_are_permissions(
-    tokens: Callable[..., Tokens], token: Made, scope: str, permissions: set[Permission]
+    tokens: Callable[..., TokenVerifier], token: Made, scope: str, permissions: set[Permission]
 ) -> None:
     caller = await tokens().caller(token(scope=scope))
     assert caller is not None
@@ -213,7 +213,7 @@ async def test_scopes_are_permissions(
 
 @pytest.mark.parametrize("scope", ["openid", "", "MEMSVC:READ", "memsvc:readx", None])
 async def test_a_token_that_may_nothing_is_told_what_it_lacks(
-    tokens: Callable[..., Tokens], token: Made, scope: str | None
+    tokens: Callable[..., TokenVerifier], token: Made, scope: str | None
 ) -> None:
     with pytest.raises(InsufficientScopeError) as refused:
         await tokens(required_scopes=("use",)).caller(token(scope=scope))
@@ -231,7 +231,7 @@ async def test_a_token_that_may_nothing_is_told_what_it_lacks(
     ],
 )
 async def test_projects_are_those_of_the_claim(
-    tokens: Callable[..., Tokens], token: Made, claimed: Any, projects: set[str] | None
+    tokens: Callable[..., TokenVerifier], token: Made, claimed: Any, projects: set[str] | None
 ) -> None:
     caller = await tokens(projects_claim="projects").caller(token(projects=claimed))
     assert caller is not None
@@ -239,7 +239,7 @@ async def test_projects_are_those_of_the_claim(
 
 
 @pytest.mark.parametrize("claimed", [["../a"], {"a": 1}, 1, [""], [f"p{n}" for n in range(101)]])
-async def test_projects_that_are_none_are_refused(tokens: Callable[..., Tokens], token: Made, claimed: Any) -> None:
+async def test_projects_that_are_none_are_refused(tokens: Callable[..., TokenVerifier], token: Made, claimed: Any) -> None:
     assert await tokens(projects_claim="projects").caller(token(projects=claimed)) is None
 
 
@@ -249,8 +249,8 @@ async def issuer() -> AsyncIterator[Issuer]:
         yield made
 
 
-def asking(issuer: Issuer, clock: FakeClock, **options: Any) -> Tokens:
-    return Tokens(OAuthOptions(**issuer.options, **options), clock)
+def asking(issuer: Issuer, clock: FakeClock, **options: Any) -> TokenVerifier:
+    return TokenVerifier(OAuthOptions(**issuer.options, **options), clock)
 
 
 async def test_keys_are_fetched_once_and_without_telling_anything(issuer: Issuer, clock: FakeClock) -> None:
@@ -268,7 +268,7 @@ async def test_an_unknown_key_id_makes_one_look_and_not_another(issuer: Issuer, 
     for number in range(5):
         assert await tokens.caller(issuer.token("new", {"kid": f"k{number}"}, now=clock.now())) is None
     assert issuer.asked == 1
-    tokens._keys._tried_at -= 2
+    tokens._keys._last_attempt_at -= 2
     assert await tokens.caller(issuer.token("new", now=clock.now())) is not None
     assert issuer.asked == 2
     assert await tokens.caller(issuer.token("ec", now=clock.now())) is None
@@ -281,7 +281,7 @@ async def test_what_is_known_outlives_a_document_that_is_none(
     tokens = asking(issuer, clock)
     assert await tokens.caller(issuer.token(now=clock.now())) is not None
     issuer.document = document
-    tokens._keys._tried_at -= 60
+    tokens._keys._last_attempt_at -= 60
     assert await tokens.caller(issuer.token("new", now=clock.now())) is None
     assert issuer.asked == 2
     assert await tokens.caller(issuer.token(now=clock.now())) is not None
@@ -290,7 +290,7 @@ async def test_what_is_known_outlives_a_document_that_is_none(
 async def test_while_the_issuer_is_silent_known_keys_wait_for_nothing(issuer: Issuer, clock: FakeClock) -> None:
     tokens = asking(issuer, clock)
     assert await tokens.caller(issuer.token(now=clock.now())) is not None
-    tokens._keys._tried_at -= 60
+    tokens._keys._last_attempt_at -= 60
     issuer.holds = asyncio.Event()
     unknown = asyncio.create_task(tokens.caller(issuer.token("new", now=clock.now())))
     await until(lambda: issuer.asked == 2)

@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.client.subscriptions import ResourceUpdated, Subscription
 from starlette.types import ASGIApp
 
-from memsvc.gateway.connections import bounded
+from memsvc.gateway.connections import limited_protocol
 from memsvc.gateway.limits import LimitsOptions
 from memsvc.store.changes import Changes
 from tests.e2e.sdk import connected
@@ -55,7 +55,7 @@ Opened = Callable[..., AbstractAsyncContextManager[Replica]]
 @asynccontextmanager
 async def wired(app: ASGIApp, limits: LimitsOptions | None = None) -> AsyncIterator[str]:
     """Where the app is served; its lifespan is the caller's business. At the end no request may be under way."""
-    http = bounded(limits or LimitsOptions())
+    http = limited_protocol(limits or LimitsOptions())
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -12,8 +12,8 @@ from memsvc.core.errors import Code
 from memsvc.core.scope import Scope
 from memsvc.store import tree
 from memsvc.store.database import Database, Tx
+from memsvc.styles.turns.maintenance.raw_archive import decompress
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.upkeep.archive import unpacked
 from tests.door import Door, Refused, open_door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.race.test_faults import STATEMENTS
@@ -63,7 +63,7 @@ async def state(door: Door, session: str) -> dict[str, str]:
     root = f"/memory/{session}"
     assert door.database is not None
     async with door.database.begin(Scope(door.caller.tenant, "default"), read_only=True) as tx:
-        held = await tree.contents(tx, await tree.files_at(tx, root, after="", most=1000))
+        held = await tree.contents(tx, await tree.files_at(tx, root, after="", limit=1000))
     for place in ("meta/metrics.json", "meta/state.json", "meta/watermarks.json", "indexes/active_facts.json"):
         held[f"{root}/{place}"] = (await file_text(door, f"{root}/{place}")).encode()
     held[f"{root}/runtime"] = (await file_text(door, f"{root}/runtime/context/current.jsonl")).encode()
@@ -71,7 +71,7 @@ async def state(door: Door, session: str) -> dict[str, str]:
 
 
 def _plain(path: str, content: bytes, session: str) -> str:
-    text = (unpacked(content, most=10**7) if path.endswith(".zst") else content).decode()
+    text = (decompress(content, bytes_max=10**7) if path.endswith(".zst") else content).decode()
     timeless = _TIME.sub("T", text).replace("written between T and T", "written at T")
     return _RUNS.sub("", timeless).replace(session, "S").replace(session.replace("s", "u"), "U")
 

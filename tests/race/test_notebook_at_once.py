@@ -10,7 +10,7 @@ import yaml
 
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.styles.notebook.rebuilding import Rebuilding
+from memsvc.styles.notebook.tree_rebuild import TreeRebuild
 from tests.door import Door, Refused
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +52,7 @@ async def check(door: Door, database: Database, scope: Scope, admin: asyncpg.Con
     """That texts, outline and index agree and each document is there once; the ids."""
     names = names_in(yaml.safe_load((await door("get_document_tree"))["text"]))
     assert len(names) == len(set(names))
-    assert await Rebuilding(database).check(scope) == {}
+    assert await TreeRebuild(database).check(scope) == {}
     await door.work()
     live = await admin.fetch("SELECT path FROM files WHERE owner = 'notebook' AND deleted_at IS NULL")
     assert len(live) == len(names)

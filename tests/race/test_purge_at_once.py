@@ -9,11 +9,11 @@ import pytest
 
 from memsvc.core.errors import Code
 from memsvc.core.scope import Scope
-from memsvc.store import erasing
+from memsvc.store import tenant_purge
 from memsvc.store.schema import TENANT_TABLES
-from memsvc.styles.files.indexing import BOOK
+from memsvc.styles.files.indexing import FILE_INDEX
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
+from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from tests.door import Door, Refused
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -81,12 +81,12 @@ async def checked(call: Door, admin: asyncpg.Connection, clock: Any, tokens: Any
     and nothing is closed or left of what is gone."""
     assert call.database is not None
     scope = Scope(call.caller.tenant, "default")
-    rebuilding = Rebuilding(call.database, clock, tokens, TurnOptions())
+    rebuilding = TurnRebuild(call.database, clock, tokens, TurnOptions())
     for session in await rebuilding.sessions(scope):
         assert not +(await rebuilding.check(scope, session)), session
-    for user, learnt_in in (await rebuilding.authors(scope)).items():
+    for user, learnt_in in (await rebuilding.users_with_facts(scope)).items():
         assert not +(await rebuilding.check_user(scope, user, learnt_in))
-    for book in (BOOK, "knowledge", "memories/u0", "memories/u1"):
+    for book in (FILE_INDEX, "knowledge", "memories/u0", "memories/u1"):
         assert not +(await rebuilding.check_index(scope, book)), book
     for orphans in ORPHANS:
         assert await admin.fetchval(f"SELECT count(*) FROM ({orphans}) AS found") == 0, orphans
@@ -139,7 +139,7 @@ async def test_a_killed_purge_keeps_writers_out_and_is_finished_by_the_next_one(
 ) -> None:  # fmt: skip
     for writer in range(4):
         await write(call, writer, 0)
-    erase, left = erasing.erase, iter(range(step))
+    erase, left = tenant_purge.erase, iter(range(step))
 
     async def killed(*given: Any, **more: Any) -> Any:
         done = await erase(*given, **more)
@@ -149,7 +149,7 @@ async def test_a_killed_purge_keeps_writers_out_and_is_finished_by_the_next_one(
             task.cancel()
         return done
 
-    monkeypatch.setattr(erasing, "erase", killed)
+    monkeypatch.setattr(tenant_purge, "erase", killed)
     task = asyncio.create_task(purge(call, level, name))
     ended = (await asyncio.gather(task, return_exceptions=True))[0]
     monkeypatch.undo()

@@ -13,8 +13,8 @@ from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import Code
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.store.locks import book_lock, session_lock
-from memsvc.styles.turns import books
+from memsvc.store.locks import index_lock, session_lock
+from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.options import TurnOptions
 from tests.door import Door, Refused, open_door
 from tests.fakes import FakeClock, RecordingMeter
@@ -166,7 +166,7 @@ async def test_a_lock_that_is_not_to_be_had_in_time_is_a_retryable_refusal_that_
     held: str,
 ) -> None:
     door = open_door(database, clock, tokens, meter, scope, turns=TurnOptions(session_lock_timeout_ms=50))
-    lock = session_lock("s1") if held == "session" else book_lock(books.facts_learnt("s1", "u1").name)
+    lock = session_lock("s1") if held == "session" else index_lock(turn_index.new_facts("s1", "u1").name)
     before = await snapshot(admin)
     async with database.begin(scope, locks=[lock]):
         with pytest.raises(Refused) as refused:

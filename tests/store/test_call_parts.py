@@ -8,7 +8,7 @@ import pytest
 
 from memsvc.core.scope import Scope
 from memsvc.gateway.retention import Retention
-from memsvc.store.call_parts import Rolled, roll
+from memsvc.store.call_partitions import RolledPartitions, roll
 from memsvc.store.calls import CallFilter, CallRecord, insert_calls, list_calls
 from memsvc.store.database import Database
 from memsvc.store.migrate import downgrade, migrate
@@ -49,7 +49,7 @@ async def log(database: Database, scope: Scope, called_at: datetime) -> None:
 
 async def logged(database: Database, scope: Scope) -> list[datetime]:
     async with database.begin_tenant(scope, read_only=True) as tx:
-        return [one.called_at for one in (await list_calls(tx, CallFilter(), after=None, most=100)).calls]
+        return [one.called_at for one in (await list_calls(tx, CallFilter(), after=None, limit=100)).calls]
 
 
 async def parts(admin: asyncpg.Connection) -> list[str]:
@@ -89,11 +89,11 @@ async def test_weeks_to_come_are_made_once_and_take_what_came_too_early(
     soon = MONDAY + timedelta(weeks=2, days=1)
     await log(database, scope, soon)
     assert await admin.fetchval("SELECT count(*) FROM calls_rest") == 1
-    assert await roll(database, 30) == Rolled(made=1, dropped=0, kept_days=30)
+    assert await roll(database, 30) == RolledPartitions(made=1, dropped=0, kept_days=30)
     assert await parts(admin) == [part(1), part(2), "calls_before", "calls_rest"]
     assert await admin.fetchval("SELECT count(*) FROM calls_rest") == 0
     assert await logged(database, scope) == [soon]
-    assert await roll(database, 30) == Rolled(made=0, dropped=0, kept_days=30)
+    assert await roll(database, 30) == RolledPartitions(made=0, dropped=0, kept_days=30)
 
 
 async def test_parts_past_their_time_are_dropped_and_no_other(
@@ -106,8 +106,8 @@ async def test_parts_past_their_time_are_dropped_and_no_other(
     )
     for called_at in (gone, NOW - timedelta(weeks=50), MONDAY - timedelta(weeks=3), NOW):
         await log(database, scope, called_at)
-    assert await roll(database, 0) == Rolled(made=1, dropped=0, kept_days=0)
-    assert await roll(database, 30) == Rolled(made=0, dropped=1, kept_days=30)
+    assert await roll(database, 0) == RolledPartitions(made=1, dropped=0, kept_days=0)
+    assert await roll(database, 30) == RolledPartitions(made=0, dropped=1, kept_days=30)
     assert "calls_gone" not in await parts(admin)
     assert kept in await parts(admin)
     assert await logged(database, scope) == [NOW, MONDAY - timedelta(weeks=3)]

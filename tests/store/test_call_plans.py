@@ -8,7 +8,7 @@ import pytest
 
 from memsvc.core.scope import Scope
 from memsvc.store import call_hours
-from memsvc.store.calls import SCANNED_MAX
+from memsvc.store.calls import SCAN_MAX
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.plans import record_plans
@@ -73,7 +73,7 @@ async def test_a_page_reads_the_newest_calls_of_its_tenant_and_no_more_than_it_s
             assert read.kind == "Index Scan", told
             assert "tenant = $1" in read.condition, told
             assert "called_at" in read.condition, told
-        assert sum(read.found + read.thrown_away for read in plan.reads) <= SCANNED_MAX + len(plan.reads), asked
+        assert sum(read.found + read.thrown_away for read in plan.reads) <= SCAN_MAX + len(plan.reads), asked
         failed = {"status", "code"} & asked.keys()
         assert not failed or sum(read.found for read in plan.reads) <= ROWS / 500 + 1, asked
     plans.clear()

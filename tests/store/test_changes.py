@@ -12,7 +12,7 @@ import structlog
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store import changes as module
-from memsvc.store.changes import Changes, Look, announce, change_key
+from memsvc.store.changes import ChangePoll, Changes, change_key, notify
 from memsvc.store.database import Database
 from tests.servers import DatabaseUrls
 from tests.waiting import until
@@ -44,10 +44,10 @@ async def test_a_change_is_told_when_it_is_committed_and_to_nobody_else(
         end()
         with suppress(RuntimeError):
             async with database.begin(scope) as tx:
-                await announce(tx, "m://b")
+                await notify(tx, "m://b")
                 raise RuntimeError
         async with database.begin(scope) as tx:
-            await announce(tx, "m://a")
+            await notify(tx, "m://a")
             assert told == []
         await until(lambda: bool(told))
     assert told == ["mine"]
@@ -83,7 +83,7 @@ async def test_a_connection_that_hears_nothing_is_known_as_such_and_logged_once(
             await until(lambda: changes.listening)
             with monkeypatch.context() as behind_a_pooler:
                 behind_a_pooler.setattr(asyncpg.Connection, "add_listener", deaf)
-                behind_a_pooler.setattr(changes, "_hear", deaf)
+                behind_a_pooler.setattr(changes, "_on_notify", deaf)
                 behind_a_pooler.setattr(module, "ECHO_S_MAX", 0.01)
                 await _cut(database_urls)
                 await until(lambda: tries > 3)
@@ -115,8 +115,8 @@ async def test_a_database_that_is_out_of_reach_is_tried_until_the_end(at_once: N
 async def test_what_nobody_announces_is_looked_for_together_and_again_after_an_outage(
     scope: Scope, other_scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr(module, "LOOKS_AT_ONCE", 2)
+    monkeypatch.setattr(module, "POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr(module, "POLL_BATCH", 2)
     states = dict.fromkeys("abc", 1)
     asked, told, away = list[tuple[bytes, str]](), list[str](), list[Exception]()
 
@@ -130,7 +130,7 @@ async def test_what_nobody_announces_is_looked_for_together_and_again_after_an_o
     ends = [
         changes.watch(f"{whose.tenant.hex()}{name}", lambda name=name: told.append(name), look)
         for whose, names in ((scope, "abc"), (other_scope, "a"))
-        for name, look in [(name, await Look.begun(stamps, whose, name)) for name in names]
+        for name, look in [(name, await ChangePoll.start(stamps, whose, name)) for name in names]
     ]
     asked.clear()
     with structlog.testing.capture_logs() as lines:
@@ -149,13 +149,13 @@ async def test_what_nobody_announces_is_looked_for_together_and_again_after_an_o
             away.clear()
             await until(lambda: "b" in told)
             assert told == ["c", "b"]
-            late = Look(stamps, scope, "b", 1)  # begun before b changed, and waited for after that was seen
+            late = ChangePoll(stamps, scope, "b", 1)  # begun before b changed, and waited for after that was seen
             ends.append(changes.watch(f"{scope.tenant.hex()}b", lambda: told.append("late"), late))
             assert told == ["c", "b", "late"]
             for end in ends:
                 end()
             asked.clear()
             await asyncio.sleep(0.05)
-            assert (changes.watched(), asked) == (0, [])
+            assert (changes.watch_count(), asked) == (0, [])
     looks = [(line["log_level"], line.get("error")) for line in lines if "polled" in line["event"]]
     assert looks == [("warning", "MemsvcError"), ("warning", "MemsvcError"), ("info", None), ("info", None)]

@@ -8,12 +8,12 @@ import asyncpg
 import pytest
 from pglast import parse_sql
 
-from memsvc.core.errors import Code, MemsvcError, ShutOutError
+from memsvc.core.errors import Code, ExclusiveLockError, MemsvcError
 from memsvc.core.scope import Scope
-from memsvc.store.beginning import Beginning
 from memsvc.store.database import TRANSACTION_TIMEOUT_SINCE, Database, DatabaseOptions
-from memsvc.store.faults import NODE_LOST
+from memsvc.store.database_errors import NODE_LOST
 from memsvc.store.locks import TREE_LOCK, session_lock
+from memsvc.store.transaction_setup import TransactionSetup
 from tests.fakes import FakeClock, RecordingMeter
 from tests.servers import DatabaseUrls, Relay
 
@@ -41,7 +41,7 @@ async def test_a_statement_that_does_not_name_tenant_and_project_is_refused(
         for run in (tx.fetch, tx.fetchrow, tx.fetchval, tx.execute):
             with pytest.raises(ValueError, match=r"\$1"):
                 await run(sql)
-        assert tx.round_trips == 0
+        assert tx.query_count == 0
 
 
 @pytest.mark.usefixtures("two_tenants")
@@ -101,8 +101,8 @@ async def test_the_tenant_is_gone_when_the_transaction_is(database_urls: Databas
 @pytest.mark.parametrize("purging", [False, True])
 def test_a_transaction_begins_without_a_set_of_its_own(scope: Scope, purging: bool) -> None:
     """Citus repeats on the nodes the whole message that one stands in."""
-    beginning = Beginning([TREE_LOCK], 1000, purging=purging, alone=purging, bounded=True)
-    for head in (beginning.reading(scope), beginning.writing(scope)):
+    beginning = TransactionSetup([TREE_LOCK], 1000, purging=purging, exclusive=purging, has_timeout=True)
+    for head in (beginning.read_statement(scope), beginning.write_statement(scope)):
         assert {type(raw.stmt).__name__ for raw in parse_sql(head)} == {"TransactionStmt", "SelectStmt"}
 
 
@@ -172,15 +172,15 @@ async def test_those_who_wait_for_a_lock_hold_it_one_at_a_time(
 async def test_a_writer_that_vanished_in_the_midst_of_a_statement_lets_its_locks_go(
     database: Database, database_urls: DatabaseUrls, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memsvc.store.beginning.WRITES_S_MAX", 1)
+    monkeypatch.setattr("memsvc.store.transaction_setup.WRITES_S_MAX", 1)
     lock = session_lock("s")
     vanished = await asyncpg.connect(database_urls.app)
     try:
         if vanished.get_server_version().major < TRANSACTION_TIMEOUT_SINCE:
             pytest.skip("this PostgreSQL cannot end a transaction as a whole")
-        await vanished.execute(Beginning([lock], 1000, bounded=True).writing(scope))
+        await vanished.execute(TransactionSetup([lock], 1000, has_timeout=True).write_statement(scope))
         await vanished.prepare("SELECT $1::int")  # parsed and described; no more is ever sent
-        async with database.begin(scope, locks=[lock], lock_timeout_ms=20_000, lasting=True):
+        async with database.begin(scope, locks=[lock], lock_timeout_ms=20_000, long_running=True):
             pass
     finally:
         vanished.terminate()
@@ -189,7 +189,7 @@ async def test_a_writer_that_vanished_in_the_midst_of_a_statement_lets_its_locks
 async def test_a_transaction_that_writes_for_too_long_is_ended_unless_it_lasts(
     database: Database, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memsvc.store.beginning.WRITES_S_MAX", 1)
+    monkeypatch.setattr("memsvc.store.transaction_setup.WRITES_S_MAX", 1)
     asked = "SELECT current_setting('transaction_timeout', true), $1::bytea, $2::text"
     async with database.begin(scope) as tx:
         set_to = await tx.fetchval(asked)
@@ -215,7 +215,7 @@ async def test_a_statement_that_takes_too_long_is_called_that_and_leaves_nothing
             await tx.fetch(WAIT)
     assert ended.value.code is Code.RESOURCE_BUSY
     assert ended.value.retryable
-    assert not isinstance(ended.value, ShutOutError)
+    assert not isinstance(ended.value, ExclusiveLockError)
     assert await admin.fetchval("SELECT count(*) FROM projects") == 0
 
 
@@ -229,7 +229,7 @@ async def test_a_row_that_somebody_else_is_changing_is_busy(database: Database, 
             async with database.begin(scope, lock_timeout_ms=20) as second:
                 await second.execute(change)
     assert refused.value.code is Code.RESOURCE_BUSY
-    assert isinstance(refused.value, ShutOutError)
+    assert isinstance(refused.value, ExclusiveLockError)
 
 
 @pytest.mark.parametrize("moment", ["in a statement", "between statements", "waiting for a lock"])

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from memsvc.cli.main import commands
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.store.citus import DISTRIBUTED, EMBEDDINGS, LOCAL, ROLE_SETTINGS
+from memsvc.store.citus import EMBEDDINGS, LOCAL, ROLE_SETTINGS, SHARD_TABLES
 from memsvc.store.database import Database, DatabaseOptions
-from memsvc.store.distribute import Step, distribute
 from memsvc.store.migrate import migrate
 from memsvc.store.schema import TENANT_TABLES
+from memsvc.store.shard_setup import ShardStep, shard_all_tables
 from tests.fakes import RecordingMeter
 from tests.servers import DatabaseUrls, TestServer
 
@@ -80,10 +80,10 @@ async def said(citus: asyncpg.Connection) -> list[str]:
     return [row["statement"] for row in await citus.fetch("DELETE FROM said RETURNING statement")]
 
 
-async def distributed(urls: DatabaseUrls, role: str, **options: bool) -> list[Step]:
+async def distributed(urls: DatabaseUrls, role: str, **options: bool) -> list[ShardStep]:
     """The steps that were taken."""
-    taken: list[Step] = []
-    await distribute(urls.superuser, role, shards=48, tell=taken.append, **options)
+    taken: list[ShardStep] = []
+    await shard_all_tables(urls.superuser, role, shards=48, report=taken.append, **options)
     return taken
 
 
@@ -91,7 +91,7 @@ async def distributed(urls: DatabaseUrls, role: str, **options: bool) -> list[St
 async def cut(admin: asyncpg.Connection) -> list[str]:
     """The tables that can be distributed here: that of vectors is there where PostgreSQL has pgvector."""
     there = await admin.fetchval("SELECT to_regclass('embeddings') IS NOT NULL")
-    return [table for table in DISTRIBUTED if there or table != EMBEDDINGS]
+    return [table for table in SHARD_TABLES if there or table != EMBEDDINGS]
 
 
 async def settings_of(admin: asyncpg.Connection, role: str) -> set[str]:
@@ -116,7 +116,7 @@ async def test_every_table_is_distributed_or_said_to_stay(admin: asyncpg.Connect
         AND NOT relispartition"""
     )
     assert {row["relname"] for row in rows} == {*cut, *LOCAL}
-    assert {*TENANT_TABLES} - {*LOCAL} <= {*DISTRIBUTED}
+    assert {*TENANT_TABLES} - {*LOCAL} <= {*SHARD_TABLES}
     assert {*TENANT_TABLES} & {*LOCAL} == {"job_refs"}
 
 
@@ -128,7 +128,7 @@ async def test_a_dry_run_names_every_table_and_changes_nothing(
     for table in cut:
         assert sum(f"create_distributed_table('{table}', 'tenant'" in one for one in statements) == 1
     for table, why in LOCAL.items():
-        assert f"{table} stays on the coordinator: it {why}" in [step.told for step in steps]
+        assert f"{table} stays on the coordinator: it {why}" in [step.description for step in steps]
     assert await said(citus) == []
     assert await citus.fetchval("SELECT count(*) FROM pg_dist_partition") == 0
     assert await settings_of(citus, role) == set()
@@ -241,7 +241,7 @@ async def test_an_owner_who_may_not_set_up_the_role_is_told_the_statement(
 ) -> None:
     await citus.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {server.owner}")
     with pytest.raises(MemsvcError) as refused:
-        await distribute(database_urls.admin, role, tell=lambda _: None)
+        await shard_all_tables(database_urls.admin, role, report=lambda _: None)
     assert refused.value.code is Code.PERMISSION_DENIED
     assert f"ALTER ROLE {role} SET citus.propagate_set_commands = 'local'" in refused.value.message
     assert await said(citus) == []

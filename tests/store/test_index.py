@@ -11,8 +11,8 @@ from memsvc.core.analysis import terms
 from memsvc.core.scope import Scope
 from memsvc.store import index
 from memsvc.store.database import Database, Tx
-from memsvc.store.index import FRESH_MAX, NewEntry, book_of
-from memsvc.store.search import Shelf, search
+from memsvc.store.index import FRESH_MAX, NewEntry, index_id_of
+from memsvc.store.search import IndexQuery, search
 from tests.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ NOTHING_TO_FIND = ("", "   ", "the and of", "\u202e", "!?", "\x00")
 @pytest.fixture
 def new(clock: FakeClock):
     def new(*texts: str) -> list[NewEntry]:
-        return [NewEntry(ref=f"r{at}", text=text, said_at=clock.now()) for at, text in enumerate(texts)]
+        return [NewEntry(ref=f"r{at}", text=text, message_at=clock.now()) for at, text in enumerate(texts)]
 
     return new
 
@@ -33,7 +33,7 @@ def new(clock: FakeClock):
 async def found(database: Database, scope: Scope, word: str, book: str = BOOK) -> list[int]:
     """The numbers of the entries that a word finds, in order."""
     async with database.begin(scope, read_only=True) as tx:
-        shelves = await search(tx, [Shelf(book_of(book), 100, 0, 0)], terms(word))
+        shelves = await search(tx, [IndexQuery(index_id_of(book), 100, 0, 0)], terms(word))
     return sorted(one.entry for shelf in shelves.values() for one in shelf.candidates)
 
 
@@ -86,10 +86,10 @@ async def test_a_transaction_that_fails_leaves_the_book_as_it_was(
 
 
 async def test_cues_find_an_entry_that_does_not_show_them(database: Database, scope: Scope, clock: FakeClock) -> None:
-    await add(database, scope, [NewEntry(ref="f", text="name: Ada", cues="who am i called", said_at=clock.now())])
+    await add(database, scope, [NewEntry(ref="f", text="name: Ada", keywords="who am i called", message_at=clock.now())])
     assert await found(database, scope, "called") == [0]
     async with database.begin(scope, read_only=True) as tx:
-        assert (await index.texts(tx, book_of(BOOK), [0, 7], chars_max=6))[0].text == "name: "
+        assert (await index.texts(tx, index_id_of(BOOK), [0, 7], chars_max=6))[0].text == "name: "
 
 
 async def test_an_entry_without_words_is_kept_in_order_but_not_counted(
@@ -99,7 +99,7 @@ async def test_an_entry_without_words_is_kept_in_order_but_not_counted(
     assert await counters(admin) == (len(NOTHING_TO_FIND), 0, 0)
     assert await add(database, scope, new("walrus")) == len(NOTHING_TO_FIND)
     async with database.begin(scope, read_only=True) as tx:
-        texts = await index.texts(tx, book_of(BOOK), range(20), chars_max=99)
+        texts = await index.texts(tx, index_id_of(BOOK), range(20), chars_max=99)
     assert sorted(texts) == list(range(len(NOTHING_TO_FIND) + 1))
 
 
@@ -107,7 +107,7 @@ async def test_counters_stay_exact_through_any_adding_hiding_and_removing(
     database: Database, scope: Scope, new, admin: asyncpg.Connection
 ) -> None:
     dice = random.Random(7)
-    book = book_of(BOOK)
+    book = index_id_of(BOOK)
     findable: dict[int, list[str]] = {}
     texts_ever: dict[int, str] = {}
     last = 0
@@ -144,7 +144,7 @@ async def test_concurrent_hiders_of_the_same_entries_count_them_once(
     async def hide() -> None:
         await ready.wait()
         async with database.begin(scope) as tx:
-            await index.hide(tx, book_of(BOOK), dict.fromkeys(range(2, 9), "kumquat zeppelin"))
+            await index.hide(tx, index_id_of(BOOK), dict.fromkeys(range(2, 9), "kumquat zeppelin"))
 
     await asyncio.gather(*[hide() for _ in range(6)])
     assert await counters(admin) == (10, 3, 6)
@@ -156,9 +156,9 @@ async def test_a_hidden_entry_can_be_read_by_number_and_a_removed_one_is_gone(
 ) -> None:
     await add(database, scope, new("kumquat one", "kumquat two", "kumquat three"))
     async with database.begin(scope) as tx:
-        await index.hide(tx, book_of(BOOK), {0: "kumquat one"})
-        await index.remove(tx, book_of(BOOK), {1: "kumquat two"})
-        texts = await index.texts(tx, book_of(BOOK), [0, 1, 2], chars_max=99)
+        await index.hide(tx, index_id_of(BOOK), {0: "kumquat one"})
+        await index.remove(tx, index_id_of(BOOK), {1: "kumquat two"})
+        texts = await index.texts(tx, index_id_of(BOOK), [0, 1, 2], chars_max=99)
     assert {number: text.text for number, text in texts.items()} == {0: "kumquat one", 2: "kumquat three"}
     for table in ("entries", "postings", "fresh_terms"):
         rows = await admin.fetch(f"SELECT t::text FROM {table} AS t")
@@ -173,7 +173,7 @@ async def test_books_of_other_tenants_and_projects_are_other_books(
         assert await add(database, where, new("kumquat")) == 0
     await add(database, scope, new("kumquat zeppelin"))
     async with database.begin(other_scope) as tx:
-        await index.remove(tx, book_of(BOOK), {0: "kumquat", 1: "kumquat zeppelin"})
+        await index.remove(tx, index_id_of(BOOK), {0: "kumquat", 1: "kumquat zeppelin"})
     assert await found(database, scope, "kumquat") == [0, 1]
     assert await found(database, other_scope, "kumquat") == []
     assert await found(database, elsewhere, "zeppelin") == []
@@ -203,7 +203,7 @@ async def test_two_writers_of_a_book_that_overlap_lose_nothing_of_each_other(
         if kind == "add":
             await index.add(tx, {BOOK: new("kumquat walrus")})
         else:
-            await index.hide(tx, book_of(BOOK), gone[which])
+            await index.hide(tx, index_id_of(BOOK), gone[which])
 
     async def follow() -> None:
         async with database.begin(scope) as tx:
@@ -237,7 +237,7 @@ async def test_terms_wait_beside_the_postings_and_are_found_and_taken_back_on_ei
     await add(database, scope, new("kumquat obsidian", "marzipan"))
     assert await found(database, scope, "kumquat") == list(range(FRESH_MAX + 1))
     async with database.begin(scope) as tx:
-        await index.remove(tx, book_of(BOOK), {0: "kumquat 0", FRESH_MAX: "kumquat obsidian"})
+        await index.remove(tx, index_id_of(BOOK), {0: "kumquat 0", FRESH_MAX: "kumquat obsidian"})
     assert (await admin.fetchval(waiting), await admin.fetchval(folded)) == (1, FRESH_MAX - 1)
     assert await found(database, scope, "kumquat") == list(range(1, FRESH_MAX))
     await add(database, scope, new(*(f"walrus {number}" for number in range(3 * FRESH_MAX))))
@@ -267,7 +267,7 @@ async def test_an_entry_that_is_taken_out_while_its_terms_become_postings_leaves
     async def take_out() -> None:
         await folded.wait()
         async with database.begin(scope) as tx:
-            await index.hide(tx, book_of(BOOK), {0: "kumquat walrus"})
+            await index.hide(tx, index_id_of(BOOK), {0: "kumquat walrus"})
 
     async with asyncio.timeout(30):
         await asyncio.gather(fold(), take_out())

@@ -22,9 +22,9 @@ async def queue(database: Database, scope: Scope, *subjects: str, name: str = "t
     spent = []
     async with database.begin(scope) as tx:
         for subject in subjects:
-            before = tx.round_trips
+            before = tx.query_count
             await enqueue(tx, name, subject, now=NOW, delay_s=delay_s)
-            spent.append(tx.round_trips - before)
+            spent.append(tx.query_count - before)
     return spent
 
 
@@ -80,7 +80,7 @@ async def test_a_write_after_the_claim_queues_another_job_that_waits_for_the_fir
     assert await queue(database, scope, "a") == [2]
     second = (await listed(database))[-1]
     await pick(admin, second)
-    assert await claim(database, second) is Claim.BUSY
+    assert await claim(database, second) is Claim.LOCKED
     assert await claim(database, first) is Claim.RUN  # the same job again, as after a crash
     await finish(database, first)
     assert await claim(database, second) is Claim.RUN
@@ -239,12 +239,12 @@ async def test_a_sweep_is_due_in_each_project_with_files_and_again_when_its_time
     async def due(hours: float) -> list[tuple[str, str]]:
         async with database.begin_tenant(scope, read_only=True) as tx:
             at = NOW + timedelta(hours=hours)
-            return list((await jobs.due_sweeps(tx, {"hourly": 3600, "daily": 86400}, at)).due)
+            return list((await jobs.pending_jobs(tx, {"hourly": 3600, "daily": 86400}, at)).pending)
 
     async def sweep(project: str, name: str, hours: float) -> bool:
         async with database.begin(Scope(scope.tenant, project)) as tx:
             every_s = {"hourly": 3600, "daily": 86400}[name]
-            return await jobs.enqueue_sweep(tx, name, every_s=every_s, now=NOW + timedelta(hours=hours))
+            return await jobs.enqueue_sweep(tx, name, interval_s=every_s, now=NOW + timedelta(hours=hours))
 
     assert await due(0) == [("one", "daily"), ("one", "hourly"), ("two", "daily"), ("two", "hourly")]
     assert [await sweep("one", "hourly", 0), await sweep("one", "hourly", 0)] == [True, False]

@@ -16,10 +16,10 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.store import queue
 from memsvc.store.database import Database
 from memsvc.store.migrate import LOCK_KEY, current_revision, downgrade, migrate
-from memsvc.store.policies import COMPRESSED, STORAGE, scram_verifier
-from memsvc.store.revisions import Revisions, bears, fingerprint, migrate_apart
+from memsvc.store.policies import LARGE_COLUMNS, STORAGE, scram_verifier
+from memsvc.store.revisions import Revisions, fingerprint, has_mark, migrate_in_process
 from memsvc.store.schema import TENANT_TABLES, metadata
-from memsvc.store.server_secrets import obtain
+from memsvc.store.server_secrets import get_or_create
 from memsvc.store.tables import KEYS, WITHOUT_PROJECT
 from tests.servers import DatabaseUrls, TestServer
 
@@ -92,7 +92,7 @@ async def test_up_down_and_up_again(empty_urls: DatabaseUrls, server: TestServer
     url = empty_urls.admin
     assert await current_revision(url) is None
     applied = await migrate(url, server.app)
-    assert applied[-1] == await current_revision(url) == Revisions.shipped().head
+    assert applied[-1] == await current_revision(url) == Revisions.read_package().head
     assert await migrate(url, server.app) == ()
     assert await downgrade(url, "base") == tuple(reversed(applied))
     assert await current_revision(url) is None
@@ -101,12 +101,12 @@ async def test_up_down_and_up_again(empty_urls: DatabaseUrls, server: TestServer
     assert await left.fetchval("SELECT count(*) FROM pg_type WHERE typname LIKE 'memsvc\\_queue%'") == 0
     await left.close()
     assert await migrate(url, server.app) == applied
-    assert await current_revision(empty_urls.app) == Revisions.shipped().head
+    assert await current_revision(empty_urls.app) == Revisions.read_package().head
 
 
 def test_only_a_database_at_the_newest_revision_or_a_later_one_suffices() -> None:
     revisions = Revisions("0003", frozenset({"0001", "0002"}))
-    judged = {revision: revisions.suffices(revision) for revision in (None, "0001", "0002", "0003", "0004")}
+    judged = {revision: revisions.is_current(revision) for revision in (None, "0001", "0002", "0003", "0004")}
     assert judged == {None: False, "0001": False, "0002": False, "0003": True, "0004": True}
 
 
@@ -114,21 +114,21 @@ async def test_a_process_apart_migrates_as_well_and_tells_its_errors(
     empty_urls: DatabaseUrls, server: TestServer
 ) -> None:
     asked = {"app_password": None, "statement_timeout_ms": 30000}
-    assert (await migrate_apart(empty_urls.admin, server.app, **asked))[-1] == Revisions.shipped().head
-    assert await migrate_apart(empty_urls.admin, server.app, **asked) == ()
+    assert (await migrate_in_process(empty_urls.admin, server.app, **asked))[-1] == Revisions.read_package().head
+    assert await migrate_in_process(empty_urls.admin, server.app, **asked) == ()
     with pytest.raises(MemsvcError) as refused:
-        await migrate_apart("postgresql://nobody@127.0.0.1:1/nothing", None, **asked)
+        await migrate_in_process("postgresql://nobody@127.0.0.1:1/nothing", None, **asked)
     assert refused.value.code is Code.UNAVAILABLE
 
 
 async def test_a_database_says_what_migrated_it_last(database_urls: DatabaseUrls, server: TestServer) -> None:
     mark = fingerprint(server.app, 30000)
-    assert await bears(database_urls.app, mark)
-    assert not await bears(database_urls.app, fingerprint(server.app, 1000))
-    assert not await bears("postgresql://nobody@127.0.0.1:1/nothing", mark)
+    assert await has_mark(database_urls.app, mark)
+    assert not await has_mark(database_urls.app, fingerprint(server.app, 1000))
+    assert not await has_mark("postgresql://nobody@127.0.0.1:1/nothing", mark)
     await downgrade(database_urls.admin, "0001")
     await migrate(database_urls.admin, server.app, "0001")
-    assert not await bears(database_urls.app, mark)
+    assert not await has_mark(database_urls.app, mark)
 
 
 async def test_of_two_starters_one_migrates(empty_urls: DatabaseUrls, server: TestServer) -> None:
@@ -215,7 +215,7 @@ async def test_tables_are_stored_as_they_are_used(admin: asyncpg.Connection) -> 
     has_lz4 = await admin.fetchval(
         "SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'"
     )
-    for table, column in COMPRESSED:
+    for table, column in LARGE_COLUMNS:
         method = await admin.fetchval(
             "SELECT attcompression::text FROM pg_attribute WHERE attrelid = $1::text::regclass AND attname = $2",
             table,
@@ -292,7 +292,7 @@ async def test_the_queue_is_there_and_the_application_role_may_do_with_it_what_i
             for privilege in ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "TRIGGER", "REFERENCES")
             if await admin.fetchval("SELECT has_table_privilege($1, $2, $3)", server.app, table, privilege)
         }
-        assert granted == set(filter(None, queue.PRIVILEGES.get(table, "").split(", ")))
+        assert granted == set(filter(None, queue.TABLE_GRANTS.get(table, "").split(", ")))
     for privilege, expected in (("USAGE", True), ("UPDATE", False)):
         has = await admin.fetchval("SELECT has_sequence_privilege($1, $2, $3)", server.app, queue.SEQUENCE, privilege)
         assert has is expected
@@ -327,20 +327,20 @@ async def test_what_a_newer_memsvc_has_migrated_is_left_alone_and_not_taken_down
     assert refused.value.code is Code.CONFLICT
     assert await admin.fetch(EVERYTHING) == before
     assert await current_revision(database_urls.app) == "9999"
-    assert Revisions.shipped().suffices("9999")
+    assert Revisions.read_package().is_current("9999")
     assert await admin.fetchval("SELECT obj_description('alembic_version'::regclass, 'pg_class')") == "newer"
 
 
 async def test_going_back_is_refused_where_something_would_be_lost(
     database_urls: DatabaseUrls, database: Database, admin: asyncpg.Connection
 ) -> None:
-    secret = await obtain(database, "kept", datetime.now(UTC))
+    secret = await get_or_create(database, "kept", datetime.now(UTC))
     before = await admin.fetch(EVERYTHING)
     with pytest.raises(MemsvcError, match="server_secrets") as refused:
         await downgrade(database_urls.admin, "0002")
     assert refused.value.code is Code.CONFLICT
     assert "postings" not in refused.value.message
     assert await admin.fetch(EVERYTHING) == before
-    assert await obtain(database, "kept", datetime.now(UTC)) == secret
+    assert await get_or_create(database, "kept", datetime.now(UTC)) == secret
     assert "0003" in await downgrade(database_urls.admin, "0002", even_with_loss=True)
     assert await admin.fetchval("SELECT to_regclass('server_secrets')") is None

@@ -12,11 +12,11 @@ import structlog
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store import changes as module
-from memsvc.store.changes import Changes, announce, change_key
+from memsvc.store.changes import Changes, change_key, notify
 from memsvc.store.database import Database, DatabaseOptions
 from memsvc.store.locks import TREE_LOCK
 from memsvc.store.migrate import LOCK_KEY, migrate
-from memsvc.store.poolers import Pooler
+from memsvc.store.pooler import Pooler
 from tests.fakes import FakeClock, RecordingMeter
 from tests.pooler import PgBouncer, keeps_prepared_statements, needs_pgbouncer
 from tests.servers import DatabaseUrls
@@ -47,7 +47,7 @@ async def opened(url: str, **options: Any) -> tuple[Pooler, bool]:
     """What a pool finds out, and whether it prepares statements."""
     database = await Database.open(url, DatabaseOptions(pool_min=1, **options), RecordingMeter())
     await database.close()
-    return database.pooler, database.prepares
+    return database.pooler, database.prepared
 
 
 async def test_statements_are_prepared_unless_the_pooler_would_lose_them(
@@ -55,7 +55,7 @@ async def test_statements_are_prepared_unless_the_pooler_would_lose_them(
 ) -> None:
     assert await opened(database_urls.app) == (Pooler.NONE, True)
     assert await opened(database_urls.app, prepared_statements="never") == (Pooler.NONE, False)
-    assert await opened(pooler.urls.app) == (Pooler.LOSES, False)
+    assert await opened(pooler.urls.app) == (Pooler.WITHOUT_PREPARED, False)
     with pytest.raises(MemsvcError) as refused:
         await opened(pooler.urls.app, prepared_statements="always")
     assert refused.value.code is Code.UNAVAILABLE
@@ -64,8 +64,8 @@ async def test_statements_are_prepared_unless_the_pooler_would_lose_them(
 
 async def test_a_pooler_in_session_mode_loses_nothing_if_one_says_so(database_urls: DatabaseUrls) -> None:
     with PgBouncer(database_urls, "session") as pooler:
-        assert await opened(pooler.urls.app) == (Pooler.LOSES, False)
-        assert await opened(pooler.urls.app, prepared_statements="always") == (Pooler.LOSES, True)
+        assert await opened(pooler.urls.app) == (Pooler.WITHOUT_PREPARED, False)
+        assert await opened(pooler.urls.app, prepared_statements="always") == (Pooler.WITHOUT_PREPARED, True)
 
 
 @pytest.mark.skipif(not keeps_prepared_statements(), reason="no PgBouncer 1.21 or newer")
@@ -74,7 +74,7 @@ async def test_a_pooler_that_keeps_prepared_statements_is_given_them(
 ) -> None:
     with PgBouncer(database_urls, prepared_max=100) as pooler:
         database = await Database.open(pooler.urls.app, DatabaseOptions(pool_min=10), meter)
-        assert (database.pooler, database.prepares) == (Pooler.KEEPS, True)
+        assert (database.pooler, database.prepared) == (Pooler.SUPPORTS_PREPARED, True)
         await count_up(database, scope, clock)
         await database.close()
 
@@ -191,7 +191,7 @@ async def test_what_listens_through_a_pooler_knows_that_it_is_deaf(
             await until(lambda: hearing.listening and bool(lines))
             told.clear()
             async with behind.begin(scope) as tx:
-                await announce(tx, "m://a")
+                await notify(tx, "m://a")
             await until(lambda: bool(told))
             assert not deaf.listening
     assert "direct_url" in lines[0]["recovery"]

@@ -8,7 +8,7 @@ import pytest
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.store.quotas import spend
+from memsvc.store.quotas import add_bytes
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.files.past import Past, open_past
 
@@ -22,7 +22,7 @@ async def spent(
     """Spend in a transaction of its own; what it was refused with, if it was."""
     try:
         async with database.begin(scope) as tx:
-            await spend(tx, delta_bytes, project_bytes_max=project, tenant_bytes_max=tenant, now=clock.now())
+            await add_bytes(tx, delta_bytes, project_bytes_max=project, tenant_bytes_max=tenant, now=clock.now())
     except MemsvcError as error:
         return f"{error.code}: {error.message}"
     return None

@@ -12,8 +12,8 @@ from memsvc.core.bm25 import bm25_constants, bm25_idf, bm25_scores, bm25_term_sc
 from memsvc.core.scope import Scope
 from memsvc.store import index
 from memsvc.store.database import Database
-from memsvc.store.index import NewEntry, book_of
-from memsvc.store.search import Found, Shelf, search
+from memsvc.store.index import NewEntry, index_id_of
+from memsvc.store.search import IndexMatches, IndexQuery, search
 from tests.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ async def fill(database: Database, scope: Scope, name: str, texts: Sequence[str]
         NewEntry(
             ref=f"{name}-{at}",
             text=text,
-            said_at=clock.now() + timedelta(minutes=at),
+            message_at=clock.now() + timedelta(minutes=at),
             role="user" if at % 2 else "assistant",
             speaker=f"speaker {at % 3}",
         )
@@ -44,10 +44,10 @@ async def fill(database: Database, scope: Scope, name: str, texts: Sequence[str]
 
 async def searched(
     database: Database, scope: Scope, names: Sequence[str], asked: Sequence[str], best: int = 1000, reach: int = 0
-) -> dict[str, Found]:
+) -> dict[str, IndexMatches]:
     async with database.begin(scope, read_only=True) as tx:
-        found = await search(tx, [Shelf(book_of(name), best, reach, best) for name in names], asked)
-    return {name: found[book_of(name)] for name in names if book_of(name) in found}
+        found = await search(tx, [IndexQuery(index_id_of(name), best, reach, best) for name in names], asked)
+    return {name: found[index_id_of(name)] for name in names if index_id_of(name) in found}
 
 
 def expected(texts: dict[int, str], asked: Sequence[str]) -> dict[int, dict[str, float]]:
@@ -80,7 +80,7 @@ async def test_scores_equal_the_reference_term_by_term_through_hiding_and_removi
             gone = dice.sample(sorted(texts), len(texts) // 5) if change else []
             async with database.begin(scope) as tx:
                 if change:
-                    await change(tx, book_of(name), {entry: texts[entry] for entry in gone})
+                    await change(tx, index_id_of(name), {entry: texts[entry] for entry in gone})
             books[name] = {entry: text for entry, text in texts.items() if entry not in gone}
         for asked_count in (1, 3, 12):
             asked = [*dict.fromkeys(terms(" ".join(dice.sample(VOCABULARY, asked_count)))), "nowhere"]
@@ -131,7 +131,7 @@ async def test_neighbours_come_without_scores_and_with_who_said_them_when(
 ) -> None:
     await fill(database, scope, "one", ["bog?", "", "kumquat ", "kumquat bog\uff1f ", "nothing here", "bog"], clock)
     found = (await searched(database, scope, ["one"], terms("kumquat"), reach=2))["one"]
-    shown = {one.entry: (set(one.term_scores), one.role, one.speaker, one.asks) for one in found.candidates}
+    shown = {one.entry: (set(one.term_scores), one.role, one.speaker, one.is_question) for one in found.candidates}
     assert shown == {
         0: (set(), "assistant", "speaker 0", True),
         1: (set(), "user", "speaker 1", False),
@@ -140,7 +140,7 @@ async def test_neighbours_come_without_scores_and_with_who_said_them_when(
         4: (set(), "assistant", "speaker 1", False),
         5: (set(), "user", "speaker 2", False),
     }
-    assert {one.entry: one.said_at for one in found.candidates} == {
+    assert {one.entry: one.message_at for one in found.candidates} == {
         entry: clock.now() + timedelta(minutes=entry) for entry in range(6)
     }
 
@@ -150,7 +150,7 @@ async def test_a_hidden_entry_does_not_come_back_as_somebodys_neighbour(
 ) -> None:
     await fill(database, scope, "one", ["zeppelin", "kumquat", "marzipan"], clock)
     async with database.begin(scope) as tx:
-        await index.hide(tx, book_of("one"), {0: "zeppelin"})
+        await index.hide(tx, index_id_of("one"), {0: "zeppelin"})
     found = (await searched(database, scope, ["one"], terms("kumquat"), reach=1))["one"]
     assert {one.entry for one in found.candidates} == {1, 2}
 

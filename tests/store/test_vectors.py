@@ -13,7 +13,7 @@ import pytest
 from memsvc.core.scope import Scope
 from memsvc.store import index, vector_table, vectors
 from memsvc.store.database import Database
-from memsvc.store.index import NewEntry, book_of
+from memsvc.store.index import NewEntry, index_id_of
 from memsvc.store.policies import TENANT_IS_CURRENT
 from tests.fakes import FakeClock
 from tests.servers import DatabaseUrls, TestServer
@@ -21,7 +21,7 @@ from tests.store.vectors import as_sqlalchemy, make_ready
 
 pytestmark = pytest.mark.anyio
 NAME = "turns/s1"
-BOOK = book_of(NAME)
+BOOK = index_id_of(NAME)
 MODEL = "openai/m"
 LEFT, UP, BACK = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]
 
@@ -34,7 +34,7 @@ async def ready(database_urls: DatabaseUrls) -> None:
 @pytest.fixture
 def add(database: Database, scope: Scope, clock: FakeClock):
     async def add(*texts: str, where: Scope = scope, name: str = NAME, cues: str = "") -> int:
-        new = [NewEntry(ref=f"r{at}", text=text, said_at=clock.now(), cues=cues) for at, text in enumerate(texts)]
+        new = [NewEntry(ref=f"r{at}", text=text, message_at=clock.now(), keywords=cues) for at, text in enumerate(texts)]
         async with database.begin(where) as tx:
             return (await index.add(tx, {name: new}))[name]
 
@@ -50,7 +50,7 @@ async def nearest(
     database: Database, scope: Scope, vector: Sequence[float], best: int = 10, model: str = MODEL
 ) -> dict[int, float]:
     async with database.begin(scope, read_only=True) as tx:
-        return await vectors.nearest(tx, BOOK, model, vector, best)
+        return await vectors.search_vectors(tx, BOOK, model, vector, best)
 
 
 async def missing(database: Database, scope: Scope, model: str = MODEL, after: int = -1, limit: int = 100):
@@ -157,20 +157,20 @@ async def test_progress_and_what_is_unfinished(ready: None, database: Database, 
     await put(database, scope, {0: LEFT})
     async with database.begin(scope) as tx:
         assert await vectors.progress(tx, MODEL) == {
-            BOOK: vectors.Progress(2, 1),
-            book_of("turns/s2"): vectors.Progress(1, 0),
+            BOOK: vectors.VectorProgress(2, 1),
+            index_id_of("turns/s2"): vectors.VectorProgress(1, 0),
         }
-        assert await vectors.progress(tx, MODEL, [BOOK]) == {BOOK: vectors.Progress(2, 1)}
-        assert sorted(await vectors.unfinished(tx, MODEL, limit=9)) == sorted([BOOK, book_of("turns/s2")])
-        assert len(await vectors.unfinished(tx, MODEL, limit=1)) == 1
+        assert await vectors.progress(tx, MODEL, [BOOK]) == {BOOK: vectors.VectorProgress(2, 1)}
+        assert sorted(await vectors.list_incomplete(tx, MODEL, limit=9)) == sorted([BOOK, index_id_of("turns/s2")])
+        assert len(await vectors.list_incomplete(tx, MODEL, limit=1)) == 1
         assert await vectors.latest(tx, BOOK, MODEL) == 0
         assert await vectors.latest(tx, BOOK, "openai/other") == -1
     await put(database, scope, {1: UP})
     async with database.begin(scope) as tx:
-        assert await vectors.unfinished(tx, MODEL, limit=9) == [book_of("turns/s2")]
+        assert await vectors.list_incomplete(tx, MODEL, limit=9) == [index_id_of("turns/s2")]
     await put(database, scope, {1: UP}, "openai/older")
     async with database.begin(scope) as tx:
-        assert BOOK in await vectors.unfinished(tx, MODEL, limit=9)
+        assert BOOK in await vectors.list_incomplete(tx, MODEL, limit=9)
 
 
 async def test_a_vector_of_another_length_is_left_out(ready: None, database: Database, scope: Scope, add) -> None:
@@ -240,7 +240,7 @@ async def test_making_the_table_again_changes_nothing_and_dropping_it_leaves_not
     await add("one")
     await put(database, scope, {0: LEFT})
     async with database.begin(scope, read_only=True) as tx:  # holds a lock that any change of the table would wait for
-        await vectors.nearest(tx, BOOK, MODEL, LEFT, 1)
+        await vectors.search_vectors(tx, BOOK, MODEL, LEFT, 1)
         assert await asyncio.wait_for(as_sqlalchemy(database_urls.admin, vector_table.ensure), 5)
     assert list(await nearest(database, scope, LEFT)) == [0]
     assert await vectors.ready(database)
@@ -320,7 +320,7 @@ async def test_the_nearest_are_read_by_indexes_that_begin_with_the_tenant(
                     await connection.execute(f"SET LOCAL enable_{kind} = off")
                 await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
                 raw = await connection.fetchval(
-                    f"EXPLAIN (FORMAT JSON) {vectors._NEAREST}",
+                    f"EXPLAIN (FORMAT JSON) {vectors._SEARCH_VECTORS}",
                     *(scope.tenant, scope.project, BOOK, vectors.model_number(MODEL), [1.0] * 32, 32, 400, 10),
                 )
             read = list(scans(orjson.loads(raw)[0]["Plan"]))

@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.store import files, projects, purge, quotas, versions
+from memsvc.store import file_gc, files, projects, quotas, versions
 from memsvc.store.database import Database, Tx
-from memsvc.store.versions import Position, State
+from memsvc.store.versions import FileRevision, FileState
 from tests.fakes import FakeClock
 from tests.servers import DatabaseUrls
 
@@ -94,7 +94,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(below)
 
 
-async def page(database: Database, scope: Scope, before: Position | None = None, limit: int = 50) -> list[State]:
+async def page(database: Database, scope: Scope, before: FileRevision | None = None, limit: int = 50) -> list[FileState]:
     async with database.begin(scope, read_only=True) as tx:
         found = await versions.history(tx, PATH, before=before, limit=limit)
         assert found is not None
@@ -108,28 +108,28 @@ async def test_every_state_of_ten_thousand_appends_is_found(
     assert [state.revision for state in newest] == list(range(APPENDS, APPENDS - 50, -1))
     assert [state.size_bytes for state in newest[:2]] == [(APPENDS - 1) * LINE_BYTES, (APPENDS - 2) * LINE_BYTES]
     for revision in (APPENDS + 1, 5000, 4999, 17, 3):
-        states = await page(database, scope, Position(log.incarnation, revision), limit=3)
+        states = await page(database, scope, FileRevision(log.incarnation, revision), limit=3)
         assert [state.revision for state in states] == [
             number for number in range(revision - 1, revision - 4, -1) if number > 0
         ]
     async with database.begin(scope, read_only=True) as tx:
         for revision in (1, 2, 3, 4096, 4097, APPENDS, APPENDS + 1):
-            state = await versions.state(tx, PATH, Position(log.incarnation, revision))
+            state = await versions.state(tx, PATH, FileRevision(log.incarnation, revision))
             assert state is not None
             assert (state.revision, state.size_bytes) == (revision, (revision - 1) * LINE_BYTES)
             assert (state.created_at - clock.now()).total_seconds() == revision - 1
             content = await versions.content(tx, state)
             assert len(content) == state.size_bytes
             assert not content or content.endswith(f".{revision - 1}".encode())
-        assert await versions.state(tx, PATH, Position(log.incarnation, APPENDS + 2)) is None
-        assert await versions.state(tx, PATH, Position(uuid.uuid4(), 1)) is None
-        assert await versions.state(tx, "/other", Position(log.incarnation, 1)) is None
+        assert await versions.state(tx, PATH, FileRevision(log.incarnation, APPENDS + 2)) is None
+        assert await versions.state(tx, PATH, FileRevision(uuid.uuid4(), 1)) is None
+        assert await versions.state(tx, "/other", FileRevision(log.incarnation, 1)) is None
 
 
 async def test_a_page_of_history_reads_no_more_blocks_than_it_shows(
     database: Database, scope: Scope, log: files.File, statements: list[Statement], database_urls: DatabaseUrls
 ) -> None:
-    for before in (None, Position(log.incarnation, 5000)):
+    for before in (None, FileRevision(log.incarnation, 5000)):
         statements.clear()
         await page(database, scope, before)
         assert len(statements) == (1 if before is None else 2)
@@ -144,26 +144,26 @@ async def test_no_statement_of_history_quotas_and_purge_reads_a_table_but_by_the
     database_urls: DatabaseUrls,
 ) -> None:  # fmt: skip
     clock.advance(days=8)
-    keep = purge.Keep(cutoff=clock.now(), newest=3, gone_before=clock.now())
+    keep = file_gc.FileRetention(cutoff=clock.now(), past_states=3, deleted_before=clock.now())
     async with database.begin(scope) as tx:
         await versions.history(tx, PATH, before=None, limit=10)
-        await versions.history(tx, PATH, before=Position(log.incarnation, 77), limit=10)
-        state = await versions.state(tx, PATH, Position(log.incarnation, 50))
+        await versions.history(tx, PATH, before=FileRevision(log.incarnation, 77), limit=10)
+        state = await versions.state(tx, PATH, FileRevision(log.incarnation, 50))
         assert state is not None
         await versions.content(tx, state)
         await versions.contents(tx, [state])
         assert await versions.is_known(tx, PATH)
-        await quotas.spend(tx, 1, project_bytes_max=10, tenant_bytes_max=10, now=clock.now())
-        assert [due.prune for due in await purge.due(tx, keep, after=uuid.UUID(int=0), most=10)] == [True]
-        assert await purge.hold(tx, log.incarnation)
-        await purge.hide_old(tx, log.incarnation, keep)
-        assert await purge.merge(tx, log.incarnation, after=0) is not None
-        await purge.hide_all(tx, log.incarnation)
-        assert not await purge.sweep(tx, log.incarnation, most=5)
-        await purge.sweep(tx, log.incarnation, most=APPENDS)
-        await purge.forget(tx, log.incarnation)
+        await quotas.add_bytes(tx, 1, project_bytes_max=10, tenant_bytes_max=10, now=clock.now())
+        assert [due.prune for due in await file_gc.files_to_collect(tx, keep, after=uuid.UUID(int=0), limit=10)] == [True]
+        assert await file_gc.lock_file(tx, log.incarnation)
+        await file_gc.hide_old(tx, log.incarnation, keep)
+        assert await file_gc.merge(tx, log.incarnation, after=0) is not None
+        await file_gc.hide_all(tx, log.incarnation)
+        assert not await file_gc.sweep(tx, log.incarnation, limit=5)
+        await file_gc.sweep(tx, log.incarnation, limit=APPENDS)
+        await file_gc.forget(tx, log.incarnation)
     async with database.begin_tenant(scope) as tx:
-        await projects.names(tx, like="a", after="", only=None, most=10)
+        await projects.names(tx, like="a", after="", only=None, limit=10)
     assert len(statements) > 16
     for sql, plan in await plans(database_urls, scope.tenant, list(statements)):
         for node in nodes(plan):
@@ -178,6 +178,6 @@ async def test_a_page_of_a_long_history_takes_milliseconds(database: Database, s
     took_ms = []
     for revision in range(APPENDS, 0, -500):
         started = perf_counter()
-        await page(database, scope, Position(log.incarnation, revision))
+        await page(database, scope, FileRevision(log.incarnation, revision))
         took_ms.append((perf_counter() - started) * 1000)
     assert sorted(took_ms)[len(took_ms) // 2] < 50

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.ports import Cited
+from memsvc.core.ports import CitedPassage
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.store.database import Database
-from memsvc.store.index import book_of
-from memsvc.styles.citing import Citing
+from memsvc.store.index import index_id_of
 from memsvc.styles.embedding import Embedding
+from memsvc.styles.passage_search import CitationSearch
 from tests.door import Door
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter
 from tests.servers import DatabaseUrls
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def citing(database: Database, meter: RecordingMeter, owned: Owned) -> Citing:
-    return Citing(database, meter, owned.book)
+def citing(database: Database, meter: RecordingMeter, owned: Owned) -> CitationSearch:
+    return CitationSearch(database, meter, owned.book)
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def owned(database: Database, scope: Scope, clock: FakeClock) -> Owned:
     return Owned(database, scope, clock)
 
 
-def paths(found: Sequence[Cited]) -> list[str]:
+def paths(found: Sequence[CitedPassage]) -> list[str]:
     return [one.path for one in found]
 
 
 async def test_what_was_written_is_found_by_the_next_call_with_its_bytes(
-    citing: Citing, owned: Owned, scope: Scope, clock: FakeClock
+    citing: CitationSearch, owned: Owned, scope: Scope, clock: FakeClock
 ) -> None:
     intro = "# Plans\n\n" + "Nothing of note is said in this line.\n" * 60
     text = f"{intro}\n# Füße\n\nThe ferry to Zanzibar leaves at nine.\n"
@@ -48,7 +48,7 @@ async def test_what_was_written_is_found_by_the_next_call_with_its_bytes(
 
 
 async def test_of_a_rewritten_file_only_the_new_text_is_found(
-    citing: Citing, owned: Owned, scope: Scope, clock: FakeClock
+    citing: CitationSearch, owned: Owned, scope: Scope, clock: FakeClock
 ) -> None:
     await owned.keep("/b/ada", "The ferry leaves at nine.")
     clock.advance(hours=1)
@@ -59,7 +59,7 @@ async def test_of_a_rewritten_file_only_the_new_text_is_found(
 
 
 async def test_what_stays_when_a_file_is_rewritten_is_found_where_it_stands_now(
-    citing: Citing, owned: Owned, scope: Scope
+    citing: CitationSearch, owned: Owned, scope: Scope
 ) -> None:
     filler = "Nothing of note is said in this line.\n" * 60
     await owned.keep("/b/ada", f"The ferry leaves at nine.\n\n{filler}\n# End\n\nThe lighthouse is red.\n")
@@ -69,7 +69,7 @@ async def test_what_stays_when_a_file_is_rewritten_is_found_where_it_stands_now(
 
 
 async def test_a_deleted_file_is_never_found_whatever_the_index_still_holds(
-    citing: Citing, owned: Owned, scope: Scope
+    citing: CitationSearch, owned: Owned, scope: Scope
 ) -> None:
     await owned.keep("/b/ada", "The ferry leaves at nine.")
     await owned.keep("/b/bob", "The ferry was late.")
@@ -80,7 +80,7 @@ async def test_a_deleted_file_is_never_found_whatever_the_index_still_holds(
 
 
 async def test_a_forgotten_file_leaves_nothing_in_the_index(
-    database: Database, citing: Citing, owned: Owned, scope: Scope
+    database: Database, citing: CitationSearch, owned: Owned, scope: Scope
 ) -> None:
     await owned.keep("/b/ada", "The ferry leaves at nine.")
     await owned.drop("/b/ada", forget=True)
@@ -91,7 +91,7 @@ async def test_a_forgotten_file_leaves_nothing_in_the_index(
 
 
 async def test_nothing_of_another_tenant_or_project_is_found(
-    citing: Citing, owned: Owned, scope: Scope, other_scope: Scope
+    citing: CitationSearch, owned: Owned, scope: Scope, other_scope: Scope
 ) -> None:
     elsewhere = Scope(scope.tenant, "other")
     await owned.keep("/b/ada", "The ferry leaves at nine.", scope=other_scope)
@@ -102,7 +102,7 @@ async def test_nothing_of_another_tenant_or_project_is_found(
 
 
 async def test_a_path_means_the_file_there_and_those_inside_and_no_neighbour(
-    citing: Citing, owned: Owned, scope: Scope
+    citing: CitationSearch, owned: Owned, scope: Scope
 ) -> None:
     for path in ("/b/a_b/1", "/b/a_b/2/3", "/b/axb/1", "/b/a_bc", "/other"):
         await owned.keep(path, f"The ferry at {path}.")
@@ -114,7 +114,7 @@ async def test_a_path_means_the_file_there_and_those_inside_and_no_neighbour(
 async def test_where_each_file_is_somebodys_only_those_of_who_asks_are_found(
     database: Database, meter: RecordingMeter, owned: Owned, scope: Scope
 ) -> None:
-    citing = Citing(database, meter, owned.book, directory_of=lambda user: f"/b/{user}")
+    citing = CitationSearch(database, meter, owned.book, directory_of=lambda user: f"/b/{user}")
     for user in ("ada", "adam", "bob"):
         await owned.keep(f"/b/{user}/1", f"The ferry of {user}.")
     assert paths(await citing(scope, "ferry", 9, user="ada")) == ["/b/ada/1"]
@@ -122,7 +122,7 @@ async def test_where_each_file_is_somebodys_only_those_of_who_asks_are_found(
     assert paths(await citing(scope, "ferry", 9)) == []
 
 
-async def test_the_title_of_a_file_finds_it(citing: Citing, owned: Owned, scope: Scope) -> None:
+async def test_the_title_of_a_file_finds_it(citing: CitationSearch, owned: Owned, scope: Scope) -> None:
     await owned.keep("/b/1", "It leaves at nine.", title="Ferry to Zanzibar")
     await owned.keep("/b/2", "It arrives at noon.", title="Train to Vienna")
     assert paths(await citing(scope, "Zanzibar", 5)) == ["/b/1"]
@@ -133,13 +133,13 @@ async def test_the_title_of_a_file_finds_it(citing: Citing, owned: Owned, scope:
 
 @pytest.mark.parametrize("question", ["", " \n\t", "the of and", "?!"])
 async def test_a_question_without_a_word_that_tells_anything_finds_nothing(
-    citing: Citing, owned: Owned, scope: Scope, question: str
+    citing: CitationSearch, owned: Owned, scope: Scope, question: str
 ) -> None:
     await owned.keep("/b/ada", "The ferry leaves at nine of the clock and then?!")
     assert await citing(scope, question, 5) == []
 
 
-async def test_no_more_than_asked_for_come_best_first(citing: Citing, owned: Owned, scope: Scope) -> None:
+async def test_no_more_than_asked_for_come_best_first(citing: CitationSearch, owned: Owned, scope: Scope) -> None:
     for number in range(9):
         await owned.keep(f"/b/{number}", f"The ferry {'ferry ' * number} leaves pier {number}.")
     found = await citing(scope, "ferry", 4)
@@ -148,7 +148,7 @@ async def test_no_more_than_asked_for_come_best_first(citing: Citing, owned: Own
 
 
 async def test_what_a_style_keeps_is_not_found_among_the_files_of_callers(
-    call: Door, citing: Citing, owned: Owned, scope: Scope
+    call: Door, citing: CitationSearch, owned: Owned, scope: Scope
 ) -> None:
     await owned.keep("/b/ada", "The ferry leaves at nine.")
     await call("file_write", project="default", path="/notes", content="The ferry was late.")
@@ -163,11 +163,11 @@ async def test_with_an_embedder_meaning_finds_and_while_it_is_down_words_do(
     await make_ready(database_urls)
     embedder = FakeEmbedder(alike={"vehicle": "car", "automobile": "car"})
     embedding = Embedding(database, embedder, clock, meter)
-    citing = Citing(database, meter, owned.book, embedding=embedding)
+    citing = CitationSearch(database, meter, owned.book, embedding=embedding)
     await owned.keep("/b/ada", "my red automobile")
     await owned.keep("/b/bob", "marzipan recipes")
     assert paths(await citing(scope, "automobile", 5)) == ["/b/ada"]
-    await embedding.embed(scope, str(book_of(owned.book)))
+    await embedding.embed(scope, str(index_id_of(owned.book)))
     assert paths(await citing(scope, "vehicle", 1)) == ["/b/ada"]
     embedder.failing = MemsvcError(Code.UNAVAILABLE, "the model is down")
     assert await citing(scope, "a vehicle", 5) == []

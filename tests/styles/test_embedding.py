@@ -10,7 +10,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store import index, vectors
 from memsvc.store.database import Database
-from memsvc.store.index import NewEntry, book_of
+from memsvc.store.index import NewEntry, index_id_of
 from memsvc.styles.embedding import BATCH_ENTRIES, EMBED_JOB, PAUSE_S, QUESTIONS_KEPT, SWEEP_S, Embedding
 from tests.endpoints import vector_of
 from tests.fakes import FakeClock, RecordingMeter
@@ -19,11 +19,11 @@ from tests.store.vectors import make_ready
 
 pytestmark = pytest.mark.anyio
 NAME = "turns/s1"
-BOOK = book_of(NAME)
+BOOK = index_id_of(NAME)
 
 
 class FakeEmbedder:
-    """Makes vectors of words; `failing` is what it raises instead."""
+    """Makes vectors of words; `failures` is what it raises instead."""
 
     def __init__(self, model: str = "fake/1") -> None:
         self.model = model
@@ -69,7 +69,7 @@ def embedding(database: Database, embedder: FakeEmbedder, clock: FakeClock, mete
 @pytest.fixture
 def add(database: Database, scope: Scope, clock: FakeClock):
     async def add(*texts: str, name: str = NAME) -> int:
-        new = [NewEntry(ref=f"r{at}", text=text, said_at=clock.now()) for at, text in enumerate(texts)]
+        new = [NewEntry(ref=f"r{at}", text=text, message_at=clock.now()) for at, text in enumerate(texts)]
         async with database.begin(scope) as tx:
             return (await index.add(tx, {name: new}))[name]
 
@@ -80,7 +80,7 @@ async def found(database: Database, scope: Scope, embedding: Embedding, question
     vector = await embedding.question(question)
     assert vector is not None
     async with database.begin(scope, read_only=True) as tx:
-        return list(await vectors.nearest(tx, BOOK, embedding.model, vector, best))
+        return list(await vectors.search_vectors(tx, BOOK, embedding.model, vector, best))
 
 
 async def queued(admin: asyncpg.Connection) -> list[tuple[str, str]]:
@@ -97,7 +97,7 @@ async def test_a_book_is_embedded_in_batches_until_nothing_is_missing(
     assert await found(database, scope, embedding, "Which train goes to Vienna?") == [2 * BATCH_ENTRIES + 1]
     assert meter.total("memsvc_embedding_texts_total") == 2 * BATCH_ENTRIES + 1
     assert meter.total("memsvc_embedding_calls_total", kind="document", status="success") == 3
-    assert (embedding.job.name, embedding.sweep.every_s) == (EMBED_JOB, SWEEP_S)
+    assert (embedding.job.name, embedding.sweep.interval_s) == (EMBED_JOB, SWEEP_S)
 
 
 async def test_running_again_asks_for_what_is_new_alone(
@@ -142,7 +142,7 @@ async def test_no_transaction_is_open_while_the_embedder_thinks(
     assert seen
     assert all(opened == idle for opened, idle in seen)
     async with database.begin(scope) as tx:
-        assert await vectors.progress(tx, embedding.model) == {BOOK: vectors.Progress(1, 1)}
+        assert await vectors.progress(tx, embedding.model) == {BOOK: vectors.VectorProgress(1, 1)}
 
 
 async def test_holes_are_filled_and_what_nobody_forgot_is_pruned(
@@ -188,12 +188,12 @@ async def test_the_sweep_queues_the_books_that_lack_vectors_and_no_others(
     await add("kumquat", name="turns/s2")
     await add("the", name="turns/s3")
     await embedding.sweep.run(scope, "")
-    both = sorted([(EMBED_JOB, str(BOOK)), (EMBED_JOB, str(book_of("turns/s2")))], key=lambda pair: pair[1])
+    both = sorted([(EMBED_JOB, str(BOOK)), (EMBED_JOB, str(index_id_of("turns/s2")))], key=lambda pair: pair[1])
     assert sorted(await queued(admin), key=lambda pair: pair[1]) == both
     await admin.execute("DELETE FROM job_refs")
     await embedding.embed(scope, str(BOOK))
     await embedding.sweep.run(scope, "")
-    assert await queued(admin) == [(EMBED_JOB, str(book_of("turns/s2")))]
+    assert await queued(admin) == [(EMBED_JOB, str(index_id_of("turns/s2")))]
 
 
 async def test_without_pgvector_jobs_have_nothing_to_do(

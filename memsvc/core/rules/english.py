@@ -9,25 +9,25 @@ from memsvc.core.rules.rule import Language
 
 ENGLISH = Language(
     "English",
-    spaced=True,
+    whole_words=True,
     rules=(*RULES, *IN_ENGLISH),
-    bars=r"\b(?:if|unless|whether|would|wouldn't|could|suppose|supposing|imagine|pretend|wish|wished|hypothetically|let's say"
+    context_excludes=r"\b(?:if|unless|whether|would|wouldn't|could|suppose|supposing|imagine|pretend|wish|wished|hypothetically|let's say"
     r"|says|saying|said|tells|told|asks|asked|claims|claimed|thinks|thought|believes|assumes|wrote|writes|lyrics|song"
     r"|poem|story|novel|translate|translation|role ?play|act as|persona|character|dream|dreamt|dreamed|used to|example|e\.g|forget)\b",
-    barred=r"\b(?:do|did|does|don't|didn't|can|should|will|might|may|what|which|who|whom|how|why|where|that|things?|stuff|like"
+    prefix_excludes=r"\b(?:do|did|does|don't|didn't|can|should|will|might|may|what|which|who|whom|how|why|where|that|things?|stuff|like"
     r"|someone|you|he|she|they|am|was|were|be|[\w-]+'s|the \w+|one|as)\s+$",
-    leads=r"(?:^|[\s,(])(?:and|but|so|because|since|as|well|don't forget that|ok|okay|oh|hi|hello|hey|yes|yeah|yep|no|nope|nah|actually|btw|fyi|also|though"
+    prefix_allowed=r"(?:^|[\s,(])(?:and|but|so|because|since|as|well|don't forget that|ok|okay|oh|hi|hello|hey|yes|yeah|yep|no|nope|nah|actually|btw|fyi|also|though"
     r"|although|still|now|currently|honestly|personally|today|yesterday|recently|thanks|please|remember|remember that|note"
     r"|note that|correction|sorry|by the way|in fact|to be honest|you know|as you know|i think|i guess|i mean|i meant|that"
     r"|wait|update|cause|plus|anyway|basically|unfortunately|luckily|sadly|sometimes|this year|i told you|i said|i mentioned"
     r"|last (?:week|month|year|spring|summer|fall|winter)|while|and that|in (?:\d{4}))[,:]?\s*$",
-    tails=r"\s(?:and (?:love|like|enjoy|hate|study|speak|play|come|drive|prefer|i|my|we|he|she|it|they|am|have|want|need|work|live|so|also|that|the|then|now|don't|would|will|can|it's|i'm|just)"
+    value_end=r"\s(?:and (?:love|like|enjoy|hate|study|speak|play|come|drive|prefer|i|my|we|he|she|it|they|am|have|want|need|work|live|so|also|that|the|then|now|don't|would|will|can|it's|i'm|just)"
     r"|but|because|'cause|cause|cuz|coz|so (?:i|we|please|that|it|my)|which|who|since|although|though|when(?:ever)?|while|if|as (?:a|an|well|it"
     r"|you|they|i)|too|anymore|any more|any longer|these days|nowadays|right now|at the moment|by the way|btw|in fact|and not|not"
     r"|so much|a lot|very much|either|though|lol|haha|however|with my|for (?:\w+ )?(?:years?|months?|weeks?|days|now|a living)|now"
     r"|last (?:week|month|year)|years ago|again|instead|already|yet|please|thanks|and (?:\w+ )?for \w+ing|at the \w+ of)\b.*$"
     r"|\s[-–—(\[{|].*$|:\s.*$",
-    hollow=r"(?:to$|it|that|this|these|those|them|him|her|me|us|you|your|how|what|when|where|why|the way|the idea|the sound|the look|to (?:hear|see|know"
+    empty_value=r"(?:to$|it|that|this|these|those|them|him|her|me|us|you|your|how|what|when|where|why|the way|the idea|the sound|the look|to (?:hear|see|know"
     r"|think|say|help|be)|being|hearing|seeing|knowing|having|spending|everything|anything|something|one|both|all|each|every|any|some|not"
     r"|nothing|having|doing|going|talking|chatting|every|there|here|our|their|his|its|my|I|we)\b",
     after=r"[\"'”]?[ ,]{0,3}(?:s?he|they|my \w+|(?-i:[A-Z])\w+) (?:said|says|asked|replied|wrote|told|joked|lied)\b"
@@ -38,7 +38,7 @@ ENGLISH = Language(
         "spouse": "partner", "kid": "child", "baby": "child", "puppy": "dog", "kitten": "cat", "bunny": "rabbit",
         "bicycle": "bike", "colour": "color",
     },
-    asked={
+    question_patterns={
         "user_name": r"\b(?:my name|who am i|what am i called|do you know who i am)\b",
         "user_nickname": r"\b(?:call me|my nickname|my name|who am i)\b",
         "user_age": r"\bhow old am i\b|\bmy age\b",

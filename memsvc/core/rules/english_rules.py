@@ -1,6 +1,6 @@
 """Fact rules for English: one rule per phrasing."""
 
-from memsvc.core.facts import Tier
+from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.rule import POINT, Rule
 
@@ -15,10 +15,10 @@ _CLAUSE = rf"(?P<v>(?:{_NEXT}{_STOPS}|{POINT}){{1,200}})"
 """A value up to the end of its clause: a compound of two things stays together."""
 _CALLED = r"(?P<v>(?:(?! (?:and|but|because|so|since|as|not|or|who|which|if|when|while|please|although|though|by the way|[(–—-])(?!\w))"
 _CALLED += rf"{_STOPS}|{POINT}){{1,200}})"
-_SPOKEN = r"(?: (?:spelled|spelt|written|actually|really|just|now|still))?+"
-_MUTE = r"(?!not to (?:say|tell|answer|share|disclose|discuss|comment|talk))"
+_FILL = r"(?: (?:spelled|spelt|written|actually|really|just|now|still))?+"
+_NO_COMMENT = r"(?!not to (?:say|tell|answer|share|disclose|discuss|comment|talk))"
 _UNNAMED = r"(?! (?:not|pronounced|hard|difficult|often|usually|very|too|on|in|at|from|irrelevant|unimportant|private|wrong|misspelled)\b)"
-_ENGAGED = r"(?:i|we) (?:live in|work as|work at|work for|study|am from) (?:(?!and\b|who\b|with\b)[\w.'-]+ ){1,4}?and"
+_OTHER_STATEMENT = r"(?:i|we) (?:live in|work as|work at|work for|study|am from) (?:(?!and\b|who\b|with\b)[\w.'-]+ ){1,4}?and"
 _NO_NAME = r"(?!\w+(?:an|ish|ese|ic|ist|ite|ed|ing|ch|sh|(?-i:[A-Z]{2}))\b|(?:greek|thai|swiss|czech|dane|swede|pole|finn|turk|scot|muslim|sikh|hindu|jew|leo|virgo"
 _NO_NAME += r"|aries|libra|ok|okay|sorry|fine|good|great|well|happy|sad|sick|busy|back|here|ready|sure|new|done|late|curious|afraid|glad|alone|home"
 _NO_NAME += r"|lost|single|hungry|thirsty|sleepy|angry|not|so|in|at|on|from|a|an|the|gay|black|white|deaf|blind|ill|old|young|free|next|mom|mum|dad|monday|friday)\b)"
@@ -43,23 +43,23 @@ _WORKER = (
     r"|freelancer|salesperson|secretary|social worker|driver|dancer|actor|actress|coach|counselor|counsellor))\b"
     r"(?! (?:of mine|friend|told|said|fan|at heart|myself))"
 )
-_ILL = (
+_CONDITION = (
     r"(?P<v>(?:(?:type [12]|chronic|mild|severe|high) )?(?:diabetes|asthma|adhd|epilepsy|migraines?|arthritis|depression"
     r"|anxiety|autism|celiac disease|coeliac disease|crohn's disease|blood pressure|cancer|hypothyroidism|insomnia"
     r"|back pain|dyslexia|eczema|hay fever|tinnitus|lupus|ibs|ptsd|ocd|multiple sclerosis|parkinson's|long covid))\b"
 )
-_SPEECH = r"[\w+.-]{2,20}(?:(?:, | and |, and )[\w+.-]{2,20}){0,5}"
+_LANGUAGE_LIST = r"[\w+.-]{2,20}(?:(?:, | and |, and )[\w+.-]{2,20}){0,5}"
 _WHEN = r"(?P<h>tomorrow|next week|this weekend|(?:on|this|next) (?:mon|tues|wednes|thurs|fri|satur|sun)day)"
 _LATER = r"(?:next (?:month|year|spring|summer|autumn|fall|winter)|in (?-i:January|February|March|April|May|June|July"
 _LATER += r"|August|September|October|November|December))"
-_PLANNED = r"(?:'ll|'m|'re| am| are| will| have to| need to| must| fly| travel| move| leave| start| meet| go| get"
-_PLANNED += r"| have| see| visit| drive)"
+_PLAN_VERB = r"(?:'ll|'m|'re| am| are| will| have to| need to| must| fly| travel| move| leave| start| meet| go| get"
+_PLAN_VERB += r"| have| see| visit| drive)"
 _NO_PLACE = r"(?:vim|neovim|emacs|java|python|rust|go|php|ruby|react|vue|angular|mysql|postgres\w*|mongo\w*|oracle|windows|mac(?:os)?|linux|android|ios|iphone|aws|azure|gcp|docker|kubernetes|github|gitlab|google|apple|microsoft|amazon|meta)"
 _WORK = r"(?:project|app|application|website|thesis|dissertation|book|novel|game|startup|paper|prototype|album|podcast|library)"
 
 RULES: tuple[Rule, ...] = (
-    Rule(t.NAME, "name", rf"my name is{_UNNAMED}{_SPOKEN} {_CALLED}", "My name is Ada and I bake.", "Ada", "My name is not Ada.", plain=True),
-    Rule(t.PREFERENCE, "prefer", rf"i prefer {_MUTE}{_CLAUSE}", "I prefer tea but not now.", "tea", "I prefer not to say.", plain=True),
+    Rule(t.NAME, "name", rf"my name is{_UNNAMED}{_FILL} {_CALLED}", "My name is Ada and I bake.", "Ada", "My name is not Ada.", plain=True),
+    Rule(t.PREFERENCE, "prefer", rf"i prefer {_NO_COMMENT}{_CLAUSE}", "I prefer tea but not now.", "tea", "I prefer not to say.", plain=True),
     Rule(t.LIKE, "like", rf"i like {_CLAUSE}", "I like tea and cake.", "tea and cake", "She thinks I like jazz.", plain=True),
     Rule(t.TODAY, "today", "today i need {v}", "Today I need milk", "milk", "If today I need milk, I go.", plain=True),
     Rule(t.WEEK, "week", "this week i need {v}", "This week I need a plan", "a plan", "This week we need x.", plain=True),
@@ -70,12 +70,12 @@ RULES: tuple[Rule, ...] = (
     Rule(t.NAME, "m am", rf"(?:i'm|i am) {_NO_NAME}{{name}}(?=(?:, (?:and )?| and )(?:i|i'm|i've|my|an?|\d+)\b)", "I'm Tom, I live in Leeds.", "Tom",
          "I'm Tired, I live in Leeds."),
     Rule(t.NAME, "name", r"my name (?:is not|isn't|is no longer) {v}", "My name is not Bob.", "Bob",
-         "My name is not Bob.", ends=True),
+         "My name is not Bob.", deletes=True),
     Rule(t.NICKNAME, "call", r"(?:just |please |you can |everyone |everybody |friends |people )*calls? me {name}",
          "Please call me Max.", "Max", "Don't call me Max."),
     Rule(t.NICKNAME, "nickname go", "(?:my nickname is|i go by) {name}", "I go by Max.", "Max", "I go by bus."),
     Rule(t.NICKNAME, "call", r"(?:don't|do not|stop|never) call(?:ing)? me {name}", "Don't call me Max.", "Max",
-         "Don't call me Max.", ends=True),
+         "Don't call me Max.", deletes=True),
     Rule(t.AGE, "am m im", rf"{_AM} {_STILL}{_AGE}", "I'm 34 years old.", "34", "I'm 20 minutes late."),
     Rule(t.AGE, "turned", r"i (?:just )?turned (?P<v>\d{1,3})(?=[.,;!\n]| (?:today|yesterday|last|this|years|and)\b|$)", "I just turned 40.", "40",
          "I turned 40 pages."),
@@ -86,7 +86,7 @@ RULES: tuple[Rule, ...] = (
     Rule(t.PREFERENCE, "rather prefer", "(?:i'd|i would) (?:rather|prefer to) have {v}", "I'd rather have tea.", "tea",
          "Would I rather have tea?"),
     Rule(t.PREFERENCE, "prefer", r"i (?:don't|do not|no longer) prefer {v}", "I no longer prefer tea.", "tea",
-         "I no longer prefer tea.", ends=True),
+         "I no longer prefer tea.", deletes=True),
     Rule(t.FAVOURITE, "favourite favorite", r"my (?:all[- ]time )?favou?rite (?P<k>(?!thing|part|one|moment)\w+(?: \w+)?) (?:is|are) {v}",
          "My favourite colour is blue.", "blue", "What if my favourite colour is blue?"),
     Rule(t.FAVOURITE, "favourite favorite", r"(?P<v>(?-i:[A-Z])[^,.;!?\n]{1,60}?) is my (?:all[- ]time )?favou?rite (?P<k>\w+)\b",
@@ -101,11 +101,11 @@ RULES: tuple[Rule, ...] = (
          r"(?:like|love|enjoy) {w}(?:" + _ANY + r")?(?=[.,;!?\n]|$)", "I don't like olives any more.", "olives",
          "You don't like olives."),
     Rule(t.LIKE, "longer stopped", r"i (?:no longer (?:like|love|enjoy)|stopped (?:liking|loving|enjoying)) {v}",
-         "I no longer like jazz.", "jazz", "I no longer like jazz.", ends=True),
+         "I no longer like jazz.", "jazz", "I no longer like jazz.", deletes=True),
     Rule(t.LIKE, "fan", rf"{_AM} (?:not|no longer) (?:really )?a (?:big |huge )?fan of {{v}}", "I'm not a fan of jazz.",
-         "jazz", "I'm not a fan of jazz.", ends=True),
+         "jazz", "I'm not a fan of jazz.", deletes=True),
     Rule(t.DISLIKE, "hate dislike mind", r"i (?:don't|do not|no longer) (?:hate|dislike|mind) {w}(?:" + _ANY + r")?"
-         r"(?=[.,;!?\n]|$)", "I don't hate olives any more.", "olives", "I don't hate olives.", ends=True),
+         r"(?=[.,;!?\n]|$)", "I don't hate olives any more.", "olives", "I don't hate olives.", deletes=True),
     Rule(t.DIET, "vegetarian vegan pescatarian pescetarian flexitarian omnivore meat carnivore",
          rf"(?:{_AM}|i became|i've become|i went|i turned) {_STILL}(?:an? )?(?:strict )?{_DIET}\b(?! (?:food|restaurant))",
          "I'm a vegetarian.", "vegetarian", "I'm not a vegetarian."),
@@ -114,12 +114,12 @@ RULES: tuple[Rule, ...] = (
     Rule(t.DIET, "eat", r"i (?:don't|do not|never|no longer) eat (?:any )?meat\b", "I don't eat meat.", "no meat",
          "I eat meat.", fixed="no meat"),
     Rule(t.DIET, "vegetarian vegan pescatarian pescetarian flexitarian omnivore meat carnivore",
-         rf"{_AM} (?:not|no longer) (?:an? )?{_DIET}", "I'm no longer vegan.", "vegan", "I'm not a vegan.", ends=True),
+         rf"{_AM} (?:not|no longer) (?:an? )?{_DIET}", "I'm no longer vegan.", "vegan", "I'm not a vegan.", deletes=True),
     Rule(t.FOOD_RULE, "halal kosher gluten dairy low keto", rf"i (?:only )?(?:eat|keep|follow|am on)(?: an?)? {_RULE}",
          "I only eat halal.", "halal", "I don't eat halal."),
     Rule(t.FOOD_RULE, "halal kosher gluten dairy low keto",
          rf"i (?:don't|no longer) (?:eat|keep|follow)(?: an?)? {_RULE}", "I no longer eat keto.", "keto",
-         "I no longer eat keto.", ends=True),
+         "I no longer eat keto.", deletes=True),
     Rule(t.ALLERGY, "allergic", rf"{_AM} {_STILL}(?:very |severely |deathly |highly |super )?allergic to {{list}}",
          "I'm allergic to peanuts.", "peanuts", "I'm not allergic to peanuts."),
     Rule(t.ALLERGY, "allergic", rf"{_AM} (?:an? )?(?:vegetarian|vegan|pescatarian) and (?:also )?allergic to {{list}}", "I'm vegan and allergic to soy.", "soy", "She's vegan and allergic to soy."),
@@ -128,22 +128,22 @@ RULES: tuple[Rule, ...] = (
     Rule(t.ALLERGY, "intolerant", rf"{_AM} (?P<v>[\w-]+[ -]intolerant)", "I'm lactose intolerant.", "lactose intolerant",
          "I'm not lactose intolerant."),
     Rule(t.ALLERGY, "allergic", rf"{_AM} (?:not|no longer) (?:actually )?allergic to {{w}}(?:{_ANY})?(?=[.,;!\n]|$)",
-         "I'm not allergic to nuts any more.", "nuts", "I'm not allergic to nuts.", ends=True),
+         "I'm not allergic to nuts any more.", "nuts", "I'm not allergic to nuts.", deletes=True),
     Rule(t.HOME, "live", rf"{_I} (?:now |currently |actually |still |both |all )?live in (?:the city of )?{{v}}",
          "I live in Paris with my cat.", "Paris", "If I lived in Paris I would smile."),
-    Rule(t.HOME, "live", rf"{_ENGAGED} (?:now )?live in {{v}}", "I work at Arup and live in Rome.", "Rome", "We dined and live in Rome."),
+    Rule(t.HOME, "live", rf"{_OTHER_STATEMENT} (?:now )?live in {{v}}", "I work at Arup and live in Rome.", "Rome", "We dined and live in Rome."),
     Rule(t.HOME, "living based", rf"{_AM} (?:now |currently )?(?:living|based) in {{v}}", "I'm based in Oslo.", "Oslo",
          "I'm not based in Oslo."),
     Rule(t.HOME, "moved relocated", rf"(?:{_I}|i've|we've|i have) (?:just |recently |finally )?(?:moved|relocated) (?:from (?!{_NO_PLACE}\b){_STOPS}{{1,60}}? )?to {{v}}",
          "I just moved to Berlin.", "Berlin", "He moved to Berlin."),
     Rule(t.HOME, "live", rf"{_I} (?:don't|do not|no longer) live in {{w}}(?:{_ANY})?(?=[.,;!\n]|$)",
-         "I don't live in Paris any more.", "Paris", "I don't live in Paris.", ends=True),
+         "I don't live in Paris any more.", "Paris", "I don't live in Paris.", deletes=True),
     Rule(t.HOME, "lived used moved", rf"{_I} (?:used to live in|moved (?:away from|out of)) {{v}}",
-         "I used to live in Paris.", "Paris", "I used to live in Paris.", ends=True),
+         "I used to live in Paris.", "Paris", "I used to live in Paris.", deletes=True),
     Rule(t.ORIGIN, "from", rf"(?:{_AM}|i come) (?:originally )?from {{v}}", "I'm originally from Chile.", "Chile",
          "I'm not from Chile."),
     Rule(t.ORIGIN, "from", rf"(?:{_AM} not|i don't come) from {{v}}", "I'm not from Chile.", "Chile",
-         "I'm not from Chile.", ends=True),
+         "I'm not from Chile.", deletes=True),
     Rule(t.BIRTHPLACE, "born", "i was born (?:and raised )?in (?!\\d|the (?:\\d|year)){v}", "I was born in Lima.", "Lima",
          "I was born in 1990."),
     Rule(t.TIMEZONE, "timezone zone", r"my time ?zone is {v}", "My timezone is CET.", "CET", "What is my timezone?"),
@@ -154,19 +154,19 @@ RULES: tuple[Rule, ...] = (
     Rule(t.JOB, "retired unemployed", rf"{_AM} (?:now |recently )?(?P<v>retired|unemployed|self-employed)\b",
          "I'm retired.", "retired", "I'm not retired."),
     Rule(t.JOB, "work", rf"i (?:don't|do not|no longer) work as (?:an? )?{{w}}(?:{_ANY})?(?=[.,;!\n]|$)",
-         "I no longer work as a nurse.", "nurse", "I don't work as a nurse.", ends=True),
+         "I no longer work as a nurse.", "nurse", "I don't work as a nurse.", deletes=True),
     Rule(t.JOB, "am m im", rf"{_AM} (?:not|no longer) an? {_WORKER}", "I'm not a nurse any more.", "nurse",
-         "I'm not a nurse.", ends=True),
+         "I'm not a nurse.", deletes=True),
     Rule(t.EMPLOYER, "work working", rf"(?:i (?:now |currently )?work|{_AM} (?:now )?working) (?:at|for) {{v}}",
          "I work at Acme as a clerk.", "Acme", "I work at night."),
-    Rule(t.EMPLOYER, "work", rf"{_ENGAGED} (?:now )?work (?:at|for) {{v}}", "I live in Rome and work at Arup.", "Arup",
+    Rule(t.EMPLOYER, "work", rf"{_OTHER_STATEMENT} (?:now )?work (?:at|for) {{v}}", "I live in Rome and work at Arup.", "Arup",
          "My sons live in Rome and work at Arup."),
     Rule(t.EMPLOYER, "work left quit resigned", rf"(?:i (?:don't|do not|no longer) work (?:at|for)|i(?:'ve)? (?:just |recently )?(?:left|quit|resigned from)(?: (?:my )?(?:old )?(?:job|position|working|work) (?:at|with|for))?+) {{w}}(?:{_ANY})?"
-         r"(?=[.,;!\n]|$)", "I don't work at Acme any more.", "Acme", "I no longer work at Acme.", ends=True),
+         r"(?=[.,;!\n]|$)", "I don't work at Acme any more.", "Acme", "I no longer work at Acme.", deletes=True),
     Rule(t.STUDIES, "study studying major majoring", rf"(?:i study|{_AM} studying|i(?:'m| am)? major(?:ing)? in) {{w}}(?= (?:at|in|with|and|but)\b|[.,;!?\n]|$)",
          "I study physics at MIT.", "physics", "I don't study physics."),
     Rule(t.STUDIES, "study studying stopped", rf"i (?:don't|no longer|stopped) study(?:ing)? {{w}}(?:{_ANY})?(?=[.,;!\n]|$)",
-         "I no longer study physics.", "physics", "I don't study physics.", ends=True),
+         "I no longer study physics.", "physics", "I don't study physics.", deletes=True),
     Rule(t.FAMILY, "wife husband partner spouse fiance fiancée boyfriend girlfriend mother mom mum father dad boss manager",
          rf"my {_ONE}(?:'s name)?(?: is|'s| is called| is named|,)? (?:called |named )?{{name}}", "My wife is called Ana.",
          "Ana", "My wife likes tea."),
@@ -175,7 +175,7 @@ RULES: tuple[Rule, ...] = (
          "My daughter Ana starts school.", "Ana", "My daughter likes tea."),
     Rule(t.FAMILY, "wife husband partner boyfriend girlfriend",
          rf"(?:my ex-?{_ONE}|i (?:broke up with|divorced|split up with) my (?P<j>wife|husband|partner|boyfriend|girlfriend))",
-         "I broke up with my girlfriend.", "", "I broke up with my girlfriend.", ends=True),
+         "I broke up with my girlfriend.", "", "I broke up with my girlfriend.", deletes=True),
     Rule(t.CHILDREN, "kids children daughters sons", rf"{_I} have (?P<v>\w+ (?:kids|children|daughters|sons))\b",
          "We have two kids.", "two kids", "We don't have two kids."),
     Rule(t.RELATIONSHIP, "married single divorced engaged widowed", rf"(?:{_AM}|i got) (?:now |recently |happily |just )?"
@@ -183,7 +183,7 @@ RULES: tuple[Rule, ...] = (
          "I'm not married."),
     Rule(t.RELATIONSHIP, "married single divorced engaged",
          rf"{_AM} (?:not|no longer) (?P<v>married|single|divorced|engaged)\b", "I'm no longer single.", "single",
-         "I'm not single.", ends=True),
+         "I'm not single.", deletes=True),
     Rule(t.PET, "dog cat puppy kitten horse parrot rabbit bunny hamster guinea turtle tortoise bird snake fish pet",
          rf"my {_ANIMAL}(?:'s name)?(?: is|'s| is called| is named|,)? (?:called |named )?{{name}}{_ALIVE}", "My dog is called Rex.",
          "Rex", "My dog likes Rex."),
@@ -194,69 +194,69 @@ RULES: tuple[Rule, ...] = (
          r"|parrot|rabbit|hamster|turtle)s?)\b(?! (?:allergy|person))", "I have a dog.", "dog",
          "I have no dog."),
     Rule(t.PET, "dog cat horse parrot rabbit hamster turtle", rf"i (?:don't|do not|no longer) have (?:an? |my |the )?{_ANIMAL}"
-         rf"(?:{_ANY})?", "I don't have a dog any more.", "", "I don't have a dog.", ends=True),
+         rf"(?:{_ANY})?", "I don't have a dog any more.", "", "I don't have a dog.", deletes=True),
     Rule(t.PET_KIND, "dog cat horse parrot rabbit hamster turtle", r"i (?:don't|do not|no longer) have (?:an? |my |the )?"
          r"(?P<v>dog|cat|horse|parrot|rabbit|hamster|turtle)", "I no longer have a dog.", "dog", "I have no dog.",
-         ends=True),
-    Rule(t.CONDITION, "have diagnosed suffer", rf"(?:i (?:have|suffer from)|i was diagnosed with|i've got) {_ILL}",
+         deletes=True),
+    Rule(t.CONDITION, "have diagnosed suffer", rf"(?:i (?:have|suffer from)|i was diagnosed with|i've got) {_CONDITION}",
          "I have asthma.", "asthma", "I don't have asthma."),
     Rule(t.CONDITION, "diabetic asthmatic epileptic autistic pregnant dyslexic",
          rf"{_AM} (?P<v>diabetic|asthmatic|epileptic|autistic|pregnant|dyslexic)\b", "I'm diabetic.", "diabetic",
          "I'm not diabetic."),
-    Rule(t.CONDITION, "have", rf"i (?:don't|do not|no longer) have {_ILL}", "I no longer have asthma.", "asthma",
-         "I don't have asthma.", ends=True),
+    Rule(t.CONDITION, "have", rf"i (?:don't|do not|no longer) have {_CONDITION}", "I no longer have asthma.", "asthma",
+         "I don't have asthma.", deletes=True),
     Rule(t.CONDITION, "diabetic asthmatic epileptic pregnant",
          rf"{_AM} (?:not|no longer) (?P<v>diabetic|asthmatic|epileptic|pregnant)\b", "I'm no longer pregnant.",
-         "pregnant", "I'm not diabetic.", ends=True),
+         "pregnant", "I'm not diabetic.", deletes=True),
     Rule(t.MEDICATION, "take taking", r"(?:i take|i'm taking|i am taking|i'm on) (?:\d+ ?mg (?:of )?)?(?P<v>(?-i:[A-Z])?[a-z]+"
          r"(?:in|ol|ine|ide|ate|one|pril|statin|mab|zole|ium|xil|pam)|insulin|antibiotics|antidepressants|the pill|aspirin)\b"
          r"(?! (?:for granted|bus|train))", "I take metformin.", "metformin", "I don't take metformin."),
     Rule(t.MEDICATION, "take taking stopped", r"i (?:don't take|no longer take|stopped taking|quit taking) {v}",
-         "I stopped taking metformin.", "metformin", "I no longer take metformin.", ends=True),
+         "I stopped taking metformin.", "metformin", "I no longer take metformin.", deletes=True),
     Rule(t.LANGUAGE, "speak fluent", rf"(?:i (?:can )?(?:also )?speak|{_AM} fluent in) (?:fluent |a little |some )?"
-         rf"(?P<v>(?-i:[A-Z]){_SPEECH})", "I speak French and Dutch.", "French", "I don't speak French."),
+         rf"(?P<v>(?-i:[A-Z]){_LANGUAGE_LIST})", "I speak French and Dutch.", "French", "I don't speak French."),
     Rule(t.LANGUAGE, "speak", r"i (?:don't|do not|no longer|can't) speak (?P<v>(?-i:[A-Z])\w+)", "I don't speak French.",
-         "French", "I don't speak French.", ends=True),
+         "French", "I don't speak French.", deletes=True),
     Rule(t.HOBBY, "hobby hobbies", r"my (?:main |favou?rite )?hobb(?:y is|ies are) {list}", "My hobby is chess.", "chess",
          "Is my hobby chess?"),
     Rule(t.HOBBY, "free spare", r"in my (?:free|spare) time,? i (?:like to |love to )?{v}", "In my free time I paint.", "paint",
          "In my free time, who knows?"),
     Rule(t.HOBBY, "stopped quit gave", r"i (?:stopped|quit|gave up) (?!taking|liking|studying|working|using)(?P<v>\w+ing)\b",
-         "I gave up painting.", "painting", "I stopped painting.", ends=True),
+         "I gave up painting.", "painting", "I stopped painting.", deletes=True),
     Rule(t.POSSESSION, "drive", r"i (?:now )?drive an? (?P<v>(?-i:[A-Z])[\w-]+(?: [\w-]+)?)", "I drive a Volvo.", "Volvo",
          "I drive a lot.", key="car"),
     Rule(t.POSSESSION, "car phone laptop bike bicycle motorbike computer camera tablet printer",
          rf"my {_THING} is (?:now )?an? (?!bit|mess|little|lot|total|disaster|piece){{v}}", "My phone is a Pixel 8.",
          "Pixel 8", "My phone is broken."),
     Rule(t.POSSESSION, "bought sold got have own", rf"i (?:just |recently )?sold my {_THING}", "I sold my car.", "",
-         "I sold my car.", ends=True),
+         "I sold my car.", deletes=True),
     Rule(t.POSSESSION, "have own", rf"i (?:don't|do not|no longer) (?:have|own) (?:an? |my |the )?{_THING}\b",
-         "I no longer have a car.", "", "I don't have a car.", ends=True),
+         "I no longer have a car.", "", "I don't have a car.", deletes=True),
     Rule(t.GOAL, "goal", r"my (?:main |big |long-term )?goal (?:is|this year is|for \d{4} is) (?:to )?{v}",
          "My goal is to run a marathon.", "run a marathon", "What is my goal?"),
     Rule(t.GOAL, "want training learning", r"i want to (?P<v>(?:learn|become|run|write|build|start|lose|quit|save|study|travel to)"
          r" [^,;!?\n]{2,80})", "I want to learn Italian.", "learn Italian", "I don't want to learn Italian."),
     Rule(t.GOAL, "want goal", rf"i (?:don't|no longer) want to {{w}}(?:{_ANY})?(?=[.,;!\n]|$)",
-         "I no longer want to learn Italian.", "learn Italian", "I don't want to learn Italian.", ends=True),
+         "I no longer want to learn Italian.", "learn Italian", "I don't want to learn Italian.", deletes=True),
     Rule(t.PLAN, "tomorrow week weekend monday tuesday wednesday thursday friday saturday sunday",
-         rf"(?P<v>{_WHEN},? {_I}{_PLANNED}\b[^,;!?\n]{{2,90}})", "On Friday I fly to Rome.", "On Friday I fly to Rome",
+         rf"(?P<v>{_WHEN},? {_I}{_PLAN_VERB}\b[^,;!?\n]{{2,90}})", "On Friday I fly to Rome.", "On Friday I fly to Rome",
          "On Friday you fly to Rome."),
     Rule(t.PLAN, "tomorrow week weekend monday tuesday wednesday thursday friday saturday sunday",
-         rf"(?P<v>{_I}{_PLANNED}\b[^,;!?\n]{{2,80}}? {_WHEN})\b", "I'm meeting Eve tomorrow.", "I'm meeting Eve tomorrow",
+         rf"(?P<v>{_I}{_PLAN_VERB}\b[^,;!?\n]{{2,80}}? {_WHEN})\b", "I'm meeting Eve tomorrow.", "I'm meeting Eve tomorrow",
          "You meet Eve tomorrow."),
-    Rule(t.PLAN, "next in", rf"(?P<v>{_LATER},? {_I}{_PLANNED}\b[^,;!?\n]{{2,90}})", "Next month we move to Lyon.",
-         "Next month we move to Lyon", "Next month they move.", tier=Tier.L0),
-    Rule(t.PLAN, "next in", rf"(?P<v>{_I}{_PLANNED}\b[^,;!?\n]{{2,80}}? {_LATER})\b", "I'm moving to Lyon next month.",
-         "I'm moving to Lyon next month", "He's moving next month.", tier=Tier.L0),
+    Rule(t.PLAN, "next in", rf"(?P<v>{_LATER},? {_I}{_PLAN_VERB}\b[^,;!?\n]{{2,90}})", "Next month we move to Lyon.",
+         "Next month we move to Lyon", "Next month they move.", tier=FactTier.L0),
+    Rule(t.PLAN, "next in", rf"(?P<v>{_I}{_PLAN_VERB}\b[^,;!?\n]{{2,80}}? {_LATER})\b", "I'm moving to Lyon next month.",
+         "I'm moving to Lyon next month", "He's moving next month.", tier=FactTier.L0),
     Rule(t.PLAN, "cancelled canceled longer", r"i (?:cancell?ed|am no longer going on|called off) (?:my |the |our )?{v}",
-         "I cancelled my trip to Rome.", "trip to Rome", "I cancelled the trip.", ends=True),
+         "I cancelled my trip to Rome.", "trip to Rome", "I cancelled the trip.", deletes=True),
     Rule(t.REMINDER, "remind", r"(?:please )?remind me (?:to )?(?P<v>(?:today |tonight )(?:to )?[^,;!?\n]{2,90}"
          r"|[^,;!?\n]{2,90}? (?:today|tonight))\b", "Remind me to call Bo tonight.", "call Bo tonight",
-         "Did you remind me to call Bo tonight?", tier=Tier.L1),
+         "Did you remind me to call Bo tonight?", tier=FactTier.L1),
     Rule(t.REMINDER, "remind", r"(?:please )?remind me (?:to )(?P<v>[^,;!?\n]{2,100})", "Remind me to call Bo tomorrow.",
          "call Bo tomorrow", "You remind me of Bo."),
     Rule(t.REMINDER, "remind reminder", r"(?:don't|no need to|stop) remind(?:ing)? me (?:to |about ){v}",
-         "Don't remind me to call Bo.", "call Bo", "Don't remind me to call Bo.", ends=True),
+         "Don't remind me to call Bo.", "call Bo", "Don't remind me to call Bo.", deletes=True),
     Rule(t.TASK_TODAY, "today", r"today i (?:have to|must|should|'ve got to) {v}", "Today I have to call Bo.", "call Bo",
          "Today you have to call Bo."),
     Rule(t.TASK_TODAY, "today", r"i (?:have to|must|need to) {w} today\b", "I need to call Bo today.", "call Bo",
@@ -275,7 +275,7 @@ RULES: tuple[Rule, ...] = (
          r"|respond|write|speak|talk)(?: to)?(?: me)? (?:always |only )?in (?P<v>(?-i:[A-Z])[a-z]+)(?: from now on| only)?"
          r"(?=[.,;!\n]|$)", "Always answer in German.", "German", "She can answer in German."),
     Rule(t.ANSWER_LANGUAGE, "answer reply respond", r"(?:don't|do not|stop|no longer) (?:answer|reply|respond)(?:ing)? in "
-         r"(?P<v>(?-i:[A-Z])[a-z]+)", "Don't answer in German.", "German", "Don't answer in German.", ends=True),
+         r"(?P<v>(?-i:[A-Z])[a-z]+)", "Don't answer in German.", "German", "Don't answer in German.", deletes=True),
     Rule(t.EMOJI, "emojis emoji", r"(?:please |and )?(?:don't|do not|never|stop|avoid|without)(?: using| use)? (?:any )?emojis?",
          "Please don't use emojis.", "no emojis", "Can you use emojis?", fixed="no emojis"),
     Rule(t.EMOJI, "emojis emoji", r"(?:please |you can |you may |feel free to |do )+use (?:some |more )?emojis?(?: again)?",
@@ -294,7 +294,7 @@ RULES: tuple[Rule, ...] = (
     Rule(t.TOOL, "code program develop", r"i (?:mostly |mainly |usually |always )?(?:code|program|develop)(?: mostly| mainly)? in "
          r"(?P<v>(?-i:[A-Z])[\w+#.]{0,20})", "I mostly code in Rust.", "Rust", "I code in bed."),
     Rule(t.TOOL, "use using stopped", rf"i (?:don't use|no longer use|stopped using) {{w}}(?:{_ANY})?(?=[.,;!\n]|$)",
-         "I stopped using Rust.", "Rust", "I no longer use Rust.", ends=True),
+         "I stopped using Rust.", "Rust", "I no longer use Rust.", deletes=True),
     Rule(t.EDITOR, "use using stopped", rf"i (?:don't use|no longer use|stopped using) {{w}}(?:{_ANY})?(?=[.,;!\n]|$)",
-         "I stopped using Emacs.", "Emacs", "I no longer use Emacs.", ends=True),
+         "I stopped using Emacs.", "Emacs", "I no longer use Emacs.", deletes=True),
 )

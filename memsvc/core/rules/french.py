@@ -1,6 +1,6 @@
 """Fact rules for French."""
 
-from memsvc.core.facts import Tier
+from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_FRENCH
 from memsvc.core.rules.rule import Language, Rule
@@ -20,16 +20,16 @@ _WORKER = (
     r"(?: (?:en|de|du) [^\W\d_]+)?)\b"
 )
 _DAY = r"(?:demain|après-demain|la semaine prochaine|ce week-end|(?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)(?: prochain)?)"
-_PLANNED = r"(?:je (?:vais|pars|prends|dois|rencontre|commence|visite|vole|voyage|déménage|retrouve|vois)|j'ai|on (?:part|va|déménage)|nous (?:allons|partons|déménageons))"
+_PLAN_VERB = r"(?:je (?:vais|pars|prends|dois|rencontre|commence|visite|vole|voyage|déménage|retrouve|vois)|j'ai|on (?:part|va|déménage)|nous (?:allons|partons|déménageons))"
 _END = r"(?=[.,;!\n]|$)"
 
 FRENCH = Language(
     "French",
-    spaced=True,
+    whole_words=True,
     rules=(
         Rule(t.NAME, "appelle", r"je m'appelle {name}", "Je m'appelle Ada.", "Ada", "Comment je m'appelle ?"),
         Rule(t.NAME, "nom prénom", r"mon (?:nom|prénom) (?:complet )?est {name}", "Mon prénom est Ada.", "Ada", "Son prénom est Ada."),
-        Rule(t.NAME, "appelle", r"je ne m'appelle (?:pas|plus) {v}", "Je ne m'appelle pas Bob.", "Bob", "Je ne m'appelle pas Bob.", ends=True),
+        Rule(t.NAME, "appelle", r"je ne m'appelle (?:pas|plus) {v}", "Je ne m'appelle pas Bob.", "Bob", "Je ne m'appelle pas Bob.", deletes=True),
         Rule(t.NICKNAME, "appelez appelle", r"(?:appelez|appelle)-moi (?:plutôt |simplement )?{name}", "Appelle-moi Max.", "Max", "Ne m'appelle pas Max."),
         Rule(t.AGE, "ans", r"j'ai {still}(?P<v>\d{1,3}) ans\b(?! d')".replace("{still}", _STILL), "J'ai 34 ans.", "34", "J'ai 10 ans d'expérience."),
         Rule(t.BIRTHDAY, "anniversaire", r"mon anniversaire est le (?P<v>\d[^,;!?\n]{2,25})", "Mon anniversaire est le 4 mai.", "4 mai",
@@ -43,7 +43,7 @@ FRENCH = Language(
              "Tu n'aimes plus le jazz."),
         Rule(t.DISLIKE, "déteste", r"je déteste {v}", "Je déteste les olives.", "les olives", "Il déteste les olives."),
         Rule(t.DISLIKE, "déteste", r"je ne déteste (?:pas|plus) {v}", "Je ne déteste plus les olives.", "les olives", "Je ne déteste plus les olives.",
-             ends=True),
+             deletes=True),
         Rule(t.DIET, "végétarien végétarienne vegan végan végane végétalien végétalienne pescétarien pescétarienne flexitarien flexitarienne",
              rf"je suis {_STILL}(?:une? )?{_DIET}\b", "Je suis végétarienne.", "végétarienne", "Je ne suis pas végétarienne."),
         Rule(t.DIET, "viande", r"je mange (?:de nouveau |à nouveau )?de la viande", "Je mange de la viande.", "eats meat", "Je ne mange pas de viande.",
@@ -51,30 +51,30 @@ FRENCH = Language(
         Rule(t.DIET, "viande", r"je ne mange (?:pas|plus|jamais) de viande", "Je ne mange plus de viande.", "no meat", "Je mange de la viande.",
              fixed="no meat"),
         Rule(t.DIET, "végétarien végétarienne vegan végan végane végétalien végétalienne", rf"je ne suis (?:pas|plus) {_DIET}",
-             "Je ne suis plus végétarien.", "végétarien", "Je ne suis pas végétarien.", ends=True),
+             "Je ne suis plus végétarien.", "végétarien", "Je ne suis pas végétarien.", deletes=True),
         Rule(t.ALLERGY, "allergique", rf"je suis {_STILL}allergique (?:aux|au|à la|à l'|à) ?{{list}}", "Je suis allergique aux noix.", "noix",
              "Je ne suis pas allergique aux noix."),
         Rule(t.ALLERGY, "allergique", r"je ne suis (?:pas|plus) allergique (?:aux|au|à la|à l'|à) ?{v}", "Je ne suis plus allergique aux noix.", "noix",
-             "Je ne suis pas allergique aux noix.", ends=True),
+             "Je ne suis pas allergique aux noix.", deletes=True),
         Rule(t.HOME, "habite vis", rf"(?:j'habite|je vis|nous habitons|on habite) {_STILL}(?:à|au|aux|en|dans la ville de) {{v}}", "J'habite à Lyon.", "Lyon",
              "Je n'habite pas à Lyon."),
         Rule(t.HOME, "déménagé emménagé", r"j'ai (?:récemment |finalement )?(?:dé|em)ménagé (?:à|au|en) {v}", "J'ai déménagé à Nice.", "Nice",
              "Elle a déménagé à Nice."),
         Rule(t.HOME, "habite vis", r"je (?:n'habite|ne vis) (?:pas|plus) (?:à|au|aux|en) {v}", "Je n'habite plus à Lyon.", "Lyon", "Je n'habite pas à Lyon.",
-             ends=True),
+             deletes=True),
         Rule(t.ORIGIN, "viens originaire", r"je (?:viens|suis originaire) (?:de la |du |de |d'|des )(?!faire|voir|finir|\w+[eio]r\b){v}", "Je viens du Chili.", "Chili",
              "Il vient du Chili."),
-        Rule(t.ORIGIN, "viens", r"je ne viens pas (?:de |du |d'){v}", "Je ne viens pas du Chili.", "Chili", "Je ne viens pas du Chili.", ends=True),
+        Rule(t.ORIGIN, "viens", r"je ne viens pas (?:de |du |d'){v}", "Je ne viens pas du Chili.", "Chili", "Je ne viens pas du Chili.", deletes=True),
         Rule(t.BIRTHPLACE, "né née", r"je suis née? (?:à|au|en) (?!\d){v}", "Je suis née à Lima.", "Lima", "Je suis né en 1990."),
         Rule(t.JOB, "travaille métier", r"(?:je travaille comme|mon métier est) {v}", "Je travaille comme cuisinier.", "cuisinier",
              "Je ne travaille pas comme cuisinier."),
         Rule(t.JOB, "suis", rf"je suis {_STILL}(?:une? )?{_WORKER}", "Je suis infirmière.", "infirmière", "Je ne suis pas infirmière."),
         Rule(t.JOB, "suis", rf"je ne suis (?:pas|plus) (?:une? )?{_WORKER}", "Je ne suis plus infirmière.", "infirmière", "Je ne suis pas infirmière.",
-             ends=True),
+             deletes=True),
         Rule(t.EMPLOYER, "travaille", r"je travaille {still}(?:chez|pour) {v}".replace("{still}", _STILL), "Je travaille chez Renault.", "Renault",
              "Je ne travaille pas chez Renault."),
         Rule(t.EMPLOYER, "travaille", r"je ne travaille (?:pas|plus) (?:chez|pour) {v}", "Je ne travaille plus chez Renault.", "Renault",
-             "Je ne travaille pas chez Renault.", ends=True),
+             "Je ne travaille pas chez Renault.", deletes=True),
         Rule(t.STUDIES, "étudie études", r"(?:j'étudie|je fais des études de) {v}", "J'étudie la physique.", "la physique", "Je n'étudie pas la physique."),
         Rule(t.FAMILY, "femme épouse mari époux compagnon compagne copine copain amie ami mère maman père papa chef patron patronne",
              rf"(?:ma|mon) {_ONE},? (?:s'appelle |se nomme |est )?{{name}}", "Ma femme s'appelle Ana.", "Ana", "Sa femme s'appelle Ana."),
@@ -85,26 +85,26 @@ FRENCH = Language(
         Rule(t.PET, "chien chienne chat chatte cheval perroquet lapin hamster tortue oiseau",
              rf"(?:j'ai|nous avons) (?:maintenant )?une? {_ANIMAL},? (?:qui s'appelle|nommée?|appelée?) {{name}}", "J'ai un chien nommé Rex.", "Rex", "Il a un chien nommé Rex."),
         Rule(t.PET, "chien chat cheval perroquet lapin hamster tortue", rf"je n'ai (?:pas|plus) (?:de |d'){_ANIMAL}", "Je n'ai plus de chien.", "",
-             "Je n'ai pas de chien.", ends=True),
+             "Je n'ai pas de chien.", deletes=True),
         Rule(t.CONDITION, "diabétique asthmatique épileptique enceinte", r"je suis {still}(?P<v>diabétique|asthmatique|épileptique|enceinte)\b".replace("{still}", _STILL),
              "Je suis diabétique.", "diabétique", "Je ne suis pas diabétique."),
         Rule(t.LANGUAGE, "parle", r"je parle (?:couramment |aussi |un peu )?(?:le |l')?(?P<v>(?:anglais|français|allemand|espagnol|italien|portugais|chinois|japonais|russe"
              r"|arabe|néerlandais|danois)(?:(?:, | et )(?:le |l')?\w+)*)", "Je parle danois et anglais.", "danois", "Je ne parle pas danois."),
-        Rule(t.LANGUAGE, "parle", r"je ne parle (?:pas|plus) (?:le |l')?{v}", "Je ne parle pas danois.", "danois", "Je ne parle pas danois.", ends=True),
+        Rule(t.LANGUAGE, "parle", r"je ne parle (?:pas|plus) (?:le |l')?{v}", "Je ne parle pas danois.", "danois", "Je ne parle pas danois.", deletes=True),
         Rule(t.HOBBY, "loisir passe hobby", r"mon (?:loisir|passe-temps|hobby)(?: préféré)? est {list}", "Mon passe-temps est la peinture.", "la peinture",
              "Quel est mon loisir ?"),
         Rule(t.POSSESSION, "voiture téléphone vélo ordinateur", r"(?:ma|mon) (?P<k>voiture|téléphone|vélo|ordinateur) est une? {v}", "Ma voiture est une Clio.", "Clio",
              "Ma voiture est rouge."),
         Rule(t.GOAL, "objectif but", r"mon (?:objectif|but) est (?:de |d'){v}", "Mon objectif est d'apprendre l'italien.", "apprendre l'italien",
              "Quel est mon objectif ?"),
-        Rule(t.PLAN, "demain semaine week lundi mardi mercredi jeudi vendredi samedi dimanche", rf"(?P<v>{_DAY},? {_PLANNED} [^,;!?\n]{{2,90}})",
+        Rule(t.PLAN, "demain semaine week lundi mardi mercredi jeudi vendredi samedi dimanche", rf"(?P<v>{_DAY},? {_PLAN_VERB} [^,;!?\n]{{2,90}})",
              "Vendredi je pars à Rome.", "Vendredi je pars à Rome", "Vendredi tu pars à Rome."),
-        Rule(t.PLAN, "demain semaine week lundi mardi mercredi jeudi vendredi samedi dimanche", rf"(?P<v>{_PLANNED} [^,;!?\n]{{2,80}}? {_DAY})\b",
+        Rule(t.PLAN, "demain semaine week lundi mardi mercredi jeudi vendredi samedi dimanche", rf"(?P<v>{_PLAN_VERB} [^,;!?\n]{{2,80}}? {_DAY})\b",
              "Je pars à Rome demain.", "Je pars à Rome demain", "Tu pars à Rome demain."),
-        Rule(t.PLAN, "prochain prochaine", rf"(?P<v>(?:le mois prochain|l'année prochaine),? {_PLANNED}[^,;!?\n]{{2,90}})",
-             "Le mois prochain nous déménageons à Lyon.", "Le mois prochain nous déménageons à Lyon", "Le mois prochain ils déménagent.", tier=Tier.L0),
+        Rule(t.PLAN, "prochain prochaine", rf"(?P<v>(?:le mois prochain|l'année prochaine),? {_PLAN_VERB}[^,;!?\n]{{2,90}})",
+             "Le mois prochain nous déménageons à Lyon.", "Le mois prochain nous déménageons à Lyon", "Le mois prochain ils déménagent.", tier=FactTier.L0),
         Rule(t.REMINDER, "rappelle rappelez", r"(?:rappelle|rappelez)-moi (?=[^;!?\n]{0,90}aujourd'hui)(?:de |d')?(?P<v>[^;!?\n]{2,100})",
-             "Rappelle-moi d'appeler Bo aujourd'hui.", "appeler Bo aujourd'hui", "Tu me rappelles Bo aujourd'hui.", tier=Tier.L1),
+             "Rappelle-moi d'appeler Bo aujourd'hui.", "appeler Bo aujourd'hui", "Tu me rappelles Bo aujourd'hui.", tier=FactTier.L1),
         Rule(t.REMINDER, "rappelle rappelez", r"(?:rappelle|rappelez)-moi (?![^;!?\n]{0,90}aujourd'hui)(?:de |d')?(?P<v>[^;!?\n]{2,100})",
              "Rappelle-moi d'appeler Bo demain.", "appeler Bo demain", "Tu me rappelles Bo."),
         Rule(t.TASK_TODAY, "aujourd hui", r"aujourd'hui,? (?:je dois|j'ai besoin de|il faut que je) {v}", "Aujourd'hui je dois acheter du pain.", "acheter du pain",
@@ -123,14 +123,14 @@ FRENCH = Language(
              "Utilises-tu des tabulations ?"),
         *IN_FRENCH,
     ),
-    bars=r"\b(?:si|s'il|sauf si|imagine|imaginons|supposons|serait|serais|aurais|voudrais|dit|disait|dis|demande|demandait|croit|pense que tu|prétend|écrit|écrivait|raconte"
+    context_excludes=r"\b(?:si|s'il|sauf si|imagine|imaginons|supposons|serait|serais|aurais|voudrais|dit|disait|dis|demande|demandait|croit|pense que tu|prétend|écrit|écrivait|raconte"
     r"|chanson|poème|roman|traduis|traduction|rôle|personnage|exemple|rêve|quand|comment|oublie)\b",
-    barred=r"\b(?:tu|il|elle|que|qui|ce que|dont|où|comment|pourquoi)\s+$",
-    leads=r"(?:^|[\s,(])(?:et|mais|car|donc|oui|non|bonjour|salut|en fait|enfin|maintenant|désormais|aujourd'hui|hier|parce que|puisque|au fait|d'ailleurs|note que|retiens que"
+    prefix_excludes=r"\b(?:tu|il|elle|que|qui|ce que|dont|où|comment|pourquoi)\s+$",
+    prefix_allowed=r"(?:^|[\s,(])(?:et|mais|car|donc|oui|non|bonjour|salut|en fait|enfin|maintenant|désormais|aujourd'hui|hier|parce que|puisque|au fait|d'ailleurs|note que|retiens que"
     r"|souviens-toi que|correction|pardon|désolée?|je veux dire|s'il te plaît|merci|alors|eh bien|moi|moi,|finalement|je pense que|et que)[,:]?\s*$",
-    tails=r"\s(?:et (?:je|j'|nous|mon|ma|mes|elle|il|on)|mais|parce|car|qui|que|depuis|avec|quand|si|maintenant|aussi|beaucoup|actuellement|en ce moment|comme|chez|plus|du tout|et j)\b.*$"
+    value_end=r"\s(?:et (?:je|j'|nous|mon|ma|mes|elle|il|on)|mais|parce|car|qui|que|depuis|avec|quand|si|maintenant|aussi|beaucoup|actuellement|en ce moment|comme|chez|plus|du tout|et j)\b.*$"
     r"|\s(?:et j'|à (?:la|l')).*$|\s[-–—(].*$|\s?:\s.*$|\s+$",
-    hollow=r"(?:ça|cela|ce|ceci|ces|toi|te|vous|moi|lui|elle|il|qu'|que|quand|comment|pas|plus|rien|tout|ton|ta|tes|votre|vos|l'idée)(?:\b|(?<='))",
+    empty_value=r"(?:ça|cela|ce|ceci|ces|toi|te|vous|moi|lui|elle|il|qu'|que|quand|comment|pas|plus|rien|tout|ton|ta|tes|votre|vos|l'idée)(?:\b|(?<='))",
     after=r"[\"»]?[ ,]{0,3}(?:a dit|a-t-(?:il|elle)|dit-(?:il|elle))",
     joins=r", | et (?:aux |au |à la |à l'|le |l')?| ou ",
     keys={
@@ -142,7 +142,7 @@ FRENCH = Language(
         "perroquet": "parrot", "lapin": "rabbit", "tortue": "turtle", "oiseau": "bird", "voiture": "car", "téléphone": "phone", "vélo": "bike",
         "ordinateur": "computer", "couleur": "color", "plat": "food", "film": "movie", "livre": "book",
     },
-    asked={
+    question_patterns={
         "user_name": r"\b(?:mon (?:nom|prénom)|je m'appelle|qui suis-je)\b",
         "user_nickname": r"\b(?:m'appeler|mon surnom|je m'appelle)\b",
         "user_age": r"\bquel âge\b|\bmon âge\b",
@@ -175,7 +175,7 @@ FRENCH = Language(
         "user_instruction": r"\b(?:dois-tu|tu dois) (?:répondre|écrire)\b|\bmes instructions\b",
         "user_tooling": r"\bmon éditeur\b|\bj'utilise\b",
     },
-    cues={
+    keywords={
         "user_name": "nom prénom appelle", "user_nickname": "surnom", "user_age": "âge ans", "user_birthday": "anniversaire", "user_preference": "préfère préférence",
         "user_favourite": "préféré favori", "user_like": "aime adore", "user_dislike": "aime déteste", "user_diet": "régime manger", "user_allergy": "allergie allergique",
         "user_home": "habite ville adresse", "user_origin": "origine viens", "user_birthplace": "né", "user_job": "métier travail", "user_employer": "travaille entreprise",

@@ -1,6 +1,6 @@
 """Fact rules for German."""
 
-from memsvc.core.facts import Tier
+from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_GERMAN
 from memsvc.core.rules.rule import Language, Rule
@@ -20,22 +20,22 @@ _WORKER = (
     r"|krankenpfleger|pfleger|krankenschwester|polizist|tischler|rentner)(?:in)?)\b"
 )
 _DO = r"(?:esse|trinke|höre|lese|spiele|koche|tanze|male|schaue|backe)"
-_BESIDES = (
+_OTHER_CLAUSE = (
     r"(?P<aside>(?:(?!(?:wenn|falls|ob|als|wie|würde|wäre|hätte|könnte|möchte|dass|weil|er|sie|du)\b)[\w.'-]+ ){1,8}?und )??"
 )
 """Clauses between "ich" and the verb of a rule."""
 _DAY = r"(?:morgen|übermorgen|nächste woche|(?:am|diesen|nächsten) (?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag))"
-_PLANNED = r"(?:fliege|fahre|reise|gehe|treffe|muss|habe|will|werde|ziehe|beginne|besuche|starte|mache)"
+_PLAN_VERB = r"(?:fliege|fahre|reise|gehe|treffe|muss|habe|will|werde|ziehe|beginne|besuche|starte|mache)"
 
 GERMAN = Language(
     "German",
-    spaced=True,
+    whole_words=True,
     rules=(
         Rule(t.NAME, "heiße heisse", r"ich (?:heiße|heisse) {name}", "Ich heiße Ada.", "Ada", "Heiße ich Ada?"),
         Rule(t.NAME, "name", r"mein (?:voller |richtiger )?name (?:ist|lautet) {name}", "Mein Name ist Ada.", "Ada",
              "Sein Name ist Ada."),
         Rule(t.NAME, "name heiße heisse", r"(?:mein name ist|ich (?:heiße|heisse)) nicht(?: mehr)? {v}",
-             "Mein Name ist nicht Bob.", "Bob", "Mein Name ist nicht Bob.", ends=True),
+             "Mein Name ist nicht Bob.", "Bob", "Mein Name ist nicht Bob.", deletes=True),
         Rule(t.NICKNAME, "nenn nennt", r"(?:bitte )?nenn(?:e|t|en)? (?:sie )?mich (?:bitte |alle |einfach )*{name}", "Nenn mich Max.", "Max",
              "Nenn mich nicht Max."),
         Rule(t.AGE, "jahre", r"ich bin {still}(?P<v>\d{1,3}) jahre alt".replace("{still}", _STILL), "Ich bin 34 Jahre alt.",
@@ -61,43 +61,43 @@ GERMAN = Language(
         Rule(t.DISLIKE, "mag", r"ich mag {w} (?:gar |überhaupt )?nicht(?: mehr)?(?=[.,;!\n]|$)", "Ich mag Oliven nicht mehr.",
              "Oliven", "Du magst Oliven nicht."),
         Rule(t.DISLIKE, "hasse", r"ich hasse {w} nicht(?: mehr)?(?=[.,;!\n]|$)", "Ich hasse Oliven nicht mehr.", "Oliven",
-             "Ich hasse Oliven nicht mehr.", ends=True),
+             "Ich hasse Oliven nicht mehr.", deletes=True),
         Rule(t.DIET, "vegetarier vegetarierin vegetarisch veganer veganerin vegan pescetarier pescetarierin flexitarier flexitarierin",
-             rf"ich {_BESIDES}(?:bin|esse|lebe|ernähre mich) {_STILL}{_DIET}\b", "Ich bin Vegetarierin.", "Vegetarierin",
+             rf"ich {_OTHER_CLAUSE}(?:bin|esse|lebe|ernähre mich) {_STILL}{_DIET}\b", "Ich bin Vegetarierin.", "Vegetarierin",
              "Ich bin kein Vegetarier."),
         Rule(t.DIET, "fleisch", r"ich esse (?:jetzt |nun )?(?:wieder |auch )?fleisch\b", "Ich esse wieder Fleisch.", "eats meat",
              "Ich esse kein Fleisch.", fixed="eats meat"),
         Rule(t.DIET, "fleisch", r"ich esse kein(?:erlei)? fleisch", "Ich esse kein Fleisch mehr.", "no meat", "Ich esse Fleisch.",
              fixed="no meat"),
         Rule(t.DIET, "vegetarier vegetarierin veganer veganerin vegan", rf"ich (?:bin|lebe|esse) (?:keine? |nicht (?:mehr )?){_DIET}",
-             "Ich bin kein Vegetarier mehr.", "Vegetarier", "Ich bin kein Vegetarier.", ends=True),
-        Rule(t.ALLERGY, "allergisch", rf"ich {_BESIDES}(?:bin|reagiere) {_STILL}allergisch (?:gegen|auf) {{list}}",
+             "Ich bin kein Vegetarier mehr.", "Vegetarier", "Ich bin kein Vegetarier.", deletes=True),
+        Rule(t.ALLERGY, "allergisch", rf"ich {_OTHER_CLAUSE}(?:bin|reagiere) {_STILL}allergisch (?:gegen|auf) {{list}}",
              "Ich bin allergisch gegen Nüsse.", "Nüsse", "Ich bin nicht allergisch gegen Nüsse."),
         Rule(t.ALLERGY, "allergie", r"ich habe eine (?:starke )?(?P<v>\w+)-?allergie\b", "Ich habe eine Nuss-Allergie.", "Nuss",
              "Ich habe keine Nuss-Allergie."),
         Rule(t.ALLERGY, "allergisch", r"ich bin nicht (?:mehr )?allergisch (?:gegen|auf) {v}", "Ich bin nicht mehr allergisch gegen Nüsse.",
-             "Nüsse", "Ich bin nicht allergisch gegen Nüsse.", ends=True),
-        Rule(t.HOME, "wohne lebe", rf"(?:ich {_BESIDES}(?:wohne|lebe)|wir (?:wohnen|leben)) {_STILL}in (?:der nähe von )?{{v}}", "Ich wohne in Wien.",
+             "Nüsse", "Ich bin nicht allergisch gegen Nüsse.", deletes=True),
+        Rule(t.HOME, "wohne lebe", rf"(?:ich {_OTHER_CLAUSE}(?:wohne|lebe)|wir (?:wohnen|leben)) {_STILL}in (?:der nähe von )?{{v}}", "Ich wohne in Wien.",
              "Wien", "Ich wohne nicht in Wien."),
         Rule(t.HOME, "gezogen umgezogen", r"ich bin (?:gerade |kürzlich |vor kurzem )?nach {w} (?:um)?gezogen", "Ich bin nach Köln gezogen.",
              "Köln", "Sie ist nach Köln gezogen."),
         Rule(t.HOME, "wohne lebe", r"ich (?:wohne|lebe) nicht (?:mehr |länger )?in {v}", "Ich wohne nicht mehr in Wien.", "Wien",
-             "Ich wohne nicht in Wien.", ends=True),
+             "Ich wohne nicht in Wien.", deletes=True),
         Rule(t.ORIGIN, "komme stamme", r"ich (?:komme|stamme) (?:ursprünglich )?aus (?:der |den )?{v}", "Ich komme aus der Schweiz.",
              "Schweiz", "Er kommt aus der Schweiz."),
         Rule(t.ORIGIN, "komme stamme", r"ich (?:komme|stamme) nicht aus (?:der )?{v}", "Ich komme nicht aus Chile.", "Chile",
-             "Ich komme nicht aus Chile.", ends=True),
-        Rule(t.JOB, "arbeite beruf", rf"(?:ich {_BESIDES}arbeite (?:jetzt )?als|ich bin von beruf|mein beruf ist) (?:eine? )?{{v}}",
+             "Ich komme nicht aus Chile.", deletes=True),
+        Rule(t.JOB, "arbeite beruf", rf"(?:ich {_OTHER_CLAUSE}arbeite (?:jetzt )?als|ich bin von beruf|mein beruf ist) (?:eine? )?{{v}}",
              "Ich arbeite als Koch.", "Koch", "Ich arbeite nicht als Koch."),
-        Rule(t.JOB, "bin", rf"ich {_BESIDES}bin (?:jetzt |ein |eine )*{_WORKER}", "Ich bin Lehrerin.", "Lehrerin", "Ich bin keine Lehrerin."),
+        Rule(t.JOB, "bin", rf"ich {_OTHER_CLAUSE}bin (?:jetzt |ein |eine )*{_WORKER}", "Ich bin Lehrerin.", "Lehrerin", "Ich bin keine Lehrerin."),
         Rule(t.JOB, "arbeite bin", rf"ich bin (?:keine? |nicht mehr ){_WORKER}", "Ich bin kein Lehrer mehr.", "Lehrer",
-             "Ich bin kein Lehrer.", ends=True),
+             "Ich bin kein Lehrer.", deletes=True),
         Rule(t.JOB, "arbeite", r"ich arbeite nicht (?:mehr )?als {v}", "Ich arbeite nicht mehr als Koch.", "Koch",
-             "Ich arbeite nicht als Koch.", ends=True),
-        Rule(t.EMPLOYER, "arbeite", rf"ich {_BESIDES}arbeite (?:jetzt )?(?:bei|für) (?:der |dem )?{{v}}", "Ich arbeite bei Siemens.", "Siemens",
+             "Ich arbeite nicht als Koch.", deletes=True),
+        Rule(t.EMPLOYER, "arbeite", rf"ich {_OTHER_CLAUSE}arbeite (?:jetzt )?(?:bei|für) (?:der |dem )?{{v}}", "Ich arbeite bei Siemens.", "Siemens",
              "Ich arbeite nicht bei Siemens."),
         Rule(t.EMPLOYER, "arbeite", r"ich arbeite nicht (?:mehr )?(?:bei|für) {v}", "Ich arbeite nicht mehr bei Siemens.", "Siemens",
-             "Ich arbeite nicht bei Siemens.", ends=True),
+             "Ich arbeite nicht bei Siemens.", deletes=True),
         Rule(t.STUDIES, "studiere", r"ich studiere (?!nicht){v}", "Ich studiere Physik.", "Physik", "Ich studiere nicht Physik."),
         Rule(t.FAMILY, "frau ehefrau mann ehemann partner partnerin freundin freund mutter mama vater papa chef chefin",
              rf"meine? {_ONE} (?:heißt |heisst |namens )?{{name}}", "Meine Frau heißt Ana.", "Ana", "Seine Frau heißt Ana."),
@@ -105,23 +105,23 @@ GERMAN = Language(
              rf"meine? (?:kleine |große |kleiner |großer |jüngste |ältere )?{_KIN} (?:heißt |heisst |namens )?{{name}}",
              "Meine Tochter Ana kommt.", "Ana", "Ihre Tochter Ana kommt."),
         Rule(t.FAMILY, "getrennt", rf"ich habe mich von meine[rm] {_ONE} getrennt", "Ich habe mich von meiner Frau getrennt.", "",
-             "Ich habe mich von meiner Frau getrennt.", ends=True),
+             "Ich habe mich von meiner Frau getrennt.", deletes=True),
         Rule(t.PET, "hund hündin katze kater pferd papagei kaninchen hase hamster schildkröte vogel wellensittich",
              rf"meine? {_ANIMAL} (?:heißt |heisst |namens )?{{name}}", "Mein Hund heißt Rex.", "Rex", "Sein Hund heißt Rex."),
         Rule(t.PET, "hund hündin katze kater pferd papagei kaninchen hase hamster schildkröte vogel wellensittich",
              rf"(?:ich habe|wir haben) (?:jetzt |nun |auch )*eine?n? (?:\w+ )?{_ANIMAL},? (?:namens|mit (?:dem )?namen|de[rn]|die|das) {{name}}",
              "Ich habe einen Hund namens Bruno.", "Bruno", "Er hat einen Hund namens Bruno."),
         Rule(t.PET, "hund hündin katze kater pferd papagei kaninchen hase hamster schildkröte vogel",
-             rf"ich habe keine?n? {_ANIMAL}(?: mehr)?", "Ich habe keinen Hund mehr.", "", "Ich habe keinen Hund.", ends=True),
+             rf"ich habe keine?n? {_ANIMAL}(?: mehr)?", "Ich habe keinen Hund mehr.", "", "Ich habe keinen Hund.", deletes=True),
         Rule(t.LANGUAGE, "spreche", r"ich spreche (?:fließend |auch |etwas )?(?!nicht|kein)(?P<v>(?-i:[A-ZÄÖÜ])\w+(?:(?:, | und )(?-i:[A-ZÄÖÜ])\w+)*)",
              "Ich spreche Deutsch und Dänisch.", "Deutsch", "Ich spreche kein Deutsch."),
         Rule(t.LANGUAGE, "spreche", r"ich spreche (?:kein|nicht(?: mehr)?) {v}", "Ich spreche kein Dänisch.", "Dänisch",
-             "Ich spreche kein Dänisch.", ends=True),
+             "Ich spreche kein Dänisch.", deletes=True),
         Rule(t.HOBBY, "hobby hobbys", r"meine? hobbys? (?:ist|sind) {list}", "Mein Hobby ist Schach.", "Schach", "Ist mein Hobby Schach?"),
         Rule(t.CONDITION, "habe leide", r"ich (?:habe|leide an|leide unter) (?P<v>diabetes|asthma|adhs|epilepsie|migräne|arthrose|depressionen"
              r"|bluthochdruck|heuschnupfen|rheuma)\b", "Ich habe Asthma.", "Asthma", "Ich habe kein Asthma."),
         Rule(t.CONDITION, "habe", r"ich habe kein (?P<v>diabetes|asthma|adhs)\b", "Ich habe kein Asthma mehr.", "Asthma",
-             "Ich habe kein Asthma.", ends=True),
+             "Ich habe kein Asthma.", deletes=True),
         Rule(t.MEDICATION, "nehme", r"ich nehme (?:täglich )?(?P<v>metformin|insulin|ibuprofen|aspirin|paracetamol|antibiotika|die pille)\b",
              "Ich nehme Metformin.", "Metformin", "Ich nehme kein Metformin."),
         Rule(t.POSSESSION, "auto handy telefon laptop fahrrad", r"mein (?P<k>auto|handy|telefon|laptop|fahrrad) ist (?:jetzt )?eine? {v}",
@@ -130,15 +130,15 @@ GERMAN = Language(
         Rule(t.GOAL, "ziel möchte", r"(?:mein ziel ist(?: es)?,? |ich möchte (?=[^.,;!?\n]{2,60} lernen)){v}", "Ich möchte Italienisch lernen.",
              "Italienisch lernen", "Was ist mein Ziel?"),
         Rule(t.PLAN, "morgen übermorgen woche montag dienstag mittwoch donnerstag freitag samstag sonntag",
-             rf"(?P<v>{_DAY} {_PLANNED} ich [^,;!?\n]{{2,90}})", "Am Freitag fliege ich nach Rom.", "Am Freitag fliege ich nach Rom",
+             rf"(?P<v>{_DAY} {_PLAN_VERB} ich [^,;!?\n]{{2,90}})", "Am Freitag fliege ich nach Rom.", "Am Freitag fliege ich nach Rom",
              "Am Freitag fliegt sie nach Rom."),
         Rule(t.PLAN, "morgen übermorgen woche montag dienstag mittwoch donnerstag freitag samstag sonntag",
-             rf"(?P<v>ich {_PLANNED} {_DAY} [^,;!?\n]{{2,90}})", "Ich fliege morgen nach Rom.", "Ich fliege morgen nach Rom",
+             rf"(?P<v>ich {_PLAN_VERB} {_DAY} [^,;!?\n]{{2,90}})", "Ich fliege morgen nach Rom.", "Ich fliege morgen nach Rom",
              "Sie fliegt morgen nach Rom."),
-        Rule(t.PLAN, "nächsten nächstes", rf"(?P<v>(?:nächsten monat|nächstes jahr) (?:{_PLANNED} ich|ziehen wir|fliegen wir|fahren wir) [^,;!?\n]{{2,90}})",
-             "Nächsten Monat ziehen wir um nach Lyon.", "Nächsten Monat ziehen wir um nach Lyon", "Nächsten Monat ziehen sie um.", tier=Tier.L0),
+        Rule(t.PLAN, "nächsten nächstes", rf"(?P<v>(?:nächsten monat|nächstes jahr) (?:{_PLAN_VERB} ich|ziehen wir|fliegen wir|fahren wir) [^,;!?\n]{{2,90}})",
+             "Nächsten Monat ziehen wir um nach Lyon.", "Nächsten Monat ziehen wir um nach Lyon", "Nächsten Monat ziehen sie um.", tier=FactTier.L0),
         Rule(t.REMINDER, "erinnere erinner", r"(?:bitte )?erinnere? mich (?=heute)(?P<v>[^;!?\n]{2,100})", "Erinnere mich heute an Brot.",
-             "heute an Brot", "Erinnere dich heute an Brot.", tier=Tier.L1),
+             "heute an Brot", "Erinnere dich heute an Brot.", tier=FactTier.L1),
         Rule(t.REMINDER, "erinnere erinner", r"(?:bitte )?erinnere? mich (?!heute)(?:bitte )?(?:daran,? )?(?P<v>[^;!?\n]{2,100})",
              "Erinnere mich morgen an den Termin.", "morgen an den Termin", "Erinnere dich morgen."),
         Rule(t.TASK_TODAY, "heute", r"(?:heute (?:muss|soll) ich|heute brauche ich|ich muss heute(?: noch)?) {v}", "Heute muss ich Brot kaufen.",
@@ -162,15 +162,15 @@ GERMAN = Language(
              "Ich benutze Emacs.", "Emacs", "Ich benutze kein Emacs."),
         *IN_GERMAN,
     ),
-    bars=r"\b(?:wenn|falls|ob|würde|würden|wäre|hätte|könnte|angenommen|stell dir vor|sagt|sagte|sagten|sagst|fragt|fragte|meint|meinte|glaubt"
+    context_excludes=r"\b(?:wenn|falls|ob|würde|würden|wäre|hätte|könnte|angenommen|stell dir vor|sagt|sagte|sagten|sagst|fragt|fragte|meint|meinte|glaubt"
     r"|denkt|schrieb|schreibt|erzählte|behauptet|lied|gedicht|roman|übersetze|übersetzung|rolle|rollenspiel|beispiel|traum|vergiss)\b",
-    barred=r"\b(?:du|er|sie|was|wer|wie|warum|die|das|den|dass)\s+$",
-    leads=r"(?:^|[\s,(])(?:und|aber|denn|also|ja|nein|nee|hallo|hi|hey|eigentlich|übrigens|leider|zum glück|jetzt|nun|heute|gestern|weil|da|ach|ok|okay"
+    prefix_excludes=r"\b(?:du|er|sie|was|wer|wie|warum|die|das|den|dass)\s+$",
+    prefix_allowed=r"(?:^|[\s,(])(?:und|aber|denn|also|ja|nein|nee|hallo|hi|hey|eigentlich|übrigens|leider|zum glück|jetzt|nun|heute|gestern|weil|da|ach|ok|okay"
     r"|bitte|merk dir|beachte|korrektur|entschuldigung|sorry|ich meine|ich meinte|außerdem|inzwischen|mittlerweile|doch|und dass|servus|moin|tatsächlich"
     r"|guten (?:tag|morgen|abend))[,:]?\s*$",
-    tails=r"\s(?:und (?:ich|wir|mein|meine|bin|habe|arbeite|wohne|komme|möchte|suche|brauche)|aber|weil|denn|da ich|mit (?:mein|der|dem)\w*|seit|obwohl|wenn|nicht mehr"
+    value_end=r"\s(?:und (?:ich|wir|mein|meine|bin|habe|arbeite|wohne|komme|möchte|suche|brauche)|aber|weil|denn|da ich|mit (?:mein|der|dem)\w*|seit|obwohl|wenn|nicht mehr"
     r"|mehr|sehr|total|wirklich|gerade|momentan|zurzeit|jetzt|nun|ursprünglich|um|als|bei|auch nicht|nicht|auch|besonders|lieber als|geboren|und(?! (?-i:[A-ZÄÖÜ])[\w-]+ *(?:$|[,.]|und\b|oder\b)))\b.*$|\s[-–—(].*$|:\s.*$",
-    hollow=r"(?:es|das|dies|diese|dich|dir|ihn|ihr|euch|uns|mich|wie|was|wenn|dass|nicht|kein\w*|alles|nichts|etwas|sie|er|du|eure?|deine?n?|Sie|Ihre?n?|der Gedanke)\b",
+    empty_value=r"(?:es|das|dies|diese|dich|dir|ihn|ihr|euch|uns|mich|wie|was|wenn|dass|nicht|kein\w*|alles|nichts|etwas|sie|er|du|eure?|deine?n?|Sie|Ihre?n?|der Gedanke)\b",
     after=r"[\"“]?[ ,]{0,3}(?:sagte?|fragte?|meinte?|schrieb) (?:er|sie|\w+)\b",
     joins=r", | und | oder ",
     keys={
@@ -182,7 +182,7 @@ GERMAN = Language(
         "schildkröte": "turtle", "vogel": "bird", "wellensittich": "bird", "auto": "car", "handy": "phone", "telefon": "phone",
         "fahrrad": "bike", "farbe": "color", "essen": "food", "film": "movie", "buch": "book", "musik": "music", "tier": "animal",
     },
-    asked={
+    question_patterns={
         "user_name": r"\b(?:mein(?:en)? name|wie heiß?s?e ich|wer bin ich)\b",
         "user_nickname": r"\bnennst du mich\b|\bmein spitzname\b|\bwie heiß?s?e ich\b",
         "user_age": r"\bwie alt bin ich\b|\bmein alter\b",
@@ -215,7 +215,7 @@ GERMAN = Language(
         "user_instruction": r"\bsollst du (?:antworten|schreiben)\b|\bmeine anweisungen\b",
         "user_tooling": r"\bmein(?:en)? editor\b|\b(?:nutze|benutze|verwende) ich\b",
     },
-    cues={
+    keywords={
         "user_name": "Name heiße", "user_nickname": "Spitzname", "user_age": "Alter alt", "user_birthday": "Geburtstag", "user_preference": "bevorzuge lieber",
         "user_favourite": "Lieblings", "user_like": "mag gern", "user_dislike": "mag hasse", "user_diet": "Ernährung essen", "user_allergy": "Allergie allergisch",
         "user_home": "wohne lebe Wohnort Stadt", "user_origin": "Herkunft", "user_job": "Beruf arbeite", "user_employer": "Arbeitgeber Firma arbeite",

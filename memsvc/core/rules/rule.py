@@ -5,24 +5,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from memsvc.core.facts import Tier
+from memsvc.core.facts import FactTier
 
 STOPS = ",;!?。，、！？；…\n"
 """Characters that end a value anywhere; a full stop does where it ends a sentence."""
 
 _SPACE = re.compile(r"(?P<kept>\\.|\[(?:\\.|[^\]\\])*\]| [?*])| ")
-_SPACES = r"[ \t]{1,8}"
+_SPACE_RUN = r"[ \t]{1,8}"
 """A space in a pattern, outside of sets of characters, matches any run of them."""
 
-ABBREVIATED = "".join(
+NOT_SHORT_FORM = "".join(
     rf"(?<!\b{word})" for word in ("dr", "mr", "mrs", "ms", "st", "prof", r"e\.g", r"i\.e", "nr", r"z\.b")
 )
 """Negative lookbehind: a full stop after an abbreviation does not end anything."""
 
-POINT = rf"(?:\.(?!\s|$)|(?!{ABBREVIATED}\.)\.)"
+POINT = rf"(?:\.(?!\s|$)|(?!{NOT_SHORT_FORM}\.)\.)"
 """A full stop within a value."""
 
-_MACROS = {
+_PLACEHOLDERS = {
     "{v}": rf"(?P<v>(?:[^{STOPS}.]|{POINT}){{1,200}})",
     "{w}": rf"(?P<v>(?:[^{STOPS}.]|{POINT}){{1,100}}?)",
     "{list}": rf"(?P<v>(?:[^;!?。！？；…\n.]|{POINT}){{1,200}})",
@@ -34,19 +34,19 @@ _MACROS = {
 class Topic:
     """A subject of facts.
 
-    `record` ends the id of its record, `cues` are English keywords. `many` is true where several
-    values can hold at the same time. `rivals` are the topics that the same value cannot have too.
+    `record` ends the id of its record, `keywords` are English keywords. `many` is true where several
+    values can hold at the same time. `conflicts` are the topics that the same value cannot have too.
     `shape` is the required form of a value: a `name`, something `proper` with a capital, a short
     `list`, or anything."""
 
     fact_id: str
     key: str
-    tier: Tier
+    tier: FactTier
     confidence: float
     record: str
-    cues: str
+    keywords: str
     many: bool = False
-    rivals: tuple[tuple[str, str], ...] = ()
+    conflicts: tuple[tuple[str, str], ...] = ()
     shape: Literal["", "name", "proper", "list"] = ""
 
 
@@ -57,53 +57,53 @@ class Rule:
     `on` are the words (in scripts without spaces: the characters) without one of which the pattern
     cannot match. The pattern's group `v` is the value, `k` the key where there are several (a
     relation, a kind of pet); `fixed` is a value that the words only imply, and the group `aside` is
-    a remark about the same person. `says` is an example and `value` its value; `unsaid` states
-    nothing of the topic. A rule that `ends` retracts a fact instead of stating one; its value ""
+    a remark about the same person. `example` is an example and `value` its value; `counter_example` states
+    nothing of the topic. A rule that `deletes` retracts a fact instead of stating one; its value ""
     means any value. `tier` differs from the topic's where the words imply another duration. A
     `plain` rule is so clear that it may match anywhere in a sentence."""
 
     topic: Topic
     on: str
     pattern: str
-    says: str
+    example: str
     value: str
-    unsaid: str
+    counter_example: str
     key: str = ""
     fixed: str = ""
-    ends: bool = False
-    tier: Tier | None = None
+    deletes: bool = False
+    tier: FactTier | None = None
     plain: bool = False
 
-    def compiled(self, *, spaced: bool) -> re.Pattern[str]:
+    def compiled(self, *, whole_words: bool) -> re.Pattern[str]:
         """Return the compiled pattern; in scripts with spaces it matches whole words."""
         pattern = self.pattern
-        for macro, meaning in _MACROS.items():
-            pattern = pattern.replace(macro, meaning)
-        pattern = _SPACE.sub(lambda match: match["kept"] or _SPACES, pattern)
-        return re.compile((r"(?<![\w'])" if spaced else "") + pattern, re.IGNORECASE)
+        for placeholder, replacement in _PLACEHOLDERS.items():
+            pattern = pattern.replace(placeholder, replacement)
+        pattern = _SPACE.sub(lambda match: match["kept"] or _SPACE_RUN, pattern)
+        return re.compile((r"(?<![\w'])" if whole_words else "") + pattern, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
     """The rules of a language and the context of statements in it.
 
-    Before a statement, `bars` anywhere in its sentence reject it as the user's own (a condition, a
-    quotation) and `barred` does so right before it; `leads` may stand between the start of the
-    sentence and it. `tails` end a value, `hollow` values are empty, `after` following a value makes
+    Before a statement, `context_excludes` anywhere in its sentence reject it as the user's own (a condition, a
+    quotation) and `prefix_excludes` does so right before it; `prefix_allowed` may stand between the start of the
+    sentence and it. `value_end` end a value, `empty_value` values are empty, `after` following a value makes
     it a quotation, `joins` separates the values of a list. `keys` gives the English name of what
-    `k` matches. `asked` are, by topic, patterns of questions for all its facts in words too common
-    to search by, and `cues` their keywords."""
+    `k` matches. `question_patterns` are, by topic, patterns of questions for all its facts in words too common
+    to search by, and `keywords` their keywords."""
 
     name: str
-    spaced: bool
+    whole_words: bool
     rules: tuple[Rule, ...]
-    bars: str
-    barred: str
-    leads: str
-    tails: str
-    hollow: str
+    context_excludes: str
+    prefix_excludes: str
+    prefix_allowed: str
+    value_end: str
+    empty_value: str
     after: str
     joins: str
     keys: Mapping[str, str] = field(default_factory=dict)
-    asked: Mapping[str, str] = field(default_factory=dict)
-    cues: Mapping[str, str] = field(default_factory=dict)
+    question_patterns: Mapping[str, str] = field(default_factory=dict)
+    keywords: Mapping[str, str] = field(default_factory=dict)

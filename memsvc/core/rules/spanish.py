@@ -1,6 +1,6 @@
 """Fact rules for Spanish."""
 
-from memsvc.core.facts import Tier
+from memsvc.core.facts import FactTier
 from memsvc.core.rules import topics as t
 from memsvc.core.rules.forgotten import IN_SPANISH
 from memsvc.core.rules.rule import Language, Rule
@@ -21,15 +21,15 @@ _WORKER = (
     r"|psicólog[oa]|traductora?|camarer[oa]|programadora?|dentista|jubilad[oa])(?: de [^\W\d_]+)?)\b"
 )
 _DAY = r"(?:mañana|pasado mañana|la (?:próxima semana|semana que viene)|este fin de semana|el (?:próximo )?(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo))"
-_PLANNED = r"(?:voy|vuelo|viajo|tengo|salgo|empiezo|visito|me mudo|nos mudamos|vamos|viajamos|veo|quedo|debo)"
+_PLAN_VERB = r"(?:voy|vuelo|viajo|tengo|salgo|empiezo|visito|me mudo|nos mudamos|vamos|viajamos|veo|quedo|debo)"
 
 SPANISH = Language(
     "Spanish",
-    spaced=True,
+    whole_words=True,
     rules=(
         Rule(t.NAME, "llamo", rf"{_I}me llamo {{name}}", "Me llamo Ada.", "Ada", "¿Cómo me llamo?"),
         Rule(t.NAME, "nombre", r"mi nombre (?:completo )?es {name}", "Mi nombre es Ada.", "Ada", "Su nombre es Ada."),
-        Rule(t.NAME, "llamo nombre", rf"(?:{_NO} me llamo|mi nombre no es) {{v}}", "No me llamo Bob.", "Bob", "No me llamo Bob.", ends=True),
+        Rule(t.NAME, "llamo nombre", rf"(?:{_NO} me llamo|mi nombre no es) {{v}}", "No me llamo Bob.", "Bob", "No me llamo Bob.", deletes=True),
         Rule(t.NICKNAME, "llámame llamarme", r"(?:llámame|puedes llamarme) {name}", "Llámame Max.", "Max", "No me llames Max."),
         Rule(t.AGE, "años", rf"{_I}tengo {_STILL}(?P<v>\d{{1,3}}) años\b(?! de)", "Tengo 34 años.", "34", "Tengo 10 años de experiencia."),
         Rule(t.BIRTHDAY, "cumpleaños", r"mi cumpleaños es (?:el )?(?P<v>\d[^,;!?\n]{2,25})", "Mi cumpleaños es el 4 de mayo.", "4 de mayo",
@@ -40,30 +40,30 @@ SPANISH = Language(
              "No me gusta el jazz."),
         Rule(t.DISLIKE, "gusta gustan", rf"(?:a mí )?{_NO} me (?:gustan?|encantan?) (?:nada )?{{v}}", "Ya no me gusta el jazz.", "el jazz", "No te gusta el jazz."),
         Rule(t.DISLIKE, "odio detesto", rf"{_I}(?:odio|detesto) {{v}}", "Odio las aceitunas.", "las aceitunas", "Ella odia las aceitunas."),
-        Rule(t.DISLIKE, "odio detesto", rf"{_I}{_NO} (?:odio|detesto) {{v}}", "Ya no odio las aceitunas.", "las aceitunas", "Ya no odio las aceitunas.", ends=True),
+        Rule(t.DISLIKE, "odio detesto", rf"{_I}{_NO} (?:odio|detesto) {{v}}", "Ya no odio las aceitunas.", "las aceitunas", "Ya no odio las aceitunas.", deletes=True),
         Rule(t.DIET, "vegetariano vegetariana vegano vegana pescetariano pescetariana flexitariano flexitariana", rf"{_I}soy {_STILL}{_DIET}\b",
              "Soy vegetariana.", "vegetariana", "No soy vegetariana."),
         Rule(t.DIET, "carne", rf"{_I}(?:vuelvo a comer|como) (?:otra vez )?carne\b", "Vuelvo a comer carne.", "eats meat", "No como carne.", fixed="eats meat"),
         Rule(t.DIET, "carne", rf"{_I}{_NO} como carne", "Ya no como carne.", "no meat", "Como carne.", fixed="no meat"),
-        Rule(t.DIET, "vegetariano vegetariana vegano vegana", rf"{_I}{_NO} soy {_DIET}", "Ya no soy vegano.", "vegano", "No soy vegano.", ends=True),
+        Rule(t.DIET, "vegetariano vegetariana vegano vegana", rf"{_I}{_NO} soy {_DIET}", "Ya no soy vegano.", "vegano", "No soy vegano.", deletes=True),
         Rule(t.ALLERGY, "alérgico alérgica", rf"{_I}soy {_STILL}alérgic[oa] (?:a la |a las |a los |al |a ){{list}}", "Soy alérgico a las nueces.", "nueces",
              "No soy alérgico a las nueces."),
         Rule(t.ALLERGY, "alergia", rf"{_I}tengo alergia (?:a la |a las |a los |al |a ){{list}}", "Tengo alergia al polen.", "polen", "No tengo alergia al polen."),
         Rule(t.ALLERGY, "alérgico alérgica", rf"{_I}{_NO} soy alérgic[oa] (?:a la |a las |a los |al |a ){{v}}", "Ya no soy alérgica a las nueces.", "nueces",
-             "No soy alérgica a las nueces.", ends=True),
+             "No soy alérgica a las nueces.", deletes=True),
         Rule(t.HOME, "vivo vivimos", rf"{_I}(?:vivo|vivimos) {_STILL}en {{v}}", "Vivo en Lima.", "Lima", "No vivo en Lima."),
         Rule(t.HOME, "mudé mudado", rf"{_I}(?:me mudé|me he mudado|nos mudamos) a {{v}}", "Me mudé a Quito.", "Quito", "Ella se mudó a Quito."),
-        Rule(t.HOME, "vivo", rf"{_I}{_NO} vivo en {{v}}", "Ya no vivo en Lima.", "Lima", "No vivo en Lima.", ends=True),
+        Rule(t.HOME, "vivo", rf"{_I}{_NO} vivo en {{v}}", "Ya no vivo en Lima.", "Lima", "No vivo en Lima.", deletes=True),
         Rule(t.ORIGIN, "soy vengo", rf"{_I}(?:soy|vengo) (?:originari[oa] )?de {{v}}", "Soy de Chile.", "Chile", "No soy de Chile."),
-        Rule(t.ORIGIN, "soy vengo", rf"{_I}{_NO} (?:soy|vengo) de {{v}}", "No soy de Chile.", "Chile", "No soy de Chile.", ends=True),
+        Rule(t.ORIGIN, "soy vengo", rf"{_I}{_NO} (?:soy|vengo) de {{v}}", "No soy de Chile.", "Chile", "No soy de Chile.", deletes=True),
         Rule(t.BIRTHPLACE, "nací", rf"{_I}nací en (?!\d|el ){{v}}", "Nací en Lima.", "Lima", "Nací en 1990."),
         Rule(t.JOB, "trabajo profesión", rf"{_I}(?:trabajo (?:ahora )?(?:como|de)|mi profesión es) {{v}}", "Trabajo como cocinero.", "cocinero",
              "No trabajo como cocinero."),
         Rule(t.JOB, "soy", rf"{_I}soy {_STILL}(?:una? )?{_WORKER}", "Soy enfermera.", "enfermera", "No soy enfermera."),
-        Rule(t.JOB, "soy", rf"{_I}{_NO} soy {_WORKER}", "Ya no soy enfermera.", "enfermera", "No soy enfermera.", ends=True),
-        Rule(t.JOB, "trabajo", rf"{_I}{_NO} trabajo (?:como|de) {{v}}", "Ya no trabajo como cocinero.", "cocinero", "No trabajo como cocinero.", ends=True),
+        Rule(t.JOB, "soy", rf"{_I}{_NO} soy {_WORKER}", "Ya no soy enfermera.", "enfermera", "No soy enfermera.", deletes=True),
+        Rule(t.JOB, "trabajo", rf"{_I}{_NO} trabajo (?:como|de) {{v}}", "Ya no trabajo como cocinero.", "cocinero", "No trabajo como cocinero.", deletes=True),
         Rule(t.EMPLOYER, "trabajo", rf"{_I}trabajo {_STILL}(?:en|para) {{v}}", "Trabajo en Telefónica.", "Telefónica", "No trabajo en Telefónica."),
-        Rule(t.EMPLOYER, "trabajo", rf"{_I}{_NO} trabajo (?:en|para) {{v}}", "Ya no trabajo en Telefónica.", "Telefónica", "No trabajo en Telefónica.", ends=True),
+        Rule(t.EMPLOYER, "trabajo", rf"{_I}{_NO} trabajo (?:en|para) {{v}}", "Ya no trabajo en Telefónica.", "Telefónica", "No trabajo en Telefónica.", deletes=True),
         Rule(t.STUDIES, "estudio", rf"{_I}estudio {{v}}", "Estudio física.", "física", "No estudio física."),
         Rule(t.FAMILY, "esposa mujer esposo marido pareja novia novio madre mamá padre papá jefe jefa", rf"mi {_ONE},? (?:se llama |es )?{{name}}",
              "Mi esposa se llama Ana.", "Ana", "Su esposa se llama Ana."),
@@ -73,24 +73,24 @@ SPANISH = Language(
              rf"{_I}(?:tengo|tenemos) (?:ahora )?una? {_ANIMAL},? (?:que se llama|llamad[oa]) {{name}}", "Tengo un perro llamado Rex.", "Rex", "Ella tiene un perro llamado Rex."),
         Rule(t.PET, "perro perra gato gata caballo loro conejo hámster tortuga pájaro", rf"mi {_ANIMAL},? (?:se llama |es )?{{name}}", "Mi perro se llama Rex.", "Rex",
              "Tu perro se llama Rex."),
-        Rule(t.PET, "perro gato caballo loro conejo hámster tortuga", rf"{_I}{_NO} tengo (?:una? )?{_ANIMAL}", "Ya no tengo perro.", "", "No tengo perro.", ends=True),
+        Rule(t.PET, "perro gato caballo loro conejo hámster tortuga", rf"{_I}{_NO} tengo (?:una? )?{_ANIMAL}", "Ya no tengo perro.", "", "No tengo perro.", deletes=True),
         Rule(t.CONDITION, "tengo padezco", rf"{_I}(?:tengo|padezco) (?P<v>diabetes|asma|epilepsia|migrañas?|artritis|hipertensión|ansiedad|depresión)\b", "Tengo asma.", "asma",
              "No tengo asma."),
-        Rule(t.CONDITION, "tengo", rf"{_I}{_NO} tengo (?P<v>diabetes|asma|epilepsia|migrañas?|ansiedad)\b", "Ya no tengo asma.", "asma", "No tengo asma.", ends=True),
+        Rule(t.CONDITION, "tengo", rf"{_I}{_NO} tengo (?P<v>diabetes|asma|epilepsia|migrañas?|ansiedad)\b", "Ya no tengo asma.", "asma", "No tengo asma.", deletes=True),
         Rule(t.LANGUAGE, "hablo", rf"{_I}hablo (?:también |un poco de )?(?P<v>(?:inglés|francés|alemán|español|italiano|portugués|chino|japonés|ruso|árabe|danés|catalán)(?:(?:, | y )\w+)*)",
              "Hablo danés y alemán.", "danés", "No hablo danés."),
-        Rule(t.LANGUAGE, "hablo", rf"{_I}{_NO} hablo {{v}}", "No hablo danés.", "danés", "No hablo danés.", ends=True),
+        Rule(t.LANGUAGE, "hablo", rf"{_I}{_NO} hablo {{v}}", "No hablo danés.", "danés", "No hablo danés.", deletes=True),
         Rule(t.HOBBY, "afición pasatiempo hobby", r"mi (?:afición|pasatiempo|hobby)(?: favorit[oa])? es {list}", "Mi afición es pintar.", "pintar", "¿Cuál es mi afición?"),
         Rule(t.POSSESSION, "coche carro auto móvil teléfono bicicleta portátil", r"mi (?P<k>coche|carro|auto|móvil|teléfono|bicicleta|portátil) es une? ?{v}".replace("une? ?", "una? "),
              "Mi coche es un Seat.", "Seat", "Mi coche es rojo."),
         Rule(t.GOAL, "objetivo meta quiero", rf"(?:mi (?:objetivo|meta) es|{_I}quiero (?=aprender)) ?{{v}}", "Quiero aprender italiano.", "aprender italiano", "No quiero aprender italiano."),
-        Rule(t.PLAN, "mañana semana lunes martes miércoles jueves viernes sábado domingo", rf"(?P<v>{_DAY},? {_I}{_PLANNED} [^,;!?\n]{{2,90}})", "El viernes vuelo a Roma.",
+        Rule(t.PLAN, "mañana semana lunes martes miércoles jueves viernes sábado domingo", rf"(?P<v>{_DAY},? {_I}{_PLAN_VERB} [^,;!?\n]{{2,90}})", "El viernes vuelo a Roma.",
              "El viernes vuelo a Roma", "El viernes vuelas a Roma."),
-        Rule(t.PLAN, "mañana semana lunes martes miércoles jueves viernes sábado domingo", rf"(?P<v>{_I}{_PLANNED} [^,;!?\n]{{2,80}}? {_DAY})\b", "Vuelo a Roma mañana.",
+        Rule(t.PLAN, "mañana semana lunes martes miércoles jueves viernes sábado domingo", rf"(?P<v>{_I}{_PLAN_VERB} [^,;!?\n]{{2,80}}? {_DAY})\b", "Vuelo a Roma mañana.",
              "Vuelo a Roma mañana", "Vuelas a Roma mañana."),
-        Rule(t.PLAN, "próximo mes año", rf"(?P<v>el (?:próximo mes|mes que viene|próximo año|año que viene),? {_I}{_PLANNED} [^,;!?\n]{{2,90}})", "El próximo mes nos mudamos a Lyon.",
-             "El próximo mes nos mudamos a Lyon", "El próximo mes se mudan.", tier=Tier.L0),
-        Rule(t.REMINDER, "recuérdame", r"recuérdame (?=[^;!?\n]{0,90}\bhoy\b)(?P<v>[^;!?\n]{2,100})", "Recuérdame llamar a Bo hoy.", "llamar a Bo hoy", "Me recuerdas a Bo hoy.", tier=Tier.L1),
+        Rule(t.PLAN, "próximo mes año", rf"(?P<v>el (?:próximo mes|mes que viene|próximo año|año que viene),? {_I}{_PLAN_VERB} [^,;!?\n]{{2,90}})", "El próximo mes nos mudamos a Lyon.",
+             "El próximo mes nos mudamos a Lyon", "El próximo mes se mudan.", tier=FactTier.L0),
+        Rule(t.REMINDER, "recuérdame", r"recuérdame (?=[^;!?\n]{0,90}\bhoy\b)(?P<v>[^;!?\n]{2,100})", "Recuérdame llamar a Bo hoy.", "llamar a Bo hoy", "Me recuerdas a Bo hoy.", tier=FactTier.L1),
         Rule(t.REMINDER, "recuérdame", r"recuérdame (?![^;!?\n]{0,90}\bhoy\b)(?P<v>[^;!?\n]{2,100})", "Recuérdame llamar a Bo mañana.", "llamar a Bo mañana", "Me recuerdas a Bo."),
         Rule(t.TASK_TODAY, "hoy", rf"hoy {_I}(?:tengo que|necesito|debo) {{v}}", "Hoy tengo que comprar pan.", "comprar pan", "¿Hoy tengo que comprar pan?"),
         Rule(t.TASK_WEEK, "semana", rf"esta semana {_I}(?:tengo que|necesito|debo) {{v}}", "Esta semana tengo que pintar.", "pintar", "Esta semana tienes que pintar."),
@@ -105,14 +105,14 @@ SPANISH = Language(
         Rule(t.INDENTATION, "tabuladores espacios tabs", rf"{_I}(?:uso|utilizo) (?P<v>tabuladores|tabs|espacios)\b", "Uso tabuladores.", "tabuladores", "¿Usas tabuladores?"),
         *IN_SPANISH,
     ),
-    bars=r"\b(?:si|cuando|ojalá|imagina|imagínate|supongamos|sería|tendría|habría|dice|dijo|decía|dicen|pregunta|preguntó|cree|piensa que|escribió|cuenta|canción|poema|novela|traduce"
+    context_excludes=r"\b(?:si|cuando|ojalá|imagina|imagínate|supongamos|sería|tendría|habría|dice|dijo|decía|dicen|pregunta|preguntó|cree|piensa que|escribió|cuenta|canción|poema|novela|traduce"
     r"|traducción|personaje|ejemplo|sueño|cómo|dónde|qué|cuál|olvida)\b|¿",
-    barred=r"\b(?:tú|él|ella|que|lo que|quien|donde|no|ya no|nunca)\s+$",
-    leads=r"(?:^|[\s,(¡])(?:y|pero|porque|pues|sí|hola|buenas|en realidad|de hecho|ahora|hoy|ayer|ya que|por cierto|además|recuerda que|ten en cuenta que|anota que|corrección|perdón"
+    prefix_excludes=r"\b(?:tú|él|ella|que|lo que|quien|donde|no|ya no|nunca)\s+$",
+    prefix_allowed=r"(?:^|[\s,(¡])(?:y|pero|porque|pues|sí|hola|buenas|en realidad|de hecho|ahora|hoy|ayer|ya que|por cierto|además|recuerda que|ten en cuenta que|anota que|corrección|perdón"
     r"|quiero decir|por favor|gracias|bueno|entonces|yo|creo que|y que|buenos días)[,:]?\s*$",
-    tails=r"\s(?:y (?:me|mi|mis|yo|soy|tengo|trabajo|vivo|estoy|quiero|ella|él|no)|pero|porque|que|desde|con|cuando|si|ahora|también|mucho|actualmente|como|para|en (?:un|una|el|la)|nada)\b.*$"
+    value_end=r"\s(?:y (?:me|mi|mis|yo|soy|tengo|trabajo|vivo|estoy|quiero|ella|él|no)|pero|porque|que|desde|con|cuando|si|ahora|también|mucho|actualmente|como|para|en (?:un|una|el|la)|nada)\b.*$"
     r"|\s[-–—(].*$|:\s.*$",
-    hollow=r"(?:eso|esto|ello|esa|ese|tú|ti|te|usted|él|ella|cómo|que|qué|cuando|no|nada|todo|tu|tus|su|sus|la idea)\b",
+    empty_value=r"(?:eso|esto|ello|esa|ese|tú|ti|te|usted|él|ella|cómo|que|qué|cuando|no|nada|todo|tu|tus|su|sus|la idea)\b",
     after=r"[\"»]?[ ,]{0,3}(?:dijo|dice|preguntó)\b",
     joins=r", | y (?:a la |a las |a los |al )?| e | o ",
     keys={
@@ -123,7 +123,7 @@ SPANISH = Language(
         "hámster": "hamster", "tortuga": "turtle", "pájaro": "bird", "coche": "car", "carro": "car", "auto": "car", "móvil": "phone", "teléfono": "phone",
         "bicicleta": "bike", "portátil": "laptop", "comida": "food", "película": "movie", "libro": "book",
     },
-    asked={
+    question_patterns={
         "user_name": r"\b(?:mi nombre|me llamo|quién soy)\b",
         "user_nickname": r"\b(?:llamarme|mi apodo|me llamo)\b",
         "user_age": r"\b(?:cuántos años tengo|mi edad)\b",
@@ -156,7 +156,7 @@ SPANISH = Language(
         "user_instruction": r"\bdebes (?:responder|contestar|escribir)\b|\bmis instrucciones\b",
         "user_tooling": r"\bmi editor\b|\b(?:uso|utilizo)\b",
     },
-    cues={
+    keywords={
         "user_name": "nombre llamo", "user_nickname": "apodo", "user_age": "edad años", "user_birthday": "cumpleaños", "user_preference": "prefiero preferencia",
         "user_favourite": "favorito", "user_like": "gusta encanta", "user_dislike": "gusta odio", "user_diet": "dieta comer", "user_allergy": "alergia alérgico",
         "user_home": "vivo ciudad dirección", "user_origin": "origen", "user_birthplace": "nací", "user_job": "trabajo profesión", "user_employer": "trabajo empresa",

@@ -12,7 +12,7 @@ from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPC
 
 log = structlog.get_logger("memsvc.mcp")
 
-NEVER_ANSWERED = frozenset({"subscriptions/listen"})
+STREAM_METHODS = frozenset({"subscriptions/listen"})
 """Requests that are answered only when the client ends them: draining does not wait for these."""
 CANCELLED = "notifications/cancelled"
 INITIALIZED = "notifications/initialized"
@@ -25,7 +25,7 @@ class Connection:
 
     `end` stops reading; serving ends when every earlier request is answered, or `grace_s` later. It
     also ends when the client goes, and after `idle_s` without any message. A client that does not
-    read a message for `write_s` is `stuck`, and is sent nothing more. None means no limit.
+    read a message for `write_s` is `write_failed`, and is sent nothing more. None means no limit.
 
     A client whose transport reconnected, as an EventSource does by itself, continues without
     `initialize`: it is served all the same, since its former connection had no state that it needs.
@@ -37,19 +37,19 @@ class Connection:
         self._grace_s = grace_s
         self._idle_s = idle_s
         self._write_s = write_s
-        self.stuck = False
-        self._asked: set[str] = set()
+        self.write_failed = False
+        self._pending: set[str] = set()
         self._ending = False
-        self._settled = anyio.Event()
+        self._all_complete = anyio.Event()
         self._opened = False
         self._opening: SessionMessage | None = None
         self._waiting: anyio.CancelScope | None = None
         self._active_at = monotonic()
 
     @property
-    def asked(self) -> int:
+    def pending(self) -> int:
         """Number of requests without an answer."""
-        return len(self._asked)
+        return len(self._pending)
 
     def end(self) -> None:
         """Stop reading from the client."""
@@ -57,51 +57,51 @@ class Connection:
         if self._waiting is not None:
             self._waiting.cancel()
 
-    async def serve(self, server: Server[Any], reads: Any, writes: Any) -> None:
+    async def serve(self, server: Server[Any], inbound: Any, outbound: Any) -> None:
         """Serve the client of these streams, in the protocol that it opens with, until the end."""
         options = server.create_initialization_options()
-        await server.run(_Inbound(self, reads), _Outbound(self, writes), options)
+        await server.run(_Inbound(self, inbound), _Outbound(self, outbound), options)
 
-    async def received(self, reads: Any) -> Incoming:
+    async def receive(self, inbound: Any) -> Incoming:
         """Return the client's next message; raise anyio.EndOfStream at the end."""
         if self._opening is not None:
             opening, self._opening = self._opening, None
             return opening
         while not self._ending:
-            with self._patience() as self._waiting:
+            with self._idle_scope() as self._waiting:
                 try:
-                    item = cast(Incoming, await reads.receive())
+                    item = cast(Incoming, await inbound.receive())
                 except (anyio.EndOfStream, anyio.ClosedResourceError):
                     break
                 self._active_at = monotonic()
                 self._note(item)
-                return self._after_opening(item)
+                return self._with_opening(item)
             if self._is_idle():
                 break
         self._ending = True
-        if self._asked:
+        if self._pending:
             with anyio.move_on_after(self._grace_s):
-                await self._settled.wait()
+                await self._all_complete.wait()
         raise anyio.EndOfStream
 
-    async def send(self, writes: Any, message: SessionMessage) -> None:
+    async def send(self, outbound: Any, message: SessionMessage) -> None:
         """Send a message to the client; anyio.BrokenResourceError when it does not read."""
         try:
-            if self.stuck:
+            if self.write_failed:
                 raise anyio.BrokenResourceError
             with anyio.move_on_after(self._write_s):
-                await writes.send(message)
+                await outbound.send(message)
                 return
             log.warning("a client that does not read is disconnected")
-            self.stuck = True
+            self.write_failed = True
             self.end()
             raise anyio.BrokenResourceError
         finally:
             self._active_at = monotonic()
             if isinstance(message.message, JSONRPCResponse | JSONRPCError):
-                self._answered(message.message.id)
+                self._complete(message.message.id)
 
-    def _after_opening(self, item: Incoming) -> Incoming:
+    def _with_opening(self, item: Incoming) -> Incoming:
         """Return the item, or first an opening for the SDK if the client sent no `initialize`.
 
         Then the item comes next.
@@ -114,13 +114,13 @@ class Connection:
         self._opening = item
         return SessionMessage(JSONRPCNotification(jsonrpc="2.0", method=INITIALIZED), item.metadata)
 
-    def _patience(self) -> anyio.CancelScope:
+    def _idle_scope(self) -> anyio.CancelScope:
         if self._idle_s is None:
             return anyio.CancelScope()
         return anyio.CancelScope(deadline=anyio.current_time() + max(0.0, self._active_at + self._idle_s - monotonic()))
 
     def _is_idle(self) -> bool:
-        if self._asked:
+        if self._pending:
             self._active_at = monotonic()
         return self._idle_s is not None and monotonic() >= self._active_at + self._idle_s
 
@@ -128,34 +128,34 @@ class Connection:
         if not isinstance(item, SessionMessage):
             return
         match item.message:
-            case JSONRPCRequest(id=asked, method=method) if method not in NEVER_ANSWERED:
-                self._asked.add(str(asked))
+            case JSONRPCRequest(id=request_id, method=method) if method not in STREAM_METHODS:
+                self._pending.add(str(request_id))
             case JSONRPCNotification(method=method, params=params) if method == CANCELLED:
-                self._answered((params or {}).get("requestId"))
+                self._complete((params or {}).get("requestId"))
 
-    def _answered(self, asked: Any) -> None:
-        self._asked.discard(str(asked))
-        if self._ending and not self._asked:
-            self._settled.set()
+    def _complete(self, request_id: Any) -> None:
+        self._pending.discard(str(request_id))
+        if self._ending and not self._pending:
+            self._all_complete.set()
 
 
 class _Inbound:
     """Stream of the client's messages for the SDK."""
 
-    def __init__(self, connection: Connection, reads: Any) -> None:
+    def __init__(self, connection: Connection, inbound: Any) -> None:
         self._connection = connection
-        self._reads = reads
+        self._inbound = inbound
 
     @property
     def last_context(self) -> Any:
         """Context variables of the sender of the last message, where the transport knows them."""
-        return getattr(self._reads, "last_context", None)
+        return getattr(self._inbound, "last_context", None)
 
     async def receive(self) -> Incoming:
-        return await self._connection.received(self._reads)
+        return await self._connection.receive(self._inbound)
 
     async def aclose(self) -> None:
-        await self._reads.aclose()
+        await self._inbound.aclose()
 
     def __aiter__(self) -> Self:
         return self
@@ -178,15 +178,15 @@ class _Inbound:
 class _Outbound:
     """Stream of messages to the client for the SDK."""
 
-    def __init__(self, connection: Connection, writes: Any) -> None:
+    def __init__(self, connection: Connection, outbound: Any) -> None:
         self._connection = connection
-        self._writes = writes
+        self._outbound = outbound
 
     async def send(self, message: SessionMessage, /) -> None:
-        await self._connection.send(self._writes, message)
+        await self._connection.send(self._outbound, message)
 
     async def aclose(self) -> None:
-        await self._writes.aclose()
+        await self._outbound.aclose()
 
     async def __aenter__(self) -> Self:
         return self

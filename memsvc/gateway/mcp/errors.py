@@ -17,8 +17,8 @@ def protocol_error(error: MemsvcError) -> MCPError:
 
     -32602 where the caller can correct it, -32603 where only time or an operator can.
     """
-    ours = error.retryable or error.code is Code.INTERNAL_ERROR
-    return MCPError(INTERNAL_ERROR if ours else INVALID_PARAMS, error.message, error.body())
+    is_internal = error.retryable or error.code is Code.INTERNAL_ERROR
+    return MCPError(INTERNAL_ERROR if is_internal else INVALID_PARAMS, error.message, error.body())
 
 
 def resource_error(error: MemsvcError, protocol_version: str, uri: str) -> MCPError:

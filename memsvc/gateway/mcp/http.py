@@ -13,16 +13,16 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, SUPPORTED_PROTOCOL_VE
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from memsvc.core.errors import LacksPermissionError, MemsvcError
+from memsvc.core.errors import MemsvcError, MissingPermissionError
 from memsvc.gateway.auth import Authenticator, caller_of
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.asking import Asking, Context, Who
-from memsvc.gateway.mcp.cancelling import ended_when_gone, names_session
-from memsvc.gateway.mcp.envelopes import refusal
-from memsvc.gateway.mcp.listening import WRITE_S_MAX
-from memsvc.gateway.mcp.server import McpServer, Offer
-from memsvc.gateway.mcp.tool_list import filled_in
-from memsvc.gateway.rest import LACKING, REQUEST_ID, error_response, retry_after
+from memsvc.gateway.mcp.cancellation import cancel_on_disconnect, with_session
+from memsvc.gateway.mcp.envelope import reject_message
+from memsvc.gateway.mcp.notifications import WRITE_S_MAX
+from memsvc.gateway.mcp.sender import Context, RequestSender, SenderOf
+from memsvc.gateway.mcp.server import McpServer, McpServerConfig
+from memsvc.gateway.mcp.tool_list import with_list
+from memsvc.gateway.rest import MISSING_PERMISSION, REQUEST_ID, error_response, retry_after
 
 log = structlog.get_logger("memsvc.mcp")
 
@@ -38,7 +38,7 @@ _TOOL_NAME: Final = re.compile(rb'"name"\s*:\s*"([a-z_]{1,64})"')
 TOOL_LIST, TOOL_CALL = b'"tools/list"', b'"tools/call"'
 PROTOCOL_VERSIONS = tuple(SUPPORTED_PROTOCOL_VERSIONS)
 """Every supported version of the protocol."""
-_OLDER = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
+_HANDSHAKE_VERSIONS = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 
 
 class McpEndpoint:
@@ -52,20 +52,20 @@ class McpEndpoint:
 
     methods = ("POST",)
 
-    def __init__(self, offer: Offer, authenticator: Authenticator, limits: LimitsOptions) -> None:
-        self._admission, self._catalogue = offer.dispatch.admission, offer.dispatch.catalogue
+    def __init__(self, config: McpServerConfig, authenticator: Authenticator, limits: LimitsOptions) -> None:
+        self._admission, self._catalogue = config.dispatch.admission, config.dispatch.catalogue
         # an extension of the server may list tools as it likes
-        self._lists_are_kept = offer.beside is None
-        server = McpServer(offer, asking_by(authenticator, SURFACE))
-        made = partial(
+        self._lists_are_kept = config.extend is None
+        server = McpServer(config, http_sender(authenticator, SURFACE))
+        manager = partial(
             StreamableHTTPSessionManager, server.sdk, stateless=True, max_request_body_size=limits.request_bytes_max
         )
-        self._answering, self._streaming = made(json_response=True), made(json_response=False)
+        self._json_manager, self._sse_manager = manager(json_response=True), manager(json_response=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         if headers.get(b"mcp-method") == LISTEN:
-            await _streamed(self._answering, scope, receive, send)
+            await _stream(self._json_manager, scope, receive, send)
             return
         named = headers.get(b"mcp-name")
         if (
@@ -75,43 +75,43 @@ class McpEndpoint:
         first = await receive()
         body: bytes = first.get("body", b"")
         version = headers.get(b"mcp-protocol-version")
-        refused = refusal(body, None if version is None else version.decode("latin-1"))
+        refused = reject_message(body, None if version is None else version.decode("latin-1"))
         if refused is not None:
             await refused(scope, receive, send)
             return
         called = _TOOL_NAME.search(body) if TOOL_CALL in body and self._admission is not None else None
         tool = self._catalogue.get(called[1].decode()) if called is not None else None
         if tool is not None and self._admission is not None:
-            busy = await self._admission.refusal(caller_of(scope), tool)
-            if busy is not None:
-                await error_response(busy, scope)(scope, receive, send)
+            rejection = await self._admission.rejection(caller_of(scope), tool)
+            if rejection is not None:
+                await error_response(rejection, scope)(scope, receive, send)
                 return
         sent = [first]
 
-        async def again() -> Message:
+        async def replay() -> Message:
             return sent.pop() if sent else await receive()
 
         if PROGRESS_TOKEN in body and b"text/event-stream" in headers.get(b"accept", b""):
-            await _streamed(self._streaming, scope, again, send)
+            await _stream(self._sse_manager, scope, replay, send)
             return
-        send = _telling_when(scope, send)
+        send = _with_retry_after(scope, send)
         if TOOL_LIST in body and self._lists_are_kept:
-            send = filled_in(scope, send)
-        if version is None or version in _OLDER:
-            await self._answering.handle_request(scope, again, names_session(body, send))
+            send = with_list(scope, send)
+        if version is None or version in _HANDSHAKE_VERSIONS:
+            await self._json_manager.handle_request(scope, replay, with_session(body, send))
         else:
-            await ended_when_gone(receive, self._answering.handle_request(scope, again, send))
+            await cancel_on_disconnect(receive, self._json_manager.handle_request(scope, replay, send))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve; once in the life of the endpoint."""
         async with AsyncExitStack() as stack:
-            for manager in (self._answering, self._streaming):
+            for manager in (self._json_manager, self._sse_manager):
                 await stack.enter_async_context(manager.run())
             yield
 
 
-async def _streamed(manager: StreamableHTTPSessionManager, scope: Scope, receive: Receive, send: Send) -> None:
+async def _stream(manager: StreamableHTTPSessionManager, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request with a lasting response, as long as the client reads it."""
     with anyio.CancelScope() as reading:
 
@@ -125,40 +125,40 @@ async def _streamed(manager: StreamableHTTPSessionManager, scope: Scope, receive
         await manager.handle_request(scope, receive, send_in_time)
 
 
-def asking_by(authenticator: Authenticator, surface: str) -> Who:
+def http_sender(authenticator: Authenticator, surface: str) -> SenderOf:
     """Return a function that returns the sender of a message's HTTP request."""
 
-    def asking(context: Context) -> Asking:
+    def sender(context: Context) -> RequestSender:
         if not isinstance(context.request, Request):
             raise RuntimeError("a call came without its HTTP request")
         scope = context.request.scope
-        return Asking(
+        return RequestSender(
             caller_of(scope),
             surface,
             scope[REQUEST_ID],
             partial(authenticator.caller, scope),
-            partial(authenticator.standing, scope),
+            partial(authenticator.watch_validity, scope),
             partial(_note, scope),
         )
 
-    return asking
+    return sender
 
 
 def _note(scope: Scope, error: MemsvcError) -> None:
     """Store in the request's scope the headers for an error, beside the result."""
-    if isinstance(error, LacksPermissionError):
-        scope[LACKING] = error.permission
+    if isinstance(error, MissingPermissionError):
+        scope[MISSING_PERMISSION] = error.permission
     scope[RETRY_AFTER] = retry_after(error)
 
 
-def _telling_when(scope: Scope, send: Send) -> Send:
+def _with_retry_after(scope: Scope, send: Send) -> Send:
     """Return a `send` that adds Retry-After where the call was refused for now."""
 
-    async def send_telling(message: Message) -> None:
+    async def send_retry_after(message: Message) -> None:
         after: dict[str, str] = scope.get(RETRY_AFTER, {})
         if message["type"] == "http.response.start" and after:
-            told = [(name.lower().encode(), value.encode()) for name, value in after.items()]
-            message = {**message, "headers": [*message.get("headers", ()), *told]}
+            header_pairs = [(name.lower().encode(), value.encode()) for name, value in after.items()]
+            message = {**message, "headers": [*message.get("headers", ()), *header_pairs]}
         await send(message)
 
-    return send_telling
+    return send_retry_after

@@ -6,39 +6,39 @@ from typing import Final
 
 import anyio
 
-from memsvc.core.progress import SILENT, Progress
-from memsvc.gateway.mcp.asking import Context
+from memsvc.core.progress import SILENT, ProgressCallback
+from memsvc.gateway.mcp.sender import Context
 
-EVERY_S: Final = 0.1
+INTERVAL_S: Final = 0.1
 """Minimum seconds between notifications; those in between are left out."""
 WRITE_S_MAX: Final = 5.0
 """Seconds that a client may take to read one notification before they stop."""
 
 
-class _Told:
+class _LatestProgress:
     """Latest progress of a tool until it is sent. A step back is left out."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._latest: tuple[float, float | None, str | None] | None = None
-        self._reached = -1.0
-        self._news = anyio.Event()
+        self._done = -1.0
+        self._changed = anyio.Event()
 
-    def report(self, done: float, total: float | None = None, doing: str | None = None) -> None:
-        if done > self._reached:
-            self._reached, self._latest = done, (done, total, doing)
-            self._news.set()
+    def report(self, done: float, total: float | None = None, step: str | None = None) -> None:
+        if done > self._done:
+            self._done, self._latest = done, (done, total, step)
+            self._changed.set()
 
-    async def tell(self) -> None:
+    async def send_all(self) -> None:
         """Send progress as it comes, until this is cancelled or the client does not read it."""
         while True:
-            await self._news.wait()
-            self._news = anyio.Event()
-            if not await self.tell_latest():
+            await self._changed.wait()
+            self._changed = anyio.Event()
+            if not await self.send_latest():
                 return
-            await anyio.sleep(EVERY_S)
+            await anyio.sleep(INTERVAL_S)
 
-    async def tell_latest(self) -> bool:
+    async def send_latest(self) -> bool:
         """Send the latest progress, if any; return whether the client read it."""
         if self._latest is None:
             return True
@@ -58,7 +58,7 @@ def wants_progress(context: Context) -> bool:
 
 
 @asynccontextmanager
-async def telling(context: Context) -> AsyncIterator[Progress]:
+async def progress_for(context: Context) -> AsyncIterator[ProgressCallback]:
     """Provide the progress of a tool: sent to the client if it gave a progress token.
 
     The last is sent before this ends, so that no notification follows the response.
@@ -66,9 +66,9 @@ async def telling(context: Context) -> AsyncIterator[Progress]:
     if not wants_progress(context):
         yield SILENT
         return
-    told = _Told(context)
+    progress = _LatestProgress(context)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(told.tell)
-        yield told
+        tasks.start_soon(progress.send_all)
+        yield progress
         tasks.cancel_scope.cancel()
-    await told.tell_latest()
+    await progress.send_latest()

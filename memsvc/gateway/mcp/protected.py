@@ -4,8 +4,8 @@ from mcp.server.auth.routes import build_resource_metadata_url, create_protected
 from pydantic import AnyHttpUrl
 from starlette.routing import Route
 
-from memsvc.gateway.challenges import Challenge
-from memsvc.gateway.oauth import OAuthOptions, Scopes
+from memsvc.gateway.auth_challenge import Challenge
+from memsvc.gateway.oauth import OAuthOptions, OAuthScopes
 
 RESOURCE_NAME = "memsvc"
 ROOT_PATH = "/.well-known/oauth-protected-resource"
@@ -15,7 +15,7 @@ def challenge(options: OAuthOptions) -> Challenge:
     """Return the credentials required of callers."""
     if not options.issuer:
         return Challenge()
-    return Challenge(str(build_resource_metadata_url(AnyHttpUrl(options.resource))), Scopes(options))
+    return Challenge(str(build_resource_metadata_url(AnyHttpUrl(options.resource))), OAuthScopes(options))
 
 
 def routes(options: OAuthOptions) -> list[Route]:
@@ -26,7 +26,7 @@ def routes(options: OAuthOptions) -> list[Route]:
     if not options.issuer:
         return []
     made = create_protected_resource_routes(
-        AnyHttpUrl(options.resource), [AnyHttpUrl(options.issuer)], Scopes(options).all, RESOURCE_NAME
+        AnyHttpUrl(options.resource), [AnyHttpUrl(options.issuer)], OAuthScopes(options).all, RESOURCE_NAME
     )
     here = made[0]
     if here.path == ROOT_PATH:

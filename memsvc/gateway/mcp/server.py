@@ -24,24 +24,24 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from memsvc.core.progress import SILENT, Progress
+from memsvc.core.progress import SILENT, ProgressCallback
 from memsvc.core.resources import Completion, Guide, Prompt
-from memsvc.core.tools import Outcome
+from memsvc.core.tools import CallOutcome
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.asking import Asking, Context, Who, traceparent_of, without
-from memsvc.gateway.mcp.cancelling import Cancelling, has_session
-from memsvc.gateway.mcp.completing import Completing
+from memsvc.gateway.mcp.cancellation import Cancellation, has_session
+from memsvc.gateway.mcp.completion import CompletionHandler
 from memsvc.gateway.mcp.errors import protocol_error
-from memsvc.gateway.mcp.listening import Listening, refuse
-from memsvc.gateway.mcp.progress import telling, wants_progress
-from memsvc.gateway.mcp.prompts import Prompts
-from memsvc.gateway.mcp.resources import Resources
+from memsvc.gateway.mcp.notifications import ChangeNotifications, reject
+from memsvc.gateway.mcp.progress import progress_for, wants_progress
+from memsvc.gateway.mcp.prompt_handlers import PromptHandlers
+from memsvc.gateway.mcp.resource_handlers import ResourceHandlers
+from memsvc.gateway.mcp.sender import Context, RequestSender, SenderOf, traceparent_of, without
 from memsvc.gateway.mcp.subscriptions import Subscriptions
 from memsvc.gateway.mcp.tool_list import ToolLists
 
 SERVER_NAME = "memsvc"
-UNCHANGING: Final[tuple[CacheableMethod, ...]] = ("tools/list", "prompts/list", "resources/templates/list")
+STATIC_LISTS: Final[tuple[CacheableMethod, ...]] = ("tools/list", "prompts/list", "resources/templates/list")
 """Lists that change neither while the server runs nor while the key has the same rights."""
 LISTS_KEPT_MS: Final = 60_000
 """Milliseconds that a client may cache such a list: as long as a narrowed key still gets the old
@@ -49,11 +49,11 @@ one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class McpServerConfig:
     """Offer of a server, over whichever transport.
 
     Without `subscriptions` there are no notifications of changes; without `administration` no
-    administrative tools. `beside` adds its own handlers to the server's.
+    administrative tools. `extend` adds its own handlers to the server's.
     """
 
     dispatch: Dispatch
@@ -66,30 +66,30 @@ class Offer:
     completions: Mapping[str, Completion] = field(default_factory=dict)
     subscriptions: Subscriptions | None = None
     administration: bool = False
-    beside: Callable[[Server[Any], Dispatch, Who], None] | None = None
+    extend: Callable[[Server[Any], Dispatch, SenderOf], None] | None = None
 
     @property
-    def withheld(self) -> frozenset[str]:
+    def hidden_tools(self) -> frozenset[str]:
         """Tools of the catalogue that are not offered here."""
         if self.administration:
             return frozenset()
-        return frozenset(tool.name for tool in self.dispatch.catalogue if tool.administrative)
+        return frozenset(tool.name for tool in self.dispatch.catalogue if tool.is_admin)
 
 
-def result_of(outcome: Outcome, text: str | None = None) -> dict[str, Any]:
+def result_of(outcome: CallOutcome, text: str | None = None) -> dict[str, Any]:
     """Return the tool result of an outcome, in its wire form, with its tool's text.
 
     A failure has only text: the TypeScript SDK checks structured content against the output schema
     even when the result is an error, and would show its user a schema fault in place of ours.
     """
-    whole: dict[str, Any] = {
+    result: dict[str, Any] = {
         "content": [{"type": "text", "text": outcome.text if text is None else text}],
         "isError": outcome.error is not None,
         "resultType": "complete",
     }
     if outcome.error is None:
-        whole["structuredContent"] = outcome.body
-    return whole
+        result["structuredContent"] = outcome.body
+    return result
 
 
 class McpServer:
@@ -98,97 +98,97 @@ class McpServer:
     The SDK's transports serve `sdk`; one with `sessions` runs it (`sdk.run`) once for each of them.
     """
 
-    def __init__(self, offer: Offer, who: Who, *, sessions: bool = False) -> None:
-        who = without(who, offer.withheld)
-        self._dispatch = offer.dispatch
-        self._who = who
-        self._cancelling = Cancelling(who)
-        self._lists = ToolLists(offer.dispatch.catalogue)
-        resources = Resources(offer.dispatch, who)
-        prompts = Prompts(offer.dispatch, who, offer.prompts, offer.guides)
-        listening = None
-        if resources.offered and offer.subscriptions is not None:
-            listening = Listening(offer.dispatch, who, resources, offer.subscriptions, offer.limits)
+    def __init__(self, config: McpServerConfig, sender_of: SenderOf, *, sessions: bool = False) -> None:
+        sender_of = without(sender_of, config.hidden_tools)
+        self._dispatch = config.dispatch
+        self._sender_of = sender_of
+        self._cancellation = Cancellation(sender_of)
+        self._lists = ToolLists(config.dispatch.catalogue)
+        resources = ResourceHandlers(config.dispatch, sender_of)
+        prompts = PromptHandlers(config.dispatch, sender_of, config.prompts, config.guides)
+        notifications = None
+        if resources.tool_resources and config.subscriptions is not None:
+            notifications = ChangeNotifications(config.dispatch, sender_of, resources, config.subscriptions, config.limits)
         self.sdk = _Sdk(
-            offer.name,
-            version=offer.version,
-            instructions=offer.instructions,
-            cache_hints=dict.fromkeys(UNCHANGING, CacheHint(ttl_ms=LISTS_KEPT_MS)),
+            config.name,
+            version=config.version,
+            instructions=config.instructions,
+            cache_hints=dict.fromkeys(STATIC_LISTS, CacheHint(ttl_ms=LISTS_KEPT_MS)),
             on_list_tools=self._list_tools,
             # No tool mirrors an argument into a header, so there is no schema to check headers by.
             # Left out, the SDK would list all tools on each call to find that out.
             get_tool_input_schema=lambda name: None,
-            lifespan=listening.connection if listening is not None and sessions else lifespan,
+            lifespan=notifications.connection if notifications is not None and sessions else lifespan,
         )
-        self.sdk.subscribable = listening is not None and sessions
-        self._answer(resources, prompts, listening)
-        if offer.completions and (resources.offered or prompts.offered):
-            completing = Completing(offer.dispatch, who, resources, prompts, offer.completions)
-            self.sdk.add_request_handler("completion/complete", CompleteRequestParams, completing.complete)
-        if offer.beside is not None:
-            offer.beside(self.sdk, offer.dispatch, who)
+        self.sdk.has_subscriptions = notifications is not None and sessions
+        self._add_handlers(resources, prompts, notifications)
+        if config.completions and (resources.tool_resources or prompts.prompts):
+            completion = CompletionHandler(config.dispatch, sender_of, resources, prompts, config.completions)
+            self.sdk.add_request_handler("completion/complete", CompleteRequestParams, completion.complete)
+        if config.extend is not None:
+            config.extend(self.sdk, config.dispatch, sender_of)
         # The SDK's tracing puts names that callers made up into span names.
         self.sdk.middleware.clear()
 
-    def _answer(self, resources: Resources, prompts: Prompts, listening: Listening | None) -> None:
+    def _add_handlers(self, resources: ResourceHandlers, prompts: PromptHandlers, notifications: ChangeNotifications | None) -> None:
         """Register the handlers with anything to serve; others are unknown and unannounced."""
-        answer = self.sdk.add_request_handler
+        add_handler = self.sdk.add_request_handler
         # Unlike `on_call_tool`, this does not dump a result that is already in its wire form.
-        answer("tools/call", CallToolRequestParams, self._call_tool)
+        add_handler("tools/call", CallToolRequestParams, self._call_tool)
         self.sdk.add_notification_handler(
-            "notifications/cancelled", CancelledNotificationParams, self._cancelling.cancel
+            "notifications/cancelled", CancelledNotificationParams, self._cancellation.cancel
         )
-        if resources.offered:
-            answer("resources/list", PaginatedRequestParams, resources.list_resources)
-            answer("resources/templates/list", PaginatedRequestParams, resources.list_templates)
-            answer("resources/read", ReadResourceRequestParams, resources.read)
-        if prompts.offered or prompts.guides:
-            answer("prompts/list", PaginatedRequestParams, prompts.list_prompts)
-            answer("prompts/get", GetPromptRequestParams, prompts.get)
-        if listening is not None:
-            answer("subscriptions/listen", SubscriptionsListenRequestParams, listening.listen)
-            subscribable = self.sdk.subscribable
-            answer("resources/subscribe", SubscribeRequestParams, listening.subscribe if subscribable else refuse)
-            answer("resources/unsubscribe", UnsubscribeRequestParams, listening.unsubscribe if subscribable else refuse)
+        if resources.tool_resources:
+            add_handler("resources/list", PaginatedRequestParams, resources.list_resources)
+            add_handler("resources/templates/list", PaginatedRequestParams, resources.list_templates)
+            add_handler("resources/read", ReadResourceRequestParams, resources.read)
+        if prompts.prompts or prompts.guides:
+            add_handler("prompts/list", PaginatedRequestParams, prompts.list_prompts)
+            add_handler("prompts/get", GetPromptRequestParams, prompts.get)
+        if notifications is not None:
+            add_handler("subscriptions/listen", SubscriptionsListenRequestParams, notifications.listen)
+            has_subscriptions = self.sdk.has_subscriptions
+            add_handler("resources/subscribe", SubscribeRequestParams, notifications.subscribe if has_subscriptions else reject)
+            add_handler("resources/unsubscribe", UnsubscribeRequestParams, notifications.unsubscribe if has_subscriptions else reject)
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
-        return self._lists.answer(context, self._dispatch.tools_for(self._who(context).caller))
+        return self._lists.answer(context, self._dispatch.tools_for(self._sender_of(context).caller))
 
     async def _call_tool(self, context: Context, call: CallToolRequestParams) -> dict[str, Any]:
         if "inputResponses" in (context.params or {}) and call.input_responses is None:
             raise MCPError(INVALID_PARAMS, "inputResponses must be an object")
-        asking = self._who(context)
+        sender = self._sender_of(context)
         if wants_progress(context) or has_session(context):
-            outcome = await self._attended(context, asking, call)
+            outcome = await self._outcome_with_progress(context, sender, call)
         else:
-            outcome = await self._outcome(context, asking, call, SILENT)
+            outcome = await self._outcome(context, sender, call, SILENT)
         if outcome.error is not None:
-            asking.failed(outcome.error)
+            sender.on_error(outcome.error)
         tool = self._dispatch.catalogue.get(call.name)
-        if tool is None or (outcome.error is not None and not self._dispatch.sees(asking.caller, tool)):
+        if tool is None or (outcome.error is not None and not self._dispatch.is_visible(sender.caller, tool)):
             return result_of(outcome)
         if outcome.error is not None and tool.protocol_errors:
             raise protocol_error(outcome.error)
-        return result_of(outcome, tool.told(outcome))
+        return result_of(outcome, tool.text_of(outcome))
 
-    async def _attended(self, context: Context, asking: Asking, call: CallToolRequestParams) -> Outcome:
+    async def _outcome_with_progress(self, context: Context, sender: RequestSender, call: CallToolRequestParams) -> CallOutcome:
         """Return the outcome of a call with progress notifications or cancellation."""
-        with self._cancelling.cancellable(context, asking.caller) as scope:
-            async with telling(context) as progress:
-                outcome = await self._outcome(context, asking, call, progress)
+        with self._cancellation.cancel_scope(context, sender.caller) as scope:
+            async with progress_for(context) as progress:
+                outcome = await self._outcome(context, sender, call, progress)
         if scope is not None and scope.cancelled_caught:
             raise MCPError(REQUEST_CANCELLED, "Request cancelled")
         return outcome
 
     async def _outcome(
-        self, context: Context, asking: Asking, call: CallToolRequestParams, progress: Progress
-    ) -> Outcome:
+        self, context: Context, sender: RequestSender, call: CallToolRequestParams, progress: ProgressCallback
+    ) -> CallOutcome:
         return await self._dispatch.call(
-            asking.caller,
+            sender.caller,
             call.name,
             call.arguments,
-            surface=asking.surface,
-            request_id=asking.request_id,
+            surface=sender.surface,
+            request_id=sender.request_id,
             progress=progress,
             traceparent=traceparent_of(context),
         )
@@ -197,12 +197,12 @@ class McpServer:
 class _Sdk(Server[Any]):
     """The SDK's server, with capabilities that are true here.
 
-    No list changes while the server runs, and resources can be subscribed to where `subscribable`,
+    No list changes while the server runs, and resources can be subscribed to where `has_subscriptions`,
     or by `subscriptions/listen`. The SDK would announce a capability for each method with a
     handler, even one that only refuses.
     """
 
-    subscribable = False
+    has_subscriptions = False
 
     def get_capabilities(
         self,
@@ -212,12 +212,12 @@ class _Sdk(Server[Any]):
         *,
         protocol_version: str | None = None,
     ) -> ServerCapabilities:
-        whole = super().get_capabilities(
+        capabilities = super().get_capabilities(
             notification_options, experimental_capabilities, extensions, protocol_version=protocol_version
         )
-        for announced in (whole.tools, whole.prompts, whole.resources):
-            if announced is not None:
-                announced.list_changed = False
-        if whole.resources is not None and protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            whole.resources.subscribe = self.subscribable
-        return whole
+        for capability in (capabilities.tools, capabilities.prompts, capabilities.resources):
+            if capability is not None:
+                capability.list_changed = False
+        if capabilities.resources is not None and protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            capabilities.resources.subscribe = self.has_subscriptions
+        return capabilities

@@ -13,8 +13,8 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller
 from memsvc.gateway.auth import Authenticator, caller_of
 from memsvc.gateway.mcp.connection import Connection
-from memsvc.gateway.mcp.http import asking_by
-from memsvc.gateway.mcp.server import McpServer, Offer
+from memsvc.gateway.mcp.http import http_sender
+from memsvc.gateway.mcp.server import McpServer, McpServerConfig
 from memsvc.gateway.rest import error_response
 from memsvc.gateway.sse_options import SseOptions
 
@@ -33,21 +33,21 @@ class SseEndpoint:
     the stream. Both requests come with their callers, which must be the same.
     """
 
-    def __init__(self, offer: Offer, authenticator: Authenticator, options: SseOptions) -> None:
+    def __init__(self, config: McpServerConfig, authenticator: Authenticator, options: SseOptions) -> None:
         self._authenticator = authenticator
-        self._server = McpServer(offer, asking_by(authenticator, SURFACE), sessions=True)
+        self._server = McpServer(config, http_sender(authenticator, SURFACE), sessions=True)
         self._options = options
-        self._transport = SseServerTransport(MESSAGE_PATHS[0], max_request_body_size=offer.limits.request_bytes_max)
+        self._transport = SseServerTransport(MESSAGE_PATHS[0], max_request_body_size=config.limits.request_bytes_max)
         self._open: dict[Caller, list[Connection]] = {}
-        self._ended = False
+        self._is_closed = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = caller_of(scope)
-        scope["user"] = known_as(caller)
+        scope["user"] = sdk_user(caller)
         if scope["path"] in STREAM_PATHS:
             await self._stream(caller, scope, receive, send)
         else:
-            await self._take(caller, scope, receive, send)
+            await self._receive(caller, scope, receive, send)
 
     def routes(self) -> list[BaseRoute]:
         """Return its routes."""
@@ -58,39 +58,39 @@ class SseEndpoint:
 
     def end(self) -> None:
         """Disconnect every client once it has its answers, and accept no more."""
-        self._ended = True
+        self._is_closed = True
         for connections in self._open.values():
             for connection in connections:
                 connection.end()
 
-    def clients(self) -> int:
+    def count(self) -> int:
         """Return the number of open streams."""
         return sum(map(len, self._open.values()))
 
     async def _stream(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._full(caller) if scope["method"] == "GET" else _not_a_stream()
-        if refusal is not None:
-            await error_response(refusal, scope)(scope, receive, send)
+        error = self._full(caller) if scope["method"] == "GET" else _not_a_stream()
+        if error is not None:
+            await error_response(error, scope)(scope, receive, send)
             return
         connection = Connection(idle_s=self._options.idle_s, write_s=WRITE_S_MAX)
-        mine = self._open.setdefault(caller, [])
-        mine.append(connection)
+        connections = self._open.setdefault(caller, [])
+        connections.append(connection)
         try:
-            with anyio.CancelScope() as stream, self._authenticator.standing(scope, connection.end):
-                async with self._transport.connect_sse(scope, receive, send) as (reads, writes):
-                    await connection.serve(self._server.sdk, reads, writes)
-                    if connection.stuck:
+            with anyio.CancelScope() as stream, self._authenticator.watch_validity(scope, connection.end):
+                async with self._transport.connect_sse(scope, receive, send) as (inbound, outbound):
+                    await connection.serve(self._server.sdk, inbound, outbound)
+                    if connection.write_failed:
                         stream.cancel()
         finally:
-            mine.remove(connection)
-            if not mine and self._open.get(caller) is mine:
+            connections.remove(connection)
+            if not connections and self._open.get(caller) is connections:
                 del self._open[caller]
 
-    async def _take(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        waiting = sum(connection.asked for connection in self._open.get(caller, ()))
+    async def _receive(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        waiting = sum(connection.pending for connection in self._open.get(caller, ()))
         if waiting >= self._options.calls_per_caller_max:
-            refusal = _too_many(f"{waiting} requests of this key wait for their answers")
-            await error_response(refusal, scope)(scope, receive, send)
+            error = _too_many(f"{waiting} requests of this key wait for their answers")
+            await error_response(error, scope)(scope, receive, send)
             return
         try:
             await self._transport.handle_post_message(scope, receive, send)
@@ -100,23 +100,23 @@ class SseEndpoint:
             return
 
     def _full(self, caller: Caller) -> MemsvcError | None:
-        if self._ended:
+        if self._is_closed:
             return MemsvcError(Code.UNAVAILABLE, "this server is stopping", retry_after_s=RETRY_S)
-        if self.clients() >= self._options.sessions_max:
+        if self.count() >= self._options.sessions_max:
             return _too_many("this server serves as many clients over server-sent events as it may")
         if len(self._open.get(caller, ())) >= self._options.sessions_per_caller_max:
             return _too_many("this key has as many streams open as it may")
         return None
 
 
-def known_as(caller: Caller) -> AuthenticatedUser:
+def sdk_user(caller: Caller) -> AuthenticatedUser:
     """Return the user that identifies a caller to the SDK: by tenant, key and rights.
 
     Never the key itself.
     """
-    rights = (sorted(caller.permissions), sorted(caller.projects or ()), sorted(caller.hidden_tools))
-    told = repr((caller.tenant, caller.key_label, caller.projects is None, *rights))
-    name = hashlib.sha256(told.encode()).hexdigest()
+    access = (sorted(caller.permissions), sorted(caller.projects or ()), sorted(caller.hidden_tools))
+    identity = repr((caller.tenant, caller.key_label, caller.projects is None, *access))
+    name = hashlib.sha256(identity.encode()).hexdigest()
     return AuthenticatedUser(AccessToken(token=name, client_id=name, scopes=[]))
 
 

@@ -21,10 +21,10 @@ from pydantic import ValidationError
 from memsvc.adapters.standard_streams import StandardStreams
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Caller
-from memsvc.gateway.json_bodies import check_json
-from memsvc.gateway.mcp.asking import Asking, Context
+from memsvc.gateway.json_checks import check_json
 from memsvc.gateway.mcp.connection import Connection
-from memsvc.gateway.mcp.server import McpServer, Offer
+from memsvc.gateway.mcp.sender import Context, RequestSender
+from memsvc.gateway.mcp.server import McpServer, McpServerConfig
 
 SURFACE = "stdio"
 
@@ -32,9 +32,9 @@ Resolve = Callable[[], Awaitable[Caller | None]]
 """Look-up of the current caller of this process's key; None when the key is no longer valid."""
 
 
-def _asking(context: Context) -> Asking:
+def _sender_of(context: Context) -> RequestSender:
     """Return the sender of a message: the key's caller when it came in."""
-    if not isinstance(context.request, Asking):
+    if not isinstance(context.request, RequestSender):
         raise RuntimeError("a message came without its sender")
     return context.request
 
@@ -42,81 +42,81 @@ def _asking(context: Context) -> Asking:
 class StdioEndpoint:
     """Serves the client at the other end of the streams, once."""
 
-    def __init__(self, offer: Offer, streams: StandardStreams, resolve: Resolve, *, grace_s: float) -> None:
-        self._server = McpServer(offer, _asking, sessions=True)
+    def __init__(self, config: McpServerConfig, streams: StandardStreams, resolve: Resolve, *, grace_s: float) -> None:
+        self._server = McpServer(config, _sender_of, sessions=True)
         self._streams = streams
         self._resolve = resolve
-        self._limits = offer.limits
+        self._limits = config.limits
         self._connection = Connection(grace_s=grace_s)
 
     async def serve(self) -> None:
         """Serve until the input ends or `stop`, then answer earlier requests, within the grace."""
-        writes = _Writes(self._streams)
-        reads = _Reads(self._messages(writes))
-        await self._connection.serve(self._server.sdk, reads, writes)
+        outbound = _Outbound(self._streams)
+        inbound = _Inbound(self._messages(outbound))
+        await self._connection.serve(self._server.sdk, inbound, outbound)
 
     def stop(self) -> None:
         """Accept no more requests."""
         self._connection.end()
 
-    async def _messages(self, writes: "_Writes") -> AsyncIterator[SessionMessage]:
+    async def _messages(self, outbound: "_Outbound") -> AsyncIterator[SessionMessage]:
         """Yield valid messages; answer all other input here."""
         async for line in self._streams.lines(self._limits.request_bytes_max):
             if line is not None and not line.strip():
                 continue
             try:
                 message = self._read(line)
-            except _RefusedError as refused:
-                await writes.send(SessionMessage(refused.answer))
+            except _InvalidLineError as refused:
+                await outbound.send(SessionMessage(refused.answer))
                 continue
             try:
                 sender = await self._sender()
             except MemsvcError as error:
                 if isinstance(message, JSONRPCRequest):
-                    await writes.send(SessionMessage(_failure(message.id, error)))
+                    await outbound.send(SessionMessage(_failure(message.id, error)))
                 continue
             yield SessionMessage(message, ServerMessageMetadata(request_context=sender))
 
-    async def _sender(self) -> Asking:
+    async def _sender(self) -> RequestSender:
         caller = await self._resolve()
         if caller is None:
             raise MemsvcError(Code.PERMISSION_DENIED, "this API key was revoked or has expired")
-        return Asking(caller, SURFACE, uuid4().hex, self._resolve)
+        return RequestSender(caller, SURFACE, uuid4().hex, self._resolve)
 
     def _read(self, line: bytes | None) -> JSONRPCMessage:
         if line is None:
             size_max = self._limits.request_bytes_max
-            raise _RefusedError(None, INVALID_REQUEST, f"Invalid Request: a message may have {size_max} bytes")
+            raise _InvalidLineError(None, INVALID_REQUEST, f"Invalid Request: a message may have {size_max} bytes")
         try:
             check_json(line, self._limits.json_depth_max, self._limits.json_values_max)
             return jsonrpc_message_adapter.validate_json(line, by_name=False)
         except MemsvcError as error:
-            raise _RefusedError(None, INVALID_REQUEST, f"Invalid Request: {error.message}") from None
+            raise _InvalidLineError(None, INVALID_REQUEST, f"Invalid Request: {error.message}") from None
         except ValidationError:
             pass  # its text contains the input
         try:
             sent = orjson.loads(line)
         except orjson.JSONDecodeError:
-            raise _RefusedError(None, PARSE_ERROR, "Parse error: this line is not JSON") from None
-        given = sent.get("id") if isinstance(sent, dict) else None
-        known = given if isinstance(given, str) or type(given) is int else None
-        raise _RefusedError(known, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message")
+            raise _InvalidLineError(None, PARSE_ERROR, "Parse error: this line is not JSON") from None
+        request_id = sent.get("id") if isinstance(sent, dict) else None
+        valid_id = request_id if isinstance(request_id, str) or type(request_id) is int else None
+        raise _InvalidLineError(valid_id, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message")
 
 
-class _RefusedError(Exception):
+class _InvalidLineError(Exception):
     """A line that is no message, with the answer to its sender."""
 
-    def __init__(self, asked: str | int | None, code: int, message: str) -> None:
+    def __init__(self, request_id: str | int | None, code: int, message: str) -> None:
         super().__init__(message)
-        self.answer = JSONRPCError(jsonrpc="2.0", id=asked, error=ErrorData(code=code, message=message))
+        self.answer = JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message))
 
 
-def _failure(asked: str | int, error: MemsvcError) -> JSONRPCError:
+def _failure(request_id: str | int, error: MemsvcError) -> JSONRPCError:
     code = INTERNAL_ERROR if error.http_status >= 500 else INVALID_REQUEST
-    return JSONRPCError(jsonrpc="2.0", id=asked, error=ErrorData(code=code, message=error.message, data=error.body()))
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=error.message, data=error.body()))
 
 
-class _Reads:
+class _Inbound:
     """Messages as a stream that the SDK can read."""
 
     def __init__(self, messages: AsyncIterator[SessionMessage]) -> None:
@@ -132,7 +132,7 @@ class _Reads:
         """Do nothing: the streams belong to the process."""
 
 
-class _Writes:
+class _Outbound:
     """Standard output as a stream that the SDK can write."""
 
     def __init__(self, streams: StandardStreams) -> None:

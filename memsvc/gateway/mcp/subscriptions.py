@@ -9,7 +9,7 @@ import anyio
 
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.store.changes import Changes, Look
+from memsvc.store.changes import ChangePoll, Changes
 
 
 class Watch:
@@ -22,47 +22,47 @@ class Watch:
     def __init__(self, changes: Changes, uris_max: int) -> None:
         self._changes = changes
         self._uris_max = uris_max
-        self._ends: dict[str, Callable[[], None]] = {}
-        self._untold: dict[str, None] = {}
-        self._awake = anyio.Event()
+        self._stop_watch: dict[str, Callable[[], None]] = {}
+        self._pending: dict[str, None] = {}
+        self._wake = anyio.Event()
         self._closed = False
 
-    def add(self, uri: str, key: str, look: Look | None = None) -> None:
+    def add(self, uri: str, key: str, look: ChangePoll | None = None) -> None:
         """Watch for changes of this key under this URI; INVALID_ARGUMENT beyond the limit."""
-        if uri in self._ends or self._closed:
+        if uri in self._stop_watch or self._closed:
             return
-        if len(self._ends) >= self._uris_max:
+        if len(self._stop_watch) >= self._uris_max:
             raise invalid(f"one client may wait for {self._uris_max} resources at the most")
-        self._ends[uri] = self._changes.watch(key, partial(self._tell, uri), look)
+        self._stop_watch[uri] = self._changes.watch(key, partial(self._notify, uri), look)
 
     def remove(self, uri: str) -> None:
         """Stop watching this URI."""
-        self._untold.pop(uri, None)
-        end = self._ends.pop(uri, None)
+        self._pending.pop(uri, None)
+        end = self._stop_watch.pop(uri, None)
         if end is not None:
             end()
 
     async def changed(self) -> str | None:
         """Wait for the next changed resource and return its URI; None once the watch is closed."""
-        while not self._untold and not self._closed:
-            await self._awake.wait()
-            self._awake = anyio.Event()
+        while not self._pending and not self._closed:
+            await self._wake.wait()
+            self._wake = anyio.Event()
         if self._closed:
             return None
-        uri = next(iter(self._untold))
-        del self._untold[uri]
+        uri = next(iter(self._pending))
+        del self._pending[uri]
         return uri
 
     def close(self) -> None:
         """Stop watching everything."""
         self._closed = True
-        for uri in list(self._ends):
+        for uri in list(self._stop_watch):
             self.remove(uri)
-        self._awake.set()
+        self._wake.set()
 
-    def _tell(self, uri: str) -> None:
-        self._untold[uri] = None
-        self._awake.set()
+    def _notify(self, uri: str) -> None:
+        self._pending[uri] = None
+        self._wake.set()
 
 
 class Subscriptions:

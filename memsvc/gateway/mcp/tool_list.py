@@ -20,8 +20,8 @@ from starlette.types import Message, Scope, Send
 
 from memsvc.core.tools import Tool
 from memsvc.gateway.catalogue import Catalogue
-from memsvc.gateway.encodings import GZIPPED, VARY, sized, takes_gzip
-from memsvc.gateway.mcp.asking import Context
+from memsvc.gateway.gzip_encoding import GZIP_HEADER, VARY, takes_gzip, with_length
+from memsvc.gateway.mcp.sender import Context
 from memsvc.gateway.schemas import input_schema, output_schema
 
 METHOD: Final = "tools/list"
@@ -52,27 +52,27 @@ def listed(tool: Tool) -> Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Serialized:
+class SerializedList:
     """The member `tools` of a response in its wire form, plain and as part of a deflate stream."""
 
     plain: bytes
-    deflated: bytes
+    deflate_part: bytes
 
     def between(self, before: bytes, after: bytes) -> bytes:
         """Return the whole response."""
         return before + self.plain + after
 
-    def gzipped(self, before: bytes, after: bytes) -> bytes:
+    def as_gzip(self, before: bytes, after: bytes) -> bytes:
         """Return the whole response as gzip (RFC 1952), without compressing this part again."""
         checksum = zlib.crc32(after, zlib.crc32(self.plain, zlib.crc32(before)))
         size = len(before) + len(self.plain) + len(after)
-        pieces = (_deflated(before, zlib.Z_FULL_FLUSH), self.deflated, _deflated(after, zlib.Z_FINISH))
-        return b"".join((_GZIP_HEAD, *pieces, pack("<II", checksum, size)))
+        parts = (_compress(before, zlib.Z_FULL_FLUSH), self.deflate_part, _compress(after, zlib.Z_FINISH))
+        return b"".join((_GZIP_HEAD, *parts, pack("<II", checksum, size)))
 
 
-def _deflated(piece: bytes, flush: int) -> bytes:
+def _compress(content: bytes, flush: int) -> bytes:
     deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return deflate.compress(piece) + deflate.flush(flush)
+    return deflate.compress(content) + deflate.flush(flush)
 
 
 class ToolLists:
@@ -90,33 +90,33 @@ class ToolLists:
             return ListToolsResult(tools=[])
         return ListToolsResult(tools=list(map(listed, tools)))
 
-    def _serialize(self, names: tuple[str, ...], version: str) -> Serialized:
+    def _serialize(self, names: tuple[str, ...], version: str) -> SerializedList:
         tools = [listed(tool) for tool in map(self._catalogue.get, names) if tool is not None]
         dumped = ListToolsResult(tools=tools).model_dump(by_alias=True, mode="json", exclude_none=True)
         plain = b'"tools":' + orjson.dumps(serialize_server_result(METHOD, version, dumped)["tools"])
-        return Serialized(plain, _deflated(plain, zlib.Z_FULL_FLUSH))
+        return SerializedList(plain, _compress(plain, zlib.Z_FULL_FLUSH))
 
 
-def filled_in(scope: Scope, send: Send) -> Send:
+def with_list(scope: Scope, send: Send) -> Send:
     """Return a `send` that replaces the empty list by the cached one, if this request gets one."""
     scope[LIST] = None
-    gzipped = takes_gzip(scope)
-    held: list[Message] = []
+    use_gzip = takes_gzip(scope)
+    pending: list[Message] = []
 
     async def send_filled(message: Message) -> None:
         made = scope[LIST]
-        if not isinstance(made, Serialized):
+        if not isinstance(made, SerializedList):
             await send(message)
         elif message["type"] == "http.response.start":
-            held.append(message)
-        elif held:
+            pending.append(message)
+        elif pending:
             before, empty, after = message["body"].partition(_EMPTY)
             if not empty or message.get("more_body", False):
                 raise RuntimeError("an answer to tools/list has no place for the list")
-            body = made.gzipped(before, after) if gzipped else made.between(before, after)
-            start = held.pop()
-            more = (VARY, GZIPPED) if gzipped else (VARY,)
-            await send({**start, "headers": sized(start["headers"], body, *more)})
+            body = made.as_gzip(before, after) if use_gzip else made.between(before, after)
+            start = pending.pop()
+            more = (VARY, GZIP_HEADER) if use_gzip else (VARY,)
+            await send({**start, "headers": with_length(start["headers"], body, *more)})
             await send({**message, "body": body})
 
     return send_filled

@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"\{(\+?)([a-z_]+)\}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ResourceAddress:
     """A parsed URI.
 
     Its segments are decoded, so that `a%2Fb` is one segment; `project` is that of `?project=NAME`.
@@ -29,7 +29,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class UriTemplate:
     """A URI template whose variables are whole segments.
 
     The last may be a path of all remaining segments, which begins with a slash.
@@ -40,12 +40,12 @@ class Template:
     rest: str | None
 
     @classmethod
-    def read(cls, text: str) -> "Template":
+    def read(cls, text: str) -> "UriTemplate":
         """Parse a template; ValueError for an unsupported one."""
         scheme, separator, rest = text.partition("://")
         segments = tuple(rest.split("/"))
-        variables = [_VARIABLE.match(one) for one in segments]
-        if not separator or any("{" in one and not found for one, found in zip(segments, variables, strict=True)):
+        variables = [_VARIABLE.match(segment) for segment in segments]
+        if not separator or any("{" in segment and not found for segment, found in zip(segments, variables, strict=True)):
             raise ValueError(f"a variable of {text} is not a whole segment")
         if any(found and found[1] for found in variables[:-1]):
             raise ValueError(f"a path of {text} is not at its end")
@@ -57,16 +57,16 @@ class Template:
     @property
     def variables(self) -> tuple[str, ...]:
         """Names of the variables, in order."""
-        named = tuple(found[2] for one in self.segments if (found := _VARIABLE.match(one)))
+        named = tuple(found[2] for segment in self.segments if (found := _VARIABLE.match(segment)))
         return named if self.rest is None else (*named, self.rest)
 
-    def match(self, address: Address) -> dict[str, str] | None:
+    def match(self, address: ResourceAddress) -> dict[str, str] | None:
         """Return the value of each variable; None when the URI is not of this form.
 
         No variable but the path is empty.
         """
-        count, there = len(self.segments), len(address.segments)
-        if address.scheme != self.scheme or there < count or (self.rest is None) != (there == count):
+        count, segment_count = len(self.segments), len(address.segments)
+        if address.scheme != self.scheme or segment_count < count or (self.rest is None) != (segment_count == count):
             return None
         values: dict[str, str] = {}
         if self.rest is not None:
@@ -82,7 +82,7 @@ class Template:
         return values
 
 
-def address(uri: str) -> Address | None:
+def address(uri: str) -> ResourceAddress | None:
     """Parse a URI; None for a text that no template here could match.
 
     INVALID_ARGUMENT for a URI that is longer than any of ours, or that is not text once it is
@@ -101,7 +101,7 @@ def address(uri: str) -> Address | None:
         if name != "project":
             return None
         project = _decoded(value)
-    return Address(scheme.lower(), tuple(_decoded(segment) for segment in path.split("/")), project)
+    return ResourceAddress(scheme.lower(), tuple(_decoded(segment) for segment in path.split("/")), project)
 
 
 def _decoded(segment: str) -> str:

@@ -9,7 +9,7 @@ from memsvc.core.errors import Code, MemsvcError
 Encoding = Literal["utf-8", "base64"]
 
 
-def is_utf8(content: bytes) -> bool:
+def is_text(content: bytes) -> bool:
     """Return whether the bytes are valid UTF-8 text."""
     try:
         content.decode("utf-8")

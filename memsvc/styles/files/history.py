@@ -9,17 +9,17 @@ from memsvc.core.paths import ROOT
 from memsvc.core.scope import Scope
 from memsvc.store import versions
 from memsvc.store.database import Database
-from memsvc.store.versions import Position, State
-from memsvc.styles.files.content import Encoding, is_utf8
-from memsvc.styles.files.preconditions import ANY_STATE, Precondition
-from memsvc.styles.files.writing import Writing, Written, refuse_kept
+from memsvc.store.versions import FileRevision, FileState
+from memsvc.styles.files.content import Encoding, is_text
+from memsvc.styles.files.file_writer import FileWriter, WriteOutcome, reject_kept_path
+from memsvc.styles.files.precondition import ANY_STATE, Precondition
 
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastContent:
     """The content of a past version, as text, or as base64 where it is not UTF-8."""
 
     version: str
@@ -29,24 +29,24 @@ class Past:
     created_at: datetime
 
 
-class History:
+class FileHistory:
     """History of a path: of the file there now and of files deleted there but not purged.
 
     A file that is moved takes its history along."""
 
-    def __init__(self, database: Database, writing: Writing) -> None:
+    def __init__(self, database: Database, writing: FileWriter) -> None:
         self._database = database
         self._writing = writing
 
     async def list_versions(
         self, scope: Scope, path: str, *, limit: int = LIMIT_DEFAULT, before: str | None = None
-    ) -> tuple[list[State], bool]:
+    ) -> tuple[list[FileState], bool]:
         """Return past versions, newest first, and whether more follow.
 
         `before` is the version to start after. The live content is not one of them. INVALID_PATH
         for the root, NOT_FOUND where no file is or was, or where `before` is no version."""
         _check_path(path)
-        position = Position.parse(before) if before is not None else None
+        position = FileRevision.parse(before) if before is not None else None
         async with self._database.begin(scope, read_only=True) as tx:
             unknown = before is not None and position is None
             found = None if unknown else await versions.history(tx, path, before=position, limit=limit + 1)
@@ -56,13 +56,13 @@ class History:
                 raise MemsvcError(Code.NOT_FOUND, "file not found")
         return found[:limit], len(found) > limit
 
-    async def read_version(self, scope: Scope, path: str, version: str) -> Past:
+    async def read_version(self, scope: Scope, path: str, version: str) -> PastContent:
         """Return the content of a version.
 
         INVALID_PATH for the root, NOT_FOUND unless it is a version of a file of this path."""
         state, content = await self._read(scope, path, version)
-        text = is_utf8(content)
-        return Past(
+        text = is_text(content)
+        return PastContent(
             state.version,
             content.decode() if text else base64.b64encode(content).decode(),
             "utf-8" if text else "base64",
@@ -72,19 +72,19 @@ class History:
 
     async def restore_version(
         self, scope: Scope, path: str, version: str, *, when: Precondition = ANY_STATE
-    ) -> Written:
+    ) -> WriteOutcome:
         """Write the content of a version to its path, with the errors of a TRUNCATE write.
 
         The current content becomes a version. INVALID_PATH and NOT_FOUND as for `read_version`."""
         _check_path(path)
-        refuse_kept(path)
-        when.check_sense()
+        reject_kept_path(path)
+        when.validate()
         _, content = await self._read(scope, path, version)
         return await self._writing.write(scope, path, content, mode="TRUNCATE", when=when)
 
-    async def _read(self, scope: Scope, path: str, version: str) -> tuple[State, bytes]:
+    async def _read(self, scope: Scope, path: str, version: str) -> tuple[FileState, bytes]:
         _check_path(path)
-        position = Position.parse(version)
+        position = FileRevision.parse(version)
         async with self._database.begin(scope, read_only=True) as tx:
             state = await versions.state(tx, path, position) if position is not None else None
             if state is None:

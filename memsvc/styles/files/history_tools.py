@@ -8,9 +8,9 @@ from pydantic import Field
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Result, Tool, Version
 from memsvc.styles.files.content import Encoding
-from memsvc.styles.files.contract import LOGGED, FileArguments, FilePath
-from memsvc.styles.files.history import LIMIT_DEFAULT, LIMIT_MAX, History
-from memsvc.styles.files.preconditions import Precondition
+from memsvc.styles.files.file_models import LOGGED, FileArguments, FilePath
+from memsvc.styles.files.history import LIMIT_DEFAULT, LIMIT_MAX, FileHistory
+from memsvc.styles.files.precondition import Precondition
 
 _LOGGED: Final = LOGGED | {"history_id", "before_id"}
 
@@ -56,24 +56,24 @@ class RestoreVersionResult(Result):
     version: str = Field(description="token of the new state of the file")
 
 
-class HistoryTools:
+class FileHistoryTools:
     """Functions of the version tools."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: FileHistory) -> None:
         self._history = history
 
-    async def list_versions(self, scope: Scope, asked: ListVersionsArguments) -> ListVersionsResult:
+    async def list_versions(self, scope: Scope, args: ListVersionsArguments) -> ListVersionsResult:
         states, has_more = await self._history.list_versions(
-            scope, asked.path, limit=asked.limit, before=asked.before_id
+            scope, args.path, limit=args.limit, before=args.before_id
         )
         return ListVersionsResult(
-            versions=[PastVersion(id=one.version, size=one.size_bytes, created_at=one.created_at) for one in states],
+            versions=[PastVersion(id=state.version, size=state.size_bytes, created_at=state.created_at) for state in states],
             has_more=has_more,
             next_cursor=states[-1].version if has_more else None,
         )
 
-    async def read_version(self, scope: Scope, asked: ReadVersionArguments) -> ReadVersionResult:
-        past = await self._history.read_version(scope, asked.path, asked.history_id)
+    async def read_version(self, scope: Scope, args: ReadVersionArguments) -> ReadVersionResult:
+        past = await self._history.read_version(scope, args.path, args.history_id)
         return ReadVersionResult(
             history_id=past.version,
             content=past.content,
@@ -82,15 +82,15 @@ class HistoryTools:
             created_at=past.created_at,
         )
 
-    async def restore_version(self, scope: Scope, asked: RestoreVersionArguments) -> RestoreVersionResult:
-        when = Precondition(asked.expected_version, must_not_exist=asked.create_only)
-        written = await self._history.restore_version(scope, asked.path, asked.history_id, when=when)
+    async def restore_version(self, scope: Scope, args: RestoreVersionArguments) -> RestoreVersionResult:
+        when = Precondition(args.expected_version, must_not_exist=args.create_only)
+        written = await self._history.restore_version(scope, args.path, args.history_id, when=when)
         return RestoreVersionResult(bytes_written=written.bytes_written, version=written.version)
 
 
-def history_tools(history: History) -> list[Tool]:
+def history_tools(history: FileHistory) -> list[Tool]:
     """Return the tools for past versions."""
-    functions = HistoryTools(history)
+    functions = FileHistoryTools(history)
     return [
         Tool(
             name="file_list_versions",

@@ -5,39 +5,39 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from memsvc.core.call_context import step_done
 from memsvc.core.chunks import chunks
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Job
-from memsvc.core.underway import step_done
 from memsvc.store import documents, files, jobs, summaries, tree
 from memsvc.store.database import Database, Tx
-from memsvc.store.documents import Piece
-from memsvc.store.files import File, GoneMeanwhileError
-from memsvc.store.index import book_of
+from memsvc.store.documents import DocumentChunk
+from memsvc.store.files import File, FileMovedError
+from memsvc.store.index import index_id_of
 from memsvc.styles.embedding import EMBED_JOB
-from memsvc.styles.files.summarising import SETTLE_S, SUMMARISE_JOB, SUMMARISED_BYTES_MIN
+from memsvc.styles.files.file_summaries import SETTLE_S, SUMMARISE_JOB, SUMMARY_BYTES_MIN
 
-BOOK: Final = "files"
+FILE_INDEX: Final = "files"
 AT_ONCE_BYTES: Final = 128 * 1024
 """Bytes that a write indexes in its own transaction: about 0.2 s of work."""
-PIECES_AT_ONCE: Final = 512
+CHUNKS_AT_ONCE: Final = 512
 """More chunks than AT_ONCE_BYTES can make, overlaps included."""
 INDEX_JOB: Final = "files.index"
-FORGET_JOB: Final = "files.forget"
-RETITLE_JOB: Final = "files.retitle"
+DELETED_JOB: Final = "files.forget"
+RENAME_JOB: Final = "files.retitle"
 FILES_AT_ONCE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """One write to a file: `whole` is its new content, or None where `added` is appended."""
 
     whole: bytes | None
     added: bytes
 
     def indexed_bytes(self, before: File | None, *, is_text: bool) -> int:
-        """Return how much of the file is indexed once `Indexing.follow` has handled this change."""
+        """Return how much of the file is indexed once `FileIndex.file_written` has handled this change."""
         if not is_text:
             return 0
         if self.whole is not None:
@@ -48,152 +48,152 @@ class Change:
         return before.size_bytes + whole_characters(self.added, AT_ONCE_BYTES)
 
 
-class Indexing:
+class FileIndex:
     """The search index of files, updated with every change of a file.
 
     Searches check the file itself: a file that is binary, deleted or has a new stream is not found
     by its old chunks from that transaction on. Removing them can therefore wait."""
 
-    def __init__(self, database: Database, clock: Clock, *, embeds: bool, summarises: bool = False) -> None:
+    def __init__(self, database: Database, clock: Clock, *, has_embeddings: bool, has_summaries: bool = False) -> None:
         self._database = database
         self._clock = clock
-        self._embeds = embeds
-        self._summarises = summarises
+        self._has_embeddings = has_embeddings
+        self._has_summaries = has_summaries
         self.jobs = [
             Job(name=INDEX_JOB, run=self.index),
-            Job(name=FORGET_JOB, run=self.forget),
-            Job(name=RETITLE_JOB, run=self.retitle),
+            Job(name=DELETED_JOB, run=self.index_deleted),
+            Job(name=RENAME_JOB, run=self.rename_entries),
         ]
 
-    async def follow(self, tx: Tx, before: File | None, after: File, change: Change) -> None:
+    async def file_written(self, tx: Tx, before: File | None, after: File, change: FileChange) -> None:
         """Index what was written, in the writer's transaction."""
-        later = after.is_text and after.indexed_bytes < after.size_bytes
+        needs_job = after.is_text and after.indexed_bytes < after.size_bytes
         if change.whole is not None:
-            old: list[Piece] = []
+            old: list[DocumentChunk] = []
             if before is not None and before.indexed_bytes:
                 if before.indexed_bytes <= AT_ONCE_BYTES:
-                    old = await documents.pieces(tx, BOOK, before.incarnation.hex, most=PIECES_AT_ONCE)
+                    old = await documents.list_chunks(tx, FILE_INDEX, before.incarnation.hex, limit=CHUNKS_AT_ONCE)
                 else:
-                    later = True
+                    needs_job = True
             text = change.whole[: after.indexed_bytes].decode() if after.is_text else ""
-            await self._change(tx, after, old, text, 0, "")
+            await self._replace_chunks(tx, after, old, text, 0, "")
         elif before is not None and after.indexed_bytes > before.indexed_bytes:
-            await self._grow(
+            await self._index_added(
                 tx, after, before.indexed_bytes, change.added[: after.indexed_bytes - before.indexed_bytes]
             )
         elif before is not None and before.indexed_bytes and not after.is_text:
-            later = True
-        if later:
+            needs_job = True
+        if needs_job:
             await jobs.enqueue(tx, INDEX_JOB, after.incarnation.hex, now=self._clock.now())
-        if self._summarises and max(after.size_bytes, before.size_bytes if before else 0) >= SUMMARISED_BYTES_MIN:
+        if self._has_summaries and max(after.size_bytes, before.size_bytes if before else 0) >= SUMMARY_BYTES_MIN:
             await jobs.enqueue(tx, SUMMARISE_JOB, after.incarnation.hex, now=self._clock.now(), delay_s=SETTLE_S)
 
-    async def gone(self, tx: Tx, file: File) -> None:
+    async def file_deleted(self, tx: Tx, file: File) -> None:
         """Remove the chunks of a file that was just deleted; many are left to a job."""
-        if file.size_bytes >= SUMMARISED_BYTES_MIN:
+        if file.size_bytes >= SUMMARY_BYTES_MIN:
             await summaries.remove(tx, file.incarnation)
         if 0 < file.indexed_bytes <= AT_ONCE_BYTES:
-            old = await documents.pieces(tx, BOOK, file.incarnation.hex, most=PIECES_AT_ONCE)
-            await documents.remove(tx, BOOK, old)
-            await self._embed(tx)  # this removes the vectors of deleted chunks as well
+            old = await documents.list_chunks(tx, FILE_INDEX, file.incarnation.hex, limit=CHUNKS_AT_ONCE)
+            await documents.remove(tx, FILE_INDEX, old)
+            await self._enqueue_embedding(tx)  # this removes the vectors of deleted chunks as well
         elif file.indexed_bytes:
             await jobs.enqueue(tx, INDEX_JOB, file.incarnation.hex, now=self._clock.now())
 
-    async def many_gone(self, tx: Tx) -> None:
+    async def files_deleted(self, tx: Tx) -> None:
         """Leave the chunks of all deleted files to a job."""
-        await jobs.enqueue(tx, FORGET_JOB, "", now=self._clock.now())
+        await jobs.enqueue(tx, DELETED_JOB, "", now=self._clock.now())
 
-    async def moved(self, tx: Tx, what: File | str) -> None:
+    async def file_moved(self, tx: Tx, target: File | str) -> None:
         """Index a file, or all files below a path, under new names; many or long ones by a job."""
-        if isinstance(what, File) and what.indexed_bytes <= AT_ONCE_BYTES:
-            await self._retitle(tx, what)
+        if isinstance(target, File) and target.indexed_bytes <= AT_ONCE_BYTES:
+            await self._rename_entry(tx, target)
         else:
-            path = what.path if isinstance(what, File) else what
-            await jobs.enqueue(tx, RETITLE_JOB, path, now=self._clock.now())
+            path = target.path if isinstance(target, File) else target
+            await jobs.enqueue(tx, RENAME_JOB, path, now=self._clock.now())
 
-    async def index(self, scope: Scope, incarnation: str) -> None:
+    async def index(self, scope: Scope, file_id: str) -> None:
         """Job: remove stale chunks of a file, then index the rest, a part at a time."""
-        while await self._index_part(scope, uuid.UUID(incarnation)):
+        while await self._index_part(scope, uuid.UUID(file_id)):
             step_done()
 
-    async def _index_part(self, scope: Scope, incarnation: uuid.UUID) -> bool:
+    async def _index_part(self, scope: Scope, file_id: uuid.UUID) -> bool:
         async with self._database.begin(scope) as tx:
-            file = await files.find_incarnation(tx, incarnation)
-            standing = file.stream if file is not None and file.is_text else None
-            stale = await documents.pieces(tx, BOOK, incarnation.hex, most=PIECES_AT_ONCE // 4, not_of=standing)
+            file = await files.find_by_id(tx, file_id)
+            current_stream = file.stream if file is not None and file.is_text else None
+            stale = await documents.list_chunks(tx, FILE_INDEX, file_id.hex, limit=CHUNKS_AT_ONCE // 4, not_of=current_stream)
             if stale:
-                await documents.remove(tx, BOOK, stale)
-                await self._embed(tx)
+                await documents.remove(tx, FILE_INDEX, stale)
+                await self._enqueue_embedding(tx)
                 return True
             if file is None or not file.is_text:
-                await files.set_indexed(tx, incarnation, 0)
-                await summaries.remove(tx, incarnation)
+                await files.set_indexed(tx, file_id, 0)
+                await summaries.remove(tx, file_id)
                 return False
-            part = await files.read(tx, file, file.indexed_bytes, file.indexed_bytes + AT_ONCE_BYTES)
-            part = part[: whole_characters(part, len(part))]
-            if not part:
+            content = await files.read(tx, file, file.indexed_bytes, file.indexed_bytes + AT_ONCE_BYTES)
+            content = content[: whole_characters(content, len(content))]
+            if not content:
                 return False
-            await files.set_indexed(tx, incarnation, file.indexed_bytes + len(part))
-            await self._grow(tx, file, file.indexed_bytes, part)
+            await files.set_indexed(tx, file_id, file.indexed_bytes + len(content))
+            await self._index_added(tx, file, file.indexed_bytes, content)
             return True
 
-    async def forget(self, scope: Scope, _: str) -> None:
+    async def index_deleted(self, scope: Scope, _: str) -> None:
         """Job: remove the chunks of deleted files."""
         while True:
             async with self._database.begin(scope, read_only=True) as tx:
-                deleted = await files.deleted_but_indexed(tx, most=FILES_AT_ONCE)
-            for incarnation in deleted:
-                await self.index(scope, incarnation.hex)
+                deleted = await files.deleted_with_entries(tx, limit=FILES_AT_ONCE)
+            for file_id in deleted:
+                await self.index(scope, file_id.hex)
             if not deleted:
                 return
 
-    async def retitle(self, scope: Scope, path: str) -> None:
+    async def rename_entries(self, scope: Scope, path: str) -> None:
         """Job: index the files at and below a path under the names that they have now."""
         after = ""
         while True:
             async with self._database.begin(scope, read_only=True) as tx:
-                found = await tree.files_at(tx, path, after=after, most=FILES_AT_ONCE)
-            for name in found:
+                paths = await tree.files_at(tx, path, after=after, limit=FILES_AT_ONCE)
+            for file_path in paths:
                 # one at a time: a holder of the index lock must not wait for the file of a writer
                 # waiting for it
-                with suppress(GoneMeanwhileError):  # the call that moved it updates its name
+                with suppress(FileMovedError):  # the call that moved it updates its name
                     async with self._database.begin(scope) as tx:
-                        file = await files.find(tx, name, for_update=True)
+                        file = await files.find(tx, file_path, for_update=True)
                         if file is not None:
-                            await self._retitle(tx, file)
-            if not found:
+                            await self._rename_entry(tx, file)
+            if not paths:
                 return
-            after = found[-1]
+            after = paths[-1]
 
-    async def _retitle(self, tx: Tx, file: File) -> None:
-        if await documents.retitle(tx, BOOK, file.incarnation.hex, file.stream, title=file.path, now=self._clock.now()):
-            await self._embed(tx)
+    async def _rename_entry(self, tx: Tx, file: File) -> None:
+        if await documents.set_title(tx, FILE_INDEX, file.incarnation.hex, file.stream, title=file.path, now=self._clock.now()):
+            await self._enqueue_embedding(tx)
 
-    async def _grow(self, tx: Tx, file: File, indexed_bytes: int, added: bytes) -> None:
+    async def _index_added(self, tx: Tx, file: File, indexed_bytes: int, added: bytes) -> None:
         """Index `added`, which follows the first `indexed_bytes`; the last chunk is redone."""
-        last = await documents.last_piece(tx, BOOK, file.incarnation.hex, file.stream)
+        last = await documents.last_chunk(tx, FILE_INDEX, file.incarnation.hex, file.stream)
         start = last.start if last else 0
         tail = last.text.encode() if last else b""
         if len(tail) != indexed_bytes - start:  # whitespace at the end belongs to no chunk
             tail = await files.read(tx, file, start, indexed_bytes)
         old = [last] if last else []
-        await self._change(tx, file, old, (tail + added).decode(), start, last.context if last else "")
+        await self._replace_chunks(tx, file, old, (tail + added).decode(), start, last.context if last else "")
 
-    async def _change(self, tx: Tx, file: File, old: list[Piece], text: str, start: int, context: str) -> None:
+    async def _replace_chunks(self, tx: Tx, file: File, old: list[DocumentChunk], text: str, start: int, context: str) -> None:
         # stored text holds no NUL; chunks without it can be compared with stored ones
         new = chunks(text.replace("\x00", " "), start=start, context=context)
         now = self._clock.now()
-        changed = await documents.change(
-            tx, BOOK, file.incarnation.hex, file.stream, title=file.path, old=old, new=new, now=now
+        changed = await documents.replace_chunks(
+            tx, FILE_INDEX, file.incarnation.hex, file.stream, title=file.path, old=old, new=new, now=now
         )
         if changed:
-            await self._embed(tx)
+            await self._enqueue_embedding(tx)
 
-    async def _embed(self, tx: Tx) -> None:
-        if self._embeds:
-            await jobs.enqueue(tx, EMBED_JOB, str(book_of(BOOK)), now=self._clock.now())
+    async def _enqueue_embedding(self, tx: Tx) -> None:
+        if self._has_embeddings:
+            await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(FILE_INDEX)), now=self._clock.now())
 
 
-def whole_characters(content: bytes, most: int) -> int:
-    """Return how many of the first `most` bytes of UTF-8 text form whole characters."""
-    return len(content[:most].decode("utf-8", "ignore").encode())
+def whole_characters(content: bytes, limit: int) -> int:
+    """Return how many of the first `limit` bytes of UTF-8 text form whole characters."""
+    return len(content[:limit].decode("utf-8", "ignore").encode())

@@ -7,7 +7,7 @@ from pydantic import Field
 from memsvc.core.errors import invalid
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Arguments, Result, Tool
-from memsvc.styles.files.memories import Memories
+from memsvc.styles.files.memory_directory import MemoryDirectory
 
 INTEGER_MAX = 2**53
 VIEW_RANGE_ITEMS_MAX = 16
@@ -35,7 +35,7 @@ class MemoryArguments(Arguments):
     old_path: str | None = Field(None, description="rename: what to rename")
     new_path: str | None = Field(None, description="rename: its new path")
 
-    def needed(self, name: str) -> str:
+    def required_text(self, name: str) -> str:
         """Return an argument that the command requires; INVALID_ARGUMENT when it is missing."""
         value = getattr(self, name)
         if not isinstance(value, str):
@@ -50,37 +50,37 @@ class MemoryResult(Result):
 class MemoryTool:
     """Function of the tool."""
 
-    def __init__(self, memories: Memories) -> None:
+    def __init__(self, memories: MemoryDirectory) -> None:
         self._memories = memories
 
-    async def run(self, scope: Scope, asked: MemoryArguments) -> MemoryResult:
-        return MemoryResult(text=await self._answer(scope, asked))
+    async def run(self, scope: Scope, args: MemoryArguments) -> MemoryResult:
+        return MemoryResult(text=await self._answer(scope, args))
 
-    async def _answer(self, scope: Scope, asked: MemoryArguments) -> str:
-        match asked.command:
+    async def _answer(self, scope: Scope, args: MemoryArguments) -> str:
+        match args.command:
             case "view":
-                return await self._memories.view(scope, asked.needed("path"), asked.view_range)
+                return await self._memories.view(scope, args.required_text("path"), args.view_range)
             case "create":
-                return await self._memories.create(scope, asked.needed("path"), asked.needed("file_text"))
+                return await self._memories.create(scope, args.required_text("path"), args.required_text("file_text"))
             case "str_replace":
                 return await self._memories.str_replace(
-                    scope, asked.needed("path"), asked.needed("old_str"), asked.new_str
+                    scope, args.required_text("path"), args.required_text("old_str"), args.new_str
                 )
             case "insert":
-                if asked.insert_line is None:
+                if args.insert_line is None:
                     raise invalid("insert_line: the command insert needs it")
                 return await self._memories.insert(
-                    scope, asked.needed("path"), asked.insert_line, asked.needed("insert_text")
+                    scope, args.required_text("path"), args.insert_line, args.required_text("insert_text")
                 )
             case "delete":
-                return await self._memories.delete(scope, asked.needed("path"))
+                return await self._memories.delete(scope, args.required_text("path"))
             case "rename":
-                return await self._memories.rename(scope, asked.needed("old_path"), asked.needed("new_path"))
+                return await self._memories.rename(scope, args.required_text("old_path"), args.required_text("new_path"))
             case _:
-                assert_never(asked.command)
+                assert_never(args.command)
 
 
-def memory_tools(memories: Memories) -> list[Tool]:
+def memory_tools(memories: MemoryDirectory) -> list[Tool]:
     """Return the tool, whose text content is its answer alone."""
     return [
         Tool(
@@ -98,7 +98,7 @@ def memory_tools(memories: Memories) -> list[Tool]:
             idempotent=False,
             destructive=True,
             logged=frozenset({"project", "command", "path", "old_path", "new_path"}),
-            told_as="text",
+            text_member="text",
             bare_errors=True,
         )
     ]

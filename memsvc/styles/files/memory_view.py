@@ -8,19 +8,19 @@ from typing import Final
 from memsvc.core.paths import decode_segment
 
 LINES_MAX: Final = 999_999
-LEVELS_SHOWN: Final = 2
-CHARACTERS_TOLD_MAX: Final = 1000
+VIEW_LEVELS: Final = 2
+QUOTE_CHARACTERS_MAX: Final = 1000
 """Characters of a text that was not found, as quoted in the error."""
-LINES_TOLD_MAX: Final = 200
+MATCH_LINES_MAX: Final = 200
 """Places of a text that should be unique, as listed in the error."""
 
 _NUMBER_WIDTH: Final = len(str(LINES_MAX))
 _UNITS: Final = ("B", "K", "M", "G")
 
 
-def told(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a caller's text, short enough to be quoted back."""
-    return text if len(text) <= CHARACTERS_TOLD_MAX else text[:CHARACTERS_TOLD_MAX] + "…"
+    return text if len(text) <= QUOTE_CHARACTERS_MAX else text[:QUOTE_CHARACTERS_MAX] + "…"
 
 
 def lines_of(content: str, text: str) -> list[int]:
@@ -34,10 +34,10 @@ def lines_of(content: str, text: str) -> list[int]:
             yield line
             at = content.find(text, at + 1)
 
-    return list(islice(numbers(), LINES_TOLD_MAX))
+    return list(islice(numbers(), MATCH_LINES_MAX))
 
 
-def numbered(lines: Sequence[str], first: int) -> str:
+def number_lines(lines: Sequence[str], first: int) -> str:
     """Return the lines with numbers from `first` on, right-aligned, followed by a tab."""
     return "\n".join(f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(lines, first))
 
@@ -50,30 +50,30 @@ def size(size_bytes: int) -> str:
 
 
 @dataclass(slots=True)
-class Directory:
+class DirectoryNode:
     """A directory, or a file, with the bytes of all that is below it."""
 
     size_bytes: int = 0
-    inside: dict[str, "Directory"] = field(default_factory=dict)
+    children: dict[str, "DirectoryNode"] = field(default_factory=dict)
 
     def put(self, segments: Sequence[str], size_bytes: int) -> None:
         """Count a file below this directory."""
         node = self
         node.size_bytes += size_bytes
-        for segment in segments[:LEVELS_SHOWN]:
+        for segment in segments[:VIEW_LEVELS]:
             name = decode_segment(segment)
-            node = node.inside.setdefault(segment if name is None else name, Directory())
+            node = node.children.setdefault(segment if name is None else name, DirectoryNode())
             node.size_bytes += size_bytes
-        if len(segments) > LEVELS_SHOWN:
-            node.inside[""] = Directory()
+        if len(segments) > VIEW_LEVELS:
+            node.children[""] = DirectoryNode()
 
-    def shown(self, levels: int) -> list[tuple[str, int]]:
+    def list_entries(self, levels: int) -> list[tuple[str, int]]:
         """Return the names and sizes in this directory, parents first, without hidden names."""
-        found: list[tuple[str, int]] = []
-        for name, node in sorted(self.inside.items()):
+        entries: list[tuple[str, int]] = []
+        for name, node in sorted(self.children.items()):
             if name.startswith(".") or not name:
                 continue
-            found.append((f"{name}/" if node.inside else name, node.size_bytes))
+            entries.append((f"{name}/" if node.children else name, node.size_bytes))
             if levels > 1:
-                found += [(f"{name}/{below}", size_bytes) for below, size_bytes in node.shown(levels - 1)]
-        return found
+                entries += [(f"{name}/{child_path}", size_bytes) for child_path, size_bytes in node.list_entries(levels - 1)]
+        return entries

@@ -38,18 +38,18 @@ class Projects:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def listing(self, scope: Scope, asked: ProjectsArguments) -> ProjectsResult:
+    async def listing(self, scope: Scope, args: ProjectsArguments) -> ProjectsResult:
         """Return a page of the projects that the scope is confined to, or of all."""
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             names = await projects.names(
-                tx, like=asked.q, after=asked.after, only=scope.confined_to, most=asked.limit + 1
+                tx, like=args.q, after=args.after, only=scope.allowed_projects, limit=args.limit + 1
             )
-        has_more = len(names) > asked.limit
-        names = names[: asked.limit]
+        has_more = len(names) > args.limit
+        names = names[: args.limit]
         return ProjectsResult(projects=names, has_more=has_more, next_cursor=names[-1] if has_more else None)
 
 
-def project_tools(listed: Projects) -> list[Tool]:
+def project_tools(projects_tool: Projects) -> list[Tool]:
     """Return the tool that lists projects."""
     return [
         Tool(
@@ -58,7 +58,7 @@ def project_tools(listed: Projects) -> list[Tool]:
             description="List the projects that hold files or memory, in order of their names, a page at a time.",
             arguments=ProjectsArguments,
             result=ProjectsResult,
-            run=listed.listing,
+            run=projects_tool.listing,
             permission=Permission.READ,
             read_only=True,
             idempotent=True,

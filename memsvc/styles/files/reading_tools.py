@@ -9,18 +9,18 @@ from memsvc.core.resources import Resource
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import EntryType, Result, Tool, Version
 from memsvc.styles.files.content import Encoding
-from memsvc.styles.files.contract import INTEGER_MAX, LOGGED, FileArguments, FilePath
-from memsvc.styles.files.files import Files
-from memsvc.styles.files.listing import Entry
-from memsvc.styles.files.offering import DIRECTORY
+from memsvc.styles.files.file_entries import FileEntry
+from memsvc.styles.files.file_models import INTEGER_MAX, LOGGED, FileArguments, FilePath
+from memsvc.styles.files.file_resources import DIRECTORY
+from memsvc.styles.files.file_store import FileStore
 
 
-class StatArguments(FileArguments):
+class FileStatArguments(FileArguments):
     path: FilePath = ""
     content_sha256: bool = Field(False, description="compute content_sha256 even if the whole file must be read for it")
 
 
-class StatResult(Result):
+class FileStatResult(Result):
     exists: bool = Field(description="whether anything is there")
     type: EntryType | str = Field(description='FILE, DIRECTORY, or "" when nothing is there')
     size: int = Field(description="bytes; 0 for a directory")
@@ -34,21 +34,21 @@ class StatResult(Result):
     )
 
 
-class ReadArguments(FileArguments):
+class FileReadArguments(FileArguments):
     path: FilePath
     offset: int = Field(0, le=INTEGER_MAX, description="first byte")
     length: int = Field(-1, le=INTEGER_MAX, description="bytes; -1 for all the rest")
     expected_version: Version | None = Field(None, description="fail unless the file is at this version")
 
 
-class ReadResult(Result):
+class FileReadResult(Result):
     content: str = Field(description="the bytes asked for, as text or as base64")
     content_encoding: Encoding = Field(description="base64 when the file is not UTF-8 text")
     version: str | None = Field(None, description="token of this state of the file; null for a rendered file")
     content_sha256: str | None = Field(None, description="SHA-256 of the whole file in hexadecimal, where it is known")
 
 
-class ListArguments(FileArguments):
+class FileListArguments(FileArguments):
     path: FilePath = ""
     depth: int = Field(1, le=64, description="levels; 0 is the path itself")
     limit: int | None = Field(None, description="entries at the most; 256 if not given, 1024 at most")
@@ -59,7 +59,7 @@ class ListArguments(FileArguments):
     )
 
 
-class ListEntry(Result):
+class FileListEntry(Result):
     name: str = Field(description="last segment of the path")
     path: str = Field(description="whole path")
     type: EntryType = Field(description="FILE or DIRECTORY")
@@ -76,24 +76,24 @@ class ListEntry(Result):
     )
 
 
-class ListResult(Result):
-    entries: list[ListEntry] = Field(description="in byte order of their paths")
+class FileListResult(Result):
+    entries: list[FileListEntry] = Field(description="in byte order of their paths")
     has_more: bool = Field(description="whether there are more behind the last one")
     next_cursor: str | None = Field(None, description="cursor of the next page, when there is one")
 
 
-class ReadingTools:
+class FileReadTools:
     """Functions of the reading tools."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: FileStore) -> None:
         self._files = files
 
-    async def stat(self, scope: Scope, asked: StatArguments) -> StatResult:
-        entry = await self._files.stat(scope, asked.path, hashed=asked.content_sha256)
+    async def stat(self, scope: Scope, args: FileStatArguments) -> FileStatResult:
+        entry = await self._files.stat(scope, args.path, hashed=args.content_sha256)
         if entry is None:
             never = datetime.fromisoformat("0001-01-01T00:00:00Z")
-            return StatResult(exists=False, type="", size=0, created_at=never, updated_at=never)
-        return StatResult(
+            return FileStatResult(exists=False, type="", size=0, created_at=never, updated_at=never)
+        return FileStatResult(
             exists=True,
             type=entry.type,
             size=entry.size_bytes,
@@ -103,36 +103,36 @@ class ReadingTools:
             content_sha256=entry.sha256.hex() if entry.sha256 else None,
         )
 
-    async def read(self, scope: Scope, asked: ReadArguments) -> ReadResult:
+    async def read(self, scope: Scope, args: FileReadArguments) -> FileReadResult:
         read = await self._files.read(
-            scope, asked.path, offset=asked.offset, length=asked.length, expected_version=asked.expected_version
+            scope, args.path, offset=args.offset, length=args.length, expected_version=args.expected_version
         )
-        return ReadResult(
+        return FileReadResult(
             content=read.content,
             content_encoding=read.encoding,
             version=read.version,
             content_sha256=read.sha256.hex() if read.sha256 else None,
         )
 
-    async def listing(self, scope: Scope, asked: ListArguments) -> ListResult:
+    async def listing(self, scope: Scope, args: FileListArguments) -> FileListResult:
         entries, has_more = await self._files.listing(
             scope,
-            asked.path,
-            depth=asked.depth,
-            limit=asked.limit,
-            after=asked.cursor,
-            summaries=asked.summaries,
-            dated=asked.directory_times,
+            args.path,
+            depth=args.depth,
+            limit=args.limit,
+            after=args.cursor,
+            summaries=args.summaries,
+            include_times=args.directory_times,
         )
-        return ListResult(
-            entries=[_listed(entry) for entry in entries],
+        return FileListResult(
+            entries=[_list_entry(entry) for entry in entries],
             has_more=has_more,
             next_cursor=entries[-1].path if has_more else None,
         )
 
 
-def _listed(entry: Entry) -> ListEntry:
-    return ListEntry(
+def _list_entry(entry: FileEntry) -> FileListEntry:
+    return FileListEntry(
         name=name_of(entry.path),
         path=entry.path or "/",
         type=entry.type,
@@ -143,16 +143,16 @@ def _listed(entry: Entry) -> ListEntry:
     )
 
 
-def reading_tools(files: Files, resource: Resource) -> list[Tool]:
+def reading_tools(files: FileStore, resource: Resource) -> list[Tool]:
     """Return the reading tools; `resource` serves a file under a URI."""
-    functions = ReadingTools(files)
+    functions = FileReadTools(files)
     return [
         Tool(
             name="file_stat",
             title="File status",
             description="Tell whether a file or directory exists, its size in bytes, its times and its version.",
-            arguments=StatArguments,
-            result=StatResult,
+            arguments=FileStatArguments,
+            result=FileStatResult,
             run=functions.stat,
             permission=Permission.READ,
             read_only=True,
@@ -163,8 +163,8 @@ def reading_tools(files: Files, resource: Resource) -> list[Tool]:
             name="file_read",
             title="Read a file",
             description="Read a file, or a byte range of it that does not split a character.",
-            arguments=ReadArguments,
-            result=ReadResult,
+            arguments=FileReadArguments,
+            result=FileReadResult,
             resource=resource,
             run=functions.read,
             permission=Permission.READ,
@@ -176,8 +176,8 @@ def reading_tools(files: Files, resource: Resource) -> list[Tool]:
             name="file_list",
             title="List files",
             description="List files and directories below a path, in order of their paths, a page at a time.",
-            arguments=ListArguments,
-            result=ListResult,
+            arguments=FileListArguments,
+            result=FileListResult,
             resource=DIRECTORY,
             run=functions.listing,
             permission=Permission.READ,

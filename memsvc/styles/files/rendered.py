@@ -5,7 +5,7 @@ import hashlib
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.core.tools import Views
-from memsvc.styles.files.preconditions import CHANGED, Precondition
+from memsvc.styles.files.precondition import CHANGED, Precondition
 
 
 async def write_rendered(
@@ -20,11 +20,11 @@ async def write_rendered(
             Code.INVALID_ARGUMENT, "this file can only be written as a whole", recovery="use mode TRUNCATE"
         )
     if when.any:
-        when.check_sense()
-        there = await view.read(scope, path)
-        if there is not None and when.must_not_exist:
+        when.validate()
+        current = await view.read(scope, path)
+        if current is not None and when.must_not_exist:
             raise MemsvcError(Code.ALREADY_EXISTS, "the file exists already")
-        same = there is not None and hashlib.sha256(there.content).hexdigest() == (when.content_sha256 or "").lower()
+        same = current is not None and hashlib.sha256(current.content).hexdigest() == (when.content_sha256 or "").lower()
         if when.expected_version is not None or (when.content_sha256 is not None and not same):
             raise MemsvcError(Code.VERSION_CONFLICT, CHANGED)
     await view.write(scope, path, content)

@@ -7,16 +7,16 @@ from typing import Final
 import structlog
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.ports import Cited, Meter, Reranker
+from memsvc.core.ports import CitedPassage, Meter, Reranker
 from memsvc.core.scope import ALL_PROJECTS, Scope
 from memsvc.store import passages, projects, summaries
 from memsvc.store.database import Database, Tx
-from memsvc.store.passages import Passage, Place, Where
-from memsvc.styles import citing
+from memsvc.store.passages import Passage, PassageKey, SearchRange
+from memsvc.styles import passage_search
 from memsvc.styles.embedding import Embedding
-from memsvc.styles.files.indexing import BOOK
+from memsvc.styles.files.indexing import FILE_INDEX
 from memsvc.styles.files.options import SearchOptions
-from memsvc.styles.files.summary_text import by_rules
+from memsvc.styles.files.summary_text import rule_summary
 
 log = structlog.get_logger("memsvc.search")
 
@@ -30,7 +30,7 @@ Content = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A matching passage with its file's summary.
 
     `project` is None unless several were searched."""
@@ -41,7 +41,7 @@ class Hit:
     summary: str
 
 
-class Search:
+class FileSearch:
     """Search over files; it finds what the previous call wrote and nothing that was deleted."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Search:
         self._embedding = embedding
         self._reranker = reranker
 
-    async def find(self, scope: Scope, query: str, *, path: str, limit: int | None) -> list[Hit]:
+    async def find(self, scope: Scope, query: str, *, path: str, limit: int | None) -> list[SearchHit]:
         """Return the best passages for a question, best first, in the files at and below a path.
 
         Searches one project or, where the scope's project is `*`, all that the caller may touch.
@@ -67,53 +67,53 @@ class Search:
         query = query.strip()
         if not query or len(query.encode()) > QUERY_BYTES_MAX:
             raise MemsvcError(Code.INVALID_QUERY, f"a query has 1 to {QUERY_BYTES_MAX} bytes that are not blank")
-        most = self._options.limit_default if limit is None else min(limit, self._options.limit_max)
-        if most < 1:
+        max_passages = self._options.limit_default if limit is None else min(limit, self._options.limit_max)
+        if max_passages < 1:
             raise MemsvcError(Code.INVALID_ARGUMENT, "limit must be > 0")
         vector = await self._embedding.question(query) if self._embedding is not None else None
-        kept = most if self._reranker is None else max(most, self._options.reranked)
+        rerank_count = max_passages if self._reranker is None else max(max_passages, self._options.reranked)
         async with self._database.begin_tenant(scope, read_only=True) as tx:
-            where = Where(BOOK, await _projects(tx, scope), path)
-            scores = await self._scores(tx, where, query, vector, kept)
-            best = sorted(scores, key=lambda place: (-scores[place], place))[:kept]
+            where = SearchRange(FILE_INDEX, await _projects(tx, scope), path)
+            scores = await self._scores(tx, where, query, vector, rerank_count)
+            best = sorted(scores, key=lambda place: (-scores[place], place))[:rerank_count]
             found = await passages.read(tx, where, best)
             self._meter.add("memsvc_recall_candidates", len(scores))
             ordered = [(place, scores[place]) for place in best if place in found]
             if self._reranker is None:
-                return _hits(scope, ordered, found, await _summaries(tx, ordered, found))
-        ordered = (await self._reranked(query, ordered, found))[:most]
+                return _search_results(scope, ordered, found, await _summaries(tx, ordered, found))
+        ordered = (await self._rerank(query, ordered, found))[:max_passages]
         async with self._database.begin_tenant(scope, read_only=True) as tx:
-            told = await _summaries(tx, ordered, found)
-        return _hits(scope, ordered, found, told)
+            summaries_by_content = await _summaries(tx, ordered, found)
+        return _search_results(scope, ordered, found, summaries_by_content)
 
-    async def cite(self, scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[Cited]:
-        """Return the best passages of a project (the port `Passages`); files belong to no user."""
+    async def find_passages(self, scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
+        """Return the best passages of a project (the port `PassageSearch`); files belong to no user."""
         if not question.strip():
             return []
-        hits = await self.find(scope, question, path="", limit=limit)
+        found = await self.find(scope, question, path="", limit=limit)
         return [
-            Cited(one.path, one.start, one.end, one.text, hit.score, one.updated_at)
-            for hit in hits
-            for one in [hit.passage]
+            CitedPassage(passage.path, passage.start, passage.end, passage.text, hit.score, passage.updated_at)
+            for hit in found
+            for passage in [hit.passage]
         ]
 
     async def _scores(
-        self, tx: Tx, where: Where, query: str, vector: Sequence[float] | None, kept: int
-    ) -> Mapping[Place, float]:
-        return await citing.scores(
+        self, tx: Tx, where: SearchRange, query: str, vector: Sequence[float] | None, limit: int
+    ) -> Mapping[PassageKey, float]:
+        return await passage_search.scores(
             tx,
             where,
             query,
             vector,
             self._embedding.model if self._embedding is not None else "",
-            best=kept,
+            best=limit,
             candidates=self._options.candidates,
-            semantic_weight=self._options.semantic_weight,
+            vector_weight=self._options.semantic_weight,
         )
 
-    async def _reranked(
-        self, query: str, ordered: list[tuple[Place, float]], found: Mapping[Place, Passage]
-    ) -> list[tuple[Place, float]]:
+    async def _rerank(
+        self, query: str, ordered: list[tuple[PassageKey, float]], found: Mapping[PassageKey, Passage]
+    ) -> list[tuple[PassageKey, float]]:
         """Return the same places in the reranker's order, unchanged if it fails or is slow."""
         assert self._reranker is not None
         if not ordered:
@@ -123,45 +123,45 @@ class Search:
         except MemsvcError as error:
             log.warning("search goes on without the reranker", code=error.code.value)
             return ordered
-        again = [(place, score) for (place, _), score in zip(ordered, scores, strict=True)]
-        return sorted(again, key=lambda pair: -pair[1])
+        ranked = [(place, score) for (place, _), score in zip(ordered, scores, strict=True)]
+        return sorted(ranked, key=lambda pair: -pair[1])
 
 
 async def _projects(tx: Tx, scope: Scope) -> list[str]:
     if scope.project != ALL_PROJECTS:
         return [scope.project]
-    return await projects.names(tx, like="", after="", only=scope.confined_to, most=PROJECTS_MAX)
+    return await projects.names(tx, like="", after="", only=scope.allowed_projects, limit=PROJECTS_MAX)
 
 
 async def _summaries(
-    tx: Tx, ordered: Sequence[tuple[Place, float]], found: Mapping[Place, Passage]
+    tx: Tx, ordered: Sequence[tuple[PassageKey, float]], found: Mapping[PassageKey, Passage]
 ) -> dict[Content, str]:
     """Return a summary of each file: the model's if it is current, else one of the file's start."""
     contents = list({_content(place, found[place]) for place, _ in ordered})
-    told = await summaries.told_of(tx, contents, head_bytes=HEAD_BYTES) if contents else {}
+    sources = await summaries.describe_contents(tx, contents, head_bytes=HEAD_BYTES) if contents else {}
     return {
-        content: of.summary or by_rules(of.head, size_bytes=of.size_bytes, is_text=of.is_text)
-        for content, of in told.items()
+        content: source.summary or rule_summary(source.head, size_bytes=source.size_bytes, is_text=source.is_text)
+        for content, source in sources.items()
     }
 
 
-def _content(place: Place, passage: Passage) -> Content:
+def _content(place: PassageKey, passage: Passage) -> Content:
     return place.project, passage.stream, passage.size_bytes
 
 
-def _hits(
+def _search_results(
     scope: Scope,
-    ordered: Sequence[tuple[Place, float]],
-    found: Mapping[Place, Passage],
-    told: Mapping[Content, str],
-) -> list[Hit]:
-    several = scope.project == ALL_PROJECTS
+    ordered: Sequence[tuple[PassageKey, float]],
+    found: Mapping[PassageKey, Passage],
+    summaries_by_content: Mapping[Content, str],
+) -> list[SearchHit]:
+    multi_project = scope.project == ALL_PROJECTS
     return [
-        Hit(
-            place.project if several else None,
+        SearchHit(
+            place.project if multi_project else None,
             found[place],
             score,
-            told[_content(place, found[place])],
+            summaries_by_content[_content(place, found[place])],
         )
         for place, score in ordered
     ]

@@ -5,11 +5,11 @@ from pydantic import Field, field_validator
 from memsvc.core.paths import check_path, check_project
 from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
 from memsvc.core.tools import Result, Tool
-from memsvc.styles.files.contract import LOGGED, FileArguments
-from memsvc.styles.files.search import Hit, Search
+from memsvc.styles.files.file_models import LOGGED, FileArguments
+from memsvc.styles.files.search import FileSearch, SearchHit
 
 
-class SearchArguments(FileArguments):
+class FileSearchArguments(FileArguments):
     project: str = Field(description="the project to search, or * for all of your projects")
     query: str = Field(description="what is asked: words, or a sentence")
     path_prefix: str = Field("", description="search only the file or directory at this path, such as /notes")
@@ -26,7 +26,7 @@ class SearchArguments(FileArguments):
         return check_path(value.removesuffix("/"))
 
 
-class Chunk(Result):
+class FileChunk(Result):
     project: str | None = Field(
         None, description="its project, when several were searched", exclude_if=lambda value: value is None
     )
@@ -39,23 +39,23 @@ class Chunk(Result):
     file_summary: str = Field(description="what the file is about, in a paragraph")
 
 
-class SearchResult(Result):
-    chunks: list[Chunk] = Field(description="best first; empty when nothing matches")
+class FileSearchResult(Result):
+    chunks: list[FileChunk] = Field(description="best first; empty when nothing matches")
 
 
-class SearchTools:
+class FileSearchTools:
     """Function of the search tool."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: FileSearch) -> None:
         self._search = search
 
-    async def search(self, scope: Scope, asked: SearchArguments) -> SearchResult:
-        hits = await self._search.find(scope, asked.query, path=asked.path_prefix, limit=asked.limit)
-        return SearchResult(chunks=[_chunk(hit) for hit in hits])
+    async def search(self, scope: Scope, args: FileSearchArguments) -> FileSearchResult:
+        found = await self._search.find(scope, args.query, path=args.path_prefix, limit=args.limit)
+        return FileSearchResult(chunks=[_chunk(hit) for hit in found])
 
 
-def _chunk(hit: Hit) -> Chunk:
-    return Chunk(
+def _chunk(hit: SearchHit) -> FileChunk:
+    return FileChunk(
         project=hit.project,
         file_path=hit.passage.path,
         file_seek_start_bytes=hit.passage.start,
@@ -67,16 +67,16 @@ def _chunk(hit: Hit) -> Chunk:
     )
 
 
-def search_tools(search: Search) -> list[Tool]:
+def search_tools(search: FileSearch) -> list[Tool]:
     """Return the search tool."""
     return [
         Tool(
             name="file_search",
             title="Search files",
             description="Find passages of files by words and, where an embedder is configured, by meaning.",
-            arguments=SearchArguments,
-            result=SearchResult,
-            run=SearchTools(search).search,
+            arguments=FileSearchArguments,
+            result=FileSearchResult,
+            run=FileSearchTools(search).search,
             permission=Permission.READ,
             read_only=True,
             idempotent=True,

@@ -8,14 +8,14 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Result, Tool, Version
 from memsvc.styles.files.content import decode
-from memsvc.styles.files.contract import INTEGER_MAX, LOGGED, FileArguments, FilePath, Sha256
-from memsvc.styles.files.preconditions import Precondition
-from memsvc.styles.files.writing import Mode, Writing
+from memsvc.styles.files.file_models import INTEGER_MAX, LOGGED, FileArguments, FilePath, Sha256
+from memsvc.styles.files.file_writer import FileWriter, Mode
+from memsvc.styles.files.precondition import Precondition
 
 _MODES: Final[dict[str, Mode]] = {"APPEND": "APPEND", "OVERWRITE": "OVERWRITE", "TRUNCATE": "TRUNCATE"}
 
 
-class WriteArguments(FileArguments):
+class FileWriteArguments(FileArguments):
     path: FilePath
     content: str = Field(description="what to write, in the given encoding")
     content_encoding: str = Field("utf-8", description="utf-8 or base64")
@@ -34,12 +34,12 @@ class WriteArguments(FileArguments):
         return mode
 
 
-class WriteResult(Result):
+class FileWriteResult(Result):
     bytes_written: int = Field(description="bytes of the content that was given")
     version: str = Field(description="token of the new state of the file; empty where it keeps no versions")
 
 
-class DeleteArguments(FileArguments):
+class FileDeleteArguments(FileArguments):
     path: FilePath = ""
     recursive: bool = Field(False, description="needed to delete a directory with all that is in it")
     expected_version: Version | None = Field(None, description="delete only if a file is there at this version")
@@ -48,11 +48,11 @@ class DeleteArguments(FileArguments):
     )
 
 
-class DeleteResult(Result):
+class FileDeleteResult(Result):
     deleted_count: int = Field(description="how many files went")
 
 
-class RenameArguments(FileArguments):
+class FileRenameArguments(FileArguments):
     from_path: FilePath = Field(description="the file or directory to move")
     to_path: FilePath = Field(description="where it goes; its history goes with it")
     overwrite: bool = Field(False, description="let a file take the place of a file, which is deleted")
@@ -64,56 +64,56 @@ class RenameArguments(FileArguments):
     destination_must_not_exist: bool = Field(False, description="move only if nothing is at to_path")
 
 
-class RenameResult(Result):
+class FileRenameResult(Result):
     moved_count: int = Field(description="how many files moved; 0 when both paths are the same")
 
 
-class WritingTools:
+class FileWriteTools:
     """Functions of the writing tools."""
 
-    def __init__(self, writing: Writing) -> None:
+    def __init__(self, writing: FileWriter) -> None:
         self._writing = writing
 
-    async def write(self, scope: Scope, asked: WriteArguments) -> WriteResult:
+    async def write(self, scope: Scope, args: FileWriteArguments) -> FileWriteResult:
         written = await self._writing.write(
             scope,
-            asked.path,
-            decode(asked.content, asked.content_encoding),
-            mode=_MODES[asked.mode],
-            offset=asked.offset,
-            when=Precondition(asked.expected_version, asked.content_sha256, asked.create_only),
+            args.path,
+            decode(args.content, args.content_encoding),
+            mode=_MODES[args.mode],
+            offset=args.offset,
+            when=Precondition(args.expected_version, args.content_sha256, args.create_only),
         )
-        return WriteResult(bytes_written=written.bytes_written, version=written.version)
+        return FileWriteResult(bytes_written=written.bytes_written, version=written.version)
 
-    async def delete(self, scope: Scope, asked: DeleteArguments) -> DeleteResult:
-        when = Precondition(asked.expected_version, asked.content_sha256)
-        deleted = await self._writing.delete(scope, asked.path, recursive=asked.recursive, when=when)
-        return DeleteResult(deleted_count=deleted)
+    async def delete(self, scope: Scope, args: FileDeleteArguments) -> FileDeleteResult:
+        when = Precondition(args.expected_version, args.content_sha256)
+        deleted = await self._writing.delete(scope, args.path, recursive=args.recursive, when=when)
+        return FileDeleteResult(deleted_count=deleted)
 
-    async def rename(self, scope: Scope, asked: RenameArguments) -> RenameResult:
+    async def rename(self, scope: Scope, args: FileRenameArguments) -> FileRenameResult:
         moved = await self._writing.rename(
             scope,
-            asked.from_path,
-            asked.to_path,
-            overwrite=asked.overwrite,
-            when=Precondition(asked.expected_version, asked.content_sha256),
+            args.from_path,
+            args.to_path,
+            overwrite=args.overwrite,
+            when=Precondition(args.expected_version, args.content_sha256),
             destination_when=Precondition(
-                asked.expected_destination_version, must_not_exist=asked.destination_must_not_exist
+                args.expected_destination_version, must_not_exist=args.destination_must_not_exist
             ),
         )
-        return RenameResult(moved_count=moved)
+        return FileRenameResult(moved_count=moved)
 
 
-def writing_tools(writing: Writing) -> list[Tool]:
+def writing_tools(writing: FileWriter) -> list[Tool]:
     """Return the writing tools."""
-    functions = WritingTools(writing)
+    functions = FileWriteTools(writing)
     return [
         Tool(
             name="file_write",
             title="Write a file",
             description="Append to a file, overwrite bytes of it, or replace it. Earlier versions are kept.",
-            arguments=WriteArguments,
-            result=WriteResult,
+            arguments=FileWriteArguments,
+            result=FileWriteResult,
             run=functions.write,
             permission=Permission.WRITE,
             read_only=False,
@@ -124,8 +124,8 @@ def writing_tools(writing: Writing) -> list[Tool]:
             name="file_delete",
             title="Delete a file",
             description="Delete a file, or with recursive a directory and all that is in it.",
-            arguments=DeleteArguments,
-            result=DeleteResult,
+            arguments=FileDeleteArguments,
+            result=FileDeleteResult,
             run=functions.delete,
             permission=Permission.WRITE,
             read_only=False,
@@ -138,8 +138,8 @@ def writing_tools(writing: Writing) -> list[Tool]:
             name="file_rename",
             title="Rename or move a file",
             description="Rename or move a file, or a directory with all that is in it, together with its history.",
-            arguments=RenameArguments,
-            result=RenameResult,
+            arguments=FileRenameArguments,
+            result=FileRenameResult,
             run=functions.rename,
             permission=Permission.WRITE,
             read_only=False,

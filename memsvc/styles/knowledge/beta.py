@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 from typing import Final
 
-from memsvc.core.decay import DECAY_PER_H, Tier
+from memsvc.core.decay import DECAY_PER_H, DecayTier
 from memsvc.core.errors import MemsvcError, invalid
 
 PRIOR_CONFIDENCE: Final = 0.50
 """Confidence of a block about which nothing is known."""
 REINFORCED_FROM: Final = 0.5
 """A signal above this reinforces the used blocks, and the edges between them."""
-PENALISED_BELOW: Final = 0.20
-PENALTY_FACTOR: Final = 2.0
-DECAY_MAX_PER_H: Final = DECAY_PER_H[Tier.EPHEMERAL]
+BAD_SIGNAL_MAX: Final = 0.20
+DECAY_FACTOR: Final = 2.0
+DECAY_MAX_PER_H: Final = DECAY_PER_H[DecayTier.EPHEMERAL]
 """A penalty never increases the decay beyond this."""
-PROTECTED_DECAY_PER_H: Final = DECAY_PER_H[Tier.DURABLE]
+PROTECTED_DECAY_PER_H: Final = DECAY_PER_H[DecayTier.DURABLE]
 """A decay this slow or slower gets no penalty."""
 EDGE_SHARE: Final = 0.8
 """Weight of an edge that a good outcome makes, as a share of the signal."""
@@ -23,7 +23,7 @@ EDGE_STEP: Final = 0.10
 
 
 @dataclass(frozen=True, slots=True)
-class Beta:
+class BetaConfidence:
     """Beta distribution of a block's confidence: `alpha` for, `beta` against."""
 
     alpha: float
@@ -34,14 +34,14 @@ class Beta:
         """Mean of the distribution."""
         return self.alpha / (self.alpha + self.beta)
 
-    def after(self, signal: float, weight: float) -> "Beta":
+    def after(self, signal: float, weight: float) -> "BetaConfidence":
         """Return the distribution after an outcome between 0 (failed) and 1 (succeeded)."""
-        return Beta(self.alpha + weight * signal, self.beta + weight * (1 - signal))
+        return BetaConfidence(self.alpha + weight * signal, self.beta + weight * (1 - signal))
 
 
-def prior(confidence: float, strength: float) -> Beta:
-    """Return the distribution of this mean before any outcome, worth `strength` outcomes."""
-    return Beta(confidence * strength, (1 - confidence) * strength)
+def prior(confidence: float, weight: float) -> BetaConfidence:
+    """Return the distribution of this mean before any outcome, worth `weight` outcomes."""
+    return BetaConfidence(confidence * weight, (1 - confidence) * weight)
 
 
 def check(signal: float, weight: float) -> None:
@@ -56,8 +56,8 @@ def _wrong(message: str) -> MemsvcError:
     return invalid(message)
 
 
-def penalised(decay_per_h: float, signal: float) -> float:
+def decay_after(decay_per_h: float, signal: float) -> float:
     """Return a block's decay after an outcome: doubled after a bad one, unless it is durable."""
-    if signal >= PENALISED_BELOW or decay_per_h <= PROTECTED_DECAY_PER_H:
+    if signal >= BAD_SIGNAL_MAX or decay_per_h <= PROTECTED_DECAY_PER_H:
         return decay_per_h
-    return min(decay_per_h * PENALTY_FACTOR, max(DECAY_MAX_PER_H, decay_per_h))
+    return min(decay_per_h * DECAY_FACTOR, max(DECAY_MAX_PER_H, decay_per_h))

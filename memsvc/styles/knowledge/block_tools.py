@@ -5,100 +5,100 @@ from collections.abc import Sequence
 from memsvc.core.errors import invalid
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Tool
-from memsvc.store.notions import Notion
+from memsvc.store.knowledge_blocks import KnowledgeBlock
 from memsvc.styles.knowledge import texts
-from memsvc.styles.knowledge.contract import (
+from memsvc.styles.knowledge.block_store import BlockStore
+from memsvc.styles.knowledge.edge_editor import EdgeEditor
+from memsvc.styles.knowledge.knowledge_models import (
     LISTED_MAX,
     LOGGED,
+    BlockListArguments,
+    BlockListResult,
     ConnectArguments,
     ConnectResult,
     DisconnectArguments,
     DisconnectResult,
-    DisplacedEdge,
     EditArguments,
     EditResult,
-    ForgetArguments,
-    ForgetResult,
+    ForgetBlockArguments,
+    ForgetBlockResult,
     InboxArguments,
-    ListArguments,
     ListedBlock,
-    ListResult,
+    ReplacedEdge,
 )
-from memsvc.styles.knowledge.linking import Linking
-from memsvc.styles.knowledge.remembering import Remembering
-from memsvc.styles.knowledge.standing import Standings
+from memsvc.styles.knowledge.memory_status import StatusReader
 
 
 class BlockTools:
     """Functions of these tools."""
 
-    def __init__(self, remembering: Remembering, standings: Standings, linking: Linking) -> None:
-        self._remembering = remembering
-        self._standings = standings
-        self._linking = linking
+    def __init__(self, remember_blocks: BlockStore, status_reader: StatusReader, edge_editor: EdgeEditor) -> None:
+        self._block_store = remember_blocks
+        self._status_reader = status_reader
+        self._edge_editor = edge_editor
 
-    async def edit(self, scope: Scope, asked: EditArguments) -> EditResult:
-        await self._remembering.edit(scope, asked.block_id, asked.content, asked.cue)
-        return EditResult(block_id=asked.block_id, summary=f"Edited block {asked.block_id[:8]}.")
+    async def edit(self, scope: Scope, args: EditArguments) -> EditResult:
+        await self._block_store.edit(scope, args.block_id, args.content, args.cue)
+        return EditResult(block_id=args.block_id, summary=f"Edited block {args.block_id[:8]}.")
 
-    async def forget(self, scope: Scope, asked: ForgetArguments) -> ForgetResult:
-        short = asked.block_id[:8]
-        if await self._remembering.forget(scope, asked.block_id):
-            return ForgetResult(block_id=asked.block_id, status="forgotten", summary=f"Forgot block {short}.")
-        return ForgetResult(
-            block_id=asked.block_id, status="already_archived", summary=f"Block {short} was already archived."
+    async def forget(self, scope: Scope, args: ForgetBlockArguments) -> ForgetBlockResult:
+        short = args.block_id[:8]
+        if await self._block_store.forget(scope, args.block_id):
+            return ForgetBlockResult(block_id=args.block_id, status="forgotten", summary=f"Forgot block {short}.")
+        return ForgetBlockResult(
+            block_id=args.block_id, status="already_archived", summary=f"Block {short} was already archived."
         )
 
-    async def ls(self, scope: Scope, asked: ListArguments) -> ListResult:
-        if asked.archived:
-            if asked.tag is not None:
+    async def ls(self, scope: Scope, args: BlockListArguments) -> BlockListResult:
+        if args.archived:
+            if args.tag is not None:
                 raise invalid("archived blocks have no tags: ask for them without one")
-            blocks = await self._standings.archived(scope, category=asked.category, most=asked.limit)
+            blocks = await self._status_reader.archived(scope, category=args.category, limit=args.limit)
             return _list(blocks, "No archived blocks match.")
-        blocks = await self._standings.listing(scope, tag=asked.tag, category=asked.category, most=asked.limit)
+        blocks = await self._status_reader.listing(scope, tag=args.tag, category=args.category, limit=args.limit)
         return _list(blocks, "No active blocks match.")
 
-    async def inbox(self, scope: Scope, asked: InboxArguments) -> ListResult:
-        return _list(await self._standings.inbox(scope, most=asked.max_count or LISTED_MAX), "Inbox empty.")
+    async def inbox(self, scope: Scope, args: InboxArguments) -> BlockListResult:
+        return _list(await self._status_reader.inbox(scope, limit=args.max_count or LISTED_MAX), "Inbox empty.")
 
-    async def connect(self, scope: Scope, asked: ConnectArguments) -> ConnectResult:
-        done = await self._linking.connect(
-            scope, asked.source, asked.target, relation=asked.relation, note=asked.note, if_exists=asked.if_exists
+    async def connect(self, scope: Scope, args: ConnectArguments) -> ConnectResult:
+        result = await self._edge_editor.connect(
+            scope, args.source, args.target, relation=args.relation, note=args.note, if_exists=args.if_exists
         )
-        displaced = None
-        if (edge := done.displaced) is not None:
-            displaced = DisplacedEdge(
+        replaced = None
+        if (edge := result.replaced) is not None:
+            replaced = ReplacedEdge(
                 from_id=edge.low, to_id=edge.high, relation_type=edge.relation, weight=edge.weight
             )
         return ConnectResult(
-            source_id=asked.source,
-            target_id=asked.target,
-            relation=done.edge.relation,
-            weight=done.edge.weight,
-            action=done.action,
-            note=done.edge.note or None,
-            displaced_edge=displaced,
-            summary=texts.connected(asked.source, asked.target, done),
+            source_id=args.source,
+            target_id=args.target,
+            relation=result.edge.relation,
+            weight=result.edge.weight,
+            action=result.action,
+            note=result.edge.note or None,
+            displaced_edge=replaced,
+            summary=texts.connected(args.source, args.target, result),
         )
 
-    async def disconnect(self, scope: Scope, asked: DisconnectArguments) -> DisconnectResult:
-        action, edge = await self._linking.disconnect(
-            scope, asked.source, asked.target, guard_relation=asked.guard_relation
+    async def disconnect(self, scope: Scope, args: DisconnectArguments) -> DisconnectResult:
+        outcome, edge = await self._edge_editor.disconnect(
+            scope, args.source, args.target, guard_relation=args.guard_relation
         )
         return DisconnectResult(
-            source_id=asked.source,
-            target_id=asked.target,
-            action=action,
+            source_id=args.source,
+            target_id=args.target,
+            action=outcome,
             removed_relation=edge.relation if edge is not None else None,
             removed_weight=edge.weight if edge is not None else None,
-            summary=texts.disconnected(asked.source, asked.target, action, edge),
+            summary=texts.disconnected(args.source, args.target, outcome, edge),
         )
 
 
-def _list(blocks: Sequence[Notion], nothing: str) -> ListResult:
+def _list(blocks: Sequence[KnowledgeBlock], nothing: str) -> BlockListResult:
     result = [
         ListedBlock(
-            id=block.notion,
+            id=block.block_id,
             content=block.text,
             category=block.category,
             tags=list(block.tags),
@@ -110,12 +110,12 @@ def _list(blocks: Sequence[Notion], nothing: str) -> ListResult:
         )
         for block in blocks
     ]
-    return ListResult(result=result, summary=texts.listed([one.id for one in result], nothing=nothing))
+    return BlockListResult(result=result, summary=texts.listed([item.id for item in result], nothing=nothing))
 
 
-def block_tools(remembering: Remembering, standings: Standings, linking: Linking) -> list[Tool]:
+def block_tools(remember_blocks: BlockStore, status_reader: StatusReader, edge_editor: EdgeEditor) -> list[Tool]:
     """Return these tools."""
-    functions = BlockTools(remembering, standings, linking)
+    functions = BlockTools(remember_blocks, status_reader, edge_editor)
     return [*_blocks(functions), *_edges(functions)]
 
 
@@ -137,8 +137,8 @@ def _blocks(functions: BlockTools) -> list[Tool]:
             name="elfmem_forget",
             title="Forget a block",
             description="Give a block up for good: it is never recalled again, and its text is removed.",
-            arguments=ForgetArguments,
-            result=ForgetResult,
+            arguments=ForgetBlockArguments,
+            result=ForgetBlockResult,
             run=functions.forget,
             permission=Permission.WRITE,
             read_only=False,
@@ -151,8 +151,8 @@ def _blocks(functions: BlockTools) -> list[Tool]:
             name="elfmem_ls",
             title="List blocks",
             description="Blocks by tag or category, the surest first; those of the inbox too; or archived ones.",
-            arguments=ListArguments,
-            result=ListResult,
+            arguments=BlockListArguments,
+            result=BlockListResult,
             run=functions.ls,
             permission=Permission.READ,
             read_only=True,
@@ -164,7 +164,7 @@ def _blocks(functions: BlockTools) -> list[Tool]:
             title="List the inbox",
             description="Blocks that wait to be consolidated, the longest waiting first. They can be recalled already.",
             arguments=InboxArguments,
-            result=ListResult,
+            result=BlockListResult,
             run=functions.inbox,
             permission=Permission.READ,
             read_only=True,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from memsvc.core.errors import MemsvcError, invalid
-from memsvc.styles.knowledge.scoring import Weights
+from memsvc.styles.knowledge.scoring import ScoreWeights
 from memsvc.styles.knowledge.tiers import CONSTITUTIONAL, GOAL
 
 Name = Literal["self", "attention", "task", "simulate"]
@@ -14,62 +14,62 @@ PEER: Final = "peer/"
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class RecallFrame:
     """Frame of a recall: weights, budget, and blocks that it includes or excludes.
 
-    `only` and `guaranteed` are tags, or beginnings of tags and `%`; with `identity_apart`,
-    constitutional blocks stay out; one without `question` ignores the query. `boosts` multiply the
+    `only` and `required_tags` are tags, or beginnings of tags and `%`; with `without_identity`,
+    constitutional blocks stay out; one without `question` ignores the query. `scale_by_name` multiply the
     score by category or, as `tag:`, by the beginning of a tag.
     """
 
     name: Name
-    weights: Weights
+    weights: ScoreWeights
     budget_tok: int
-    guaranteed: tuple[str, ...] = ()
+    required_tags: tuple[str, ...] = ()
     only: str = ""
-    identity_apart: bool = False
+    without_identity: bool = False
     question: bool = True
-    boosts: Mapping[str, float] = field(default_factory=dict)
+    scale_by_name: Mapping[str, float] = field(default_factory=dict)
 
-    def boost(self, category: str, tags: tuple[str, ...]) -> float:
+    def factor(self, category: str, tags: tuple[str, ...]) -> float:
         """Return the factor of a block's score."""
-        by_tag = [
+        tag_values = [
             factor
-            for key, factor in self.boosts.items()
+            for key, factor in self.scale_by_name.items()
             if key.startswith("tag:") and any(tag.startswith(key.removeprefix("tag:")) for tag in tags)
         ]
-        return max([self.boosts.get(category, 1.0), *by_tag])
+        return max([self.scale_by_name.get(category, 1.0), *tag_values])
 
     def excludes(self, tags: tuple[str, ...]) -> bool:
         """Return whether blocks with these tags are left out, unless they are guaranteed."""
-        return self.identity_apart and CONSTITUTIONAL in tags and not of_peer(tags)
+        return self.without_identity and CONSTITUTIONAL in tags and not of_peer(tags)
 
 
-FRAMES: Final[dict[str, Frame]] = {
+FRAMES: Final[dict[str, RecallFrame]] = {
     frame.name: frame
     for frame in (
-        Frame(
+        RecallFrame(
             "self",
-            Weights(0.10, 0.30, 0.05, 0.25, 0.30),
+            ScoreWeights(0.10, 0.30, 0.05, 0.25, 0.30),
             600,
-            guaranteed=(CONSTITUTIONAL,),
+            required_tags=(CONSTITUTIONAL,),
             only="self/%",
             question=False,
         ),
-        Frame("attention", Weights(0.35, 0.15, 0.25, 0.15, 0.10), 2000, identity_apart=True),
-        Frame("task", Weights(0.20, 0.20, 0.20, 0.20, 0.20), 800, guaranteed=(GOAL,), identity_apart=True),
-        Frame(
+        RecallFrame("attention", ScoreWeights(0.35, 0.15, 0.25, 0.15, 0.10), 2000, without_identity=True),
+        RecallFrame("task", ScoreWeights(0.20, 0.20, 0.20, 0.20, 0.20), 800, required_tags=(GOAL,), without_identity=True),
+        RecallFrame(
             "simulate",
-            Weights(0.25, 0.25, 0.15, 0.20, 0.15),
+            ScoreWeights(0.25, 0.25, 0.15, 0.20, 0.15),
             2000,
-            guaranteed=(CONSTITUTIONAL, "mind/%"),
-            boosts={"tag:self/": 10.0, "mind": 6.0, "decision": 5.0},
+            required_tags=(CONSTITUTIONAL, "mind/%"),
+            scale_by_name={"tag:self/": 10.0, "mind": 6.0, "decision": 5.0},
         ),
     )
 }
 
 
-def frame_named(name: str) -> Frame:
+def frame_named(name: str) -> RecallFrame:
     """Return the frame of this name; INVALID_ARGUMENT when there is none."""
     frame = FRAMES.get(name)
     if frame is None:

@@ -5,7 +5,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class GuideEntry:
     """Guide to one operation."""
 
     what: str
@@ -32,8 +32,8 @@ class Entry:
         )
 
 
-ENTRIES: Final[dict[str, Entry]] = {
-    "remember": Entry(
+ENTRIES: Final[dict[str, GuideEntry]] = {
+    "remember": GuideEntry(
         "Store a fact, preference, decision or observation. It can be recalled at once.",
         "You learn something that is worth keeping beyond this conversation.",
         "The text is a transcript or a file: those have tools of their own.",
@@ -44,7 +44,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "                cue='why does a migration fail on staging')",
         "Store knowledge for later; it is visible at once",
     ),
-    "recall": Entry(
+    "recall": GuideEntry(
         "Find blocks and render them for a prompt. What is shown is reinforced.",
         "Before you answer or act: frame attention for a question, task for goals, self for who you are, simulate for"
         " how somebody else thinks.",
@@ -55,7 +55,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "elfmem_recall(query='how do we deploy', top_k=5, frame='attention')",
         "Find knowledge, rendered for a prompt",
     ),
-    "status": Entry(
+    "status": GuideEntry(
         "Tell how the memory stands and what to do about it.",
         "You wonder whether to dream() or curate().",
         "Before every call: nothing of it is needed to remember or recall.",
@@ -65,7 +65,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "elfmem_status()",
         "Health of the memory and what to do",
     ),
-    "outcome": Entry(
+    "outcome": GuideEntry(
         "Tell how it went when blocks were used, so that good ones are trusted more and bad ones fade.",
         "You know whether what you recalled helped: a test passed, the user was content.",
         "You only read the blocks, or the blocks still wait in the inbox.",
@@ -75,7 +75,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "elfmem_outcome(block_ids=['3f2a...'], signal=0.9, source='test_pass')",
         "Tell whether what was recalled helped",
     ),
-    "curate": Entry(
+    "curate": GuideEntry(
         "Archive what has faded, prune weak edges, reinforce the strongest blocks.",
         "Recall brings up what is stale. It also runs by itself behind a consolidation.",
         "After every session: it is due every 40 active hours.",
@@ -85,7 +85,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "elfmem_curate()",
         "Archive what faded, keep what is strong",
     ),
-    "dream": Entry(
+    "dream": GuideEntry(
         "Consolidate the inbox: find duplicates and contradictions, judge blocks by your identity, tie them together.",
         "At a natural pause, when should_dream is true.",
         "To make a block visible: it is visible already.",
@@ -95,7 +95,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "elfmem_dream()",
         "Consolidate what waits in the inbox",
     ),
-    "edit": Entry(
+    "edit": GuideEntry(
         "Change what a block says, or the cue that it is found by.",
         "A block is wrong or out of date, and its history still holds.",
         "It is another fact: remember() that one.",
@@ -105,7 +105,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "elfmem_edit(block_id='3f2a...', content='Prefers tabs.')",
         "Change a block or its cue",
     ),
-    "forget": Entry(
+    "forget": GuideEntry(
         "Give a block up for good: its text is removed.",
         "It is wrong, private, or not wanted any more.",
         "It should only matter less: tell a bad outcome().",
@@ -115,7 +115,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "elfmem_forget(block_id='3f2a...')",
         "Remove a block for good",
     ),
-    "ls": Entry(
+    "ls": GuideEntry(
         "List blocks by tag or category, the surest first.",
         "You want to see what is there.",
         "You have a question: recall() ranks.",
@@ -125,7 +125,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "elfmem_ls(tag='self/%')",
         "List blocks",
     ),
-    "inbox": Entry(
+    "inbox": GuideEntry(
         "List the blocks that wait to be consolidated.",
         "You want to see what dream() will do.",
         "You want to recall them: recall() finds them already.",
@@ -135,7 +135,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "elfmem_inbox()",
         "List what waits to be consolidated",
     ),
-    "connect": Entry(
+    "connect": GuideEntry(
         "State that two blocks hang together: a question that finds one finds the other.",
         "You know a relation that their words do not show.",
         "They merely look alike: dream() sees that.",
@@ -145,7 +145,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "elfmem_connect(source='3f2a...', target='77b0...', relation='supports')",
         "State that two blocks hang together",
     ),
-    "disconnect": Entry(
+    "disconnect": GuideEntry(
         "Remove the edge between two blocks.",
         "It is wrong, or brings up what does not belong.",
         "It is only weak: curate() prunes it.",
@@ -155,7 +155,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "elfmem_disconnect(source='3f2a...', target='77b0...')",
         "Remove an edge",
     ),
-    "guide": Entry(
+    "guide": GuideEntry(
         "Show this help.",
         "You are not sure which operation fits.",
         "You know.",
@@ -166,7 +166,7 @@ ENTRIES: Final[dict[str, Entry]] = {
         "This help",
     ),
 }
-HISTORY: Final = Entry(
+HISTORY: Final = GuideEntry(
     "List what was done lately. No tool of this memory: the server keeps a log of calls, which holds no content.",
     "Something is not as you expect it, and you want to know what ran.",
     "You want to know what is remembered: that is ls().",
@@ -210,7 +210,7 @@ def guide(method: str | None) -> str:
 
 def _overview() -> str:
     rows = [
-        f"  {_SIGNATURES.get(name, f'{name}()'):<23}{_brief(entry.cost):<13}{entry.short}"
+        f"  {_SIGNATURES.get(name, f'{name}()'):<23}{_short_cost(entry.cost):<13}{entry.short}"
         for name, entry in ENTRIES.items()
     ]
     return "\n".join(
@@ -228,5 +228,5 @@ def _overview() -> str:
     )
 
 
-def _brief(cost: str) -> str:
+def _short_cost(cost: str) -> str:
     return "LLM call" if cost.startswith("A model") else cost.split(".", 1)[0]

@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-NEARLY_FULL: Final = 0.8
+WARNING_SHARE: Final = 0.8
 Health = Literal["good", "attention"]
 
 
@@ -11,7 +11,7 @@ def health(inbox: int, threshold: int, stored: int) -> tuple[Health, str]:
     fill = inbox / max(threshold, 1)
     if fill >= 1.0:
         return "attention", "Inbox full. Call elfmem_dream() to process pending blocks."
-    if fill >= NEARLY_FULL:
+    if fill >= WARNING_SHARE:
         return "good", f"Inbox nearly full ({inbox}/{threshold}). Consolidation approaching."
     if not stored:
         return "good", "Memory is empty. Call elfmem_remember() to add knowledge."

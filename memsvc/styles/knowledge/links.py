@@ -4,24 +4,24 @@ from collections.abc import Collection, Mapping
 from math import exp
 from typing import Final
 
-LIKENESS_SHARE: Final = 0.55
+SIMILARITY_SHARE: Final = 0.55
 TAGS_SHARE: Final = 0.20
 CATEGORY_SHARE: Final = 0.15
 TIME_SHARE: Final = 0.10
 OTHER_CATEGORY: Final = 0.30
 """Score of two different categories."""
-TIME_SIGMA_H: Final = 8.0
+TIME_SCALE_H: Final = 8.0
 
-PRUNED_BELOW: Final = 0.10
+PRUNE_THRESHOLD: Final = 0.10
 """Remaining weight below which an edge is removed."""
 BRIDGE_PERCENTILE: Final = 80
 
-SIMILAR: Final = "similar"
+SIMILARITY: Final = "similar"
 OUTCOME: Final = "outcome"
 REINFORCED_BY: Final = 0.10
 """Increase of the weight when an edge is stated again."""
 DEFAULT_WEIGHTS: Final[Mapping[str, float]] = {
-    SIMILAR: 0.65,
+    SIMILARITY: 0.65,
     "co_occurs": 0.55,
     "elaborates": 0.70,
     "supports": 0.75,
@@ -35,26 +35,26 @@ OTHER_WEIGHT: Final = 0.65
 
 
 def edge_score(
-    likeness: float, tags: tuple[Collection[str], Collection[str]], *, same_category: bool, apart_h: float
+    similarity: float, tags: tuple[Collection[str], Collection[str]], *, same_category: bool, distance_h: float
 ) -> float:
     """Return how well two blocks go together.
 
     It is .55 similarity + .20 Jaccard of the tags + .15 category + .10 closeness in time.
     """
-    either = {*tags[0], *tags[1]}
-    jaccard = len({*tags[0]} & {*tags[1]}) / len(either) if either else 0.0
-    near = exp(-(apart_h**2) / (2 * TIME_SIGMA_H**2))
+    all_tags = {*tags[0], *tags[1]}
+    tag_overlap = len({*tags[0]} & {*tags[1]}) / len(all_tags) if all_tags else 0.0
+    time_score = exp(-(distance_h**2) / (2 * TIME_SCALE_H**2))
     category = 1.0 if same_category else OTHER_CATEGORY
-    return LIKENESS_SHARE * likeness + TAGS_SHARE * jaccard + CATEGORY_SHARE * category + TIME_SHARE * near
+    return SIMILARITY_SHARE * similarity + TAGS_SHARE * tag_overlap + CATEGORY_SHARE * category + TIME_SHARE * time_score
 
 
-def bridge_degree(degrees: Collection[float]) -> float:
+def bridge_degree(weights: Collection[float]) -> float:
     """Return the weighted degree from which a block is a bridge.
 
     It is the 80th percentile of those above 0, so that, equals aside, a fifth of them are; infinity
     where there are none.
     """
-    positive = sorted(degree for degree in degrees if degree > 0)
+    positive = sorted(weight for weight in weights if weight > 0)
     if not positive:
         return float("inf")
     return positive[min(len(positive) - 1, len(positive) * BRIDGE_PERCENTILE // 100)]

@@ -1,10 +1,16 @@
 """The tools of the memory as a whole: remember, recall, status, outcome, curate, dream, guide."""
 
-from memsvc.core.progress import Progress
+from memsvc.core.progress import ProgressCallback
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Reporting, Tool
+from memsvc.core.tools import ProgressFunction, Tool
 from memsvc.styles.knowledge import texts
-from memsvc.styles.knowledge.contract import (
+from memsvc.styles.knowledge.block_outcomes import OutcomeService
+from memsvc.styles.knowledge.block_recall import RecallService
+from memsvc.styles.knowledge.block_store import BlockStore
+from memsvc.styles.knowledge.curate import CurateService
+from memsvc.styles.knowledge.dream import DreamReport, DreamService
+from memsvc.styles.knowledge.guide import guide
+from memsvc.styles.knowledge.knowledge_models import (
     LOGGED,
     CurateArguments,
     CurateResult,
@@ -14,79 +20,73 @@ from memsvc.styles.knowledge.contract import (
     DroppedBlock,
     GuideArguments,
     GuideResult,
+    IgnoredBlock,
+    KnowledgeRecallArguments,
+    KnowledgeRecallResult,
     OutcomeArguments,
     OutcomeResult,
-    RecallArguments,
     RecalledBlock,
-    RecallResult,
     RememberArguments,
     RememberResult,
-    SkippedBlock,
     StatusArguments,
     StatusResult,
     TokenUsage,
 )
-from memsvc.styles.knowledge.curating import Curating
-from memsvc.styles.knowledge.dreaming import Dreaming, Dreamt
-from memsvc.styles.knowledge.guide import guide
-from memsvc.styles.knowledge.outcomes import Outcomes
-from memsvc.styles.knowledge.recall import Recall
-from memsvc.styles.knowledge.remembering import Remembering
-from memsvc.styles.knowledge.scored import Scored
-from memsvc.styles.knowledge.standing import Standings
+from memsvc.styles.knowledge.memory_status import StatusReader
+from memsvc.styles.knowledge.scored_blocks import ScoredBlock
 
 
-class MemoryTools:
+class KnowledgeMemoryTools:
     """Functions of these tools."""
 
     def __init__(
         self,
-        remembering: Remembering,
-        recall: Recall,
-        standings: Standings,
-        outcomes: Outcomes,
-        curating: Curating,
-        dreaming: Dreaming,
+        block_store: BlockStore,
+        recall: RecallService,
+        status_reader: StatusReader,
+        outcomes: OutcomeService,
+        curate_service: CurateService,
+        dream_service: DreamService,
     ) -> None:
-        self._remembering = remembering
+        self._block_store = block_store
         self._recall = recall
-        self._standings = standings
+        self._status_reader = status_reader
         self._outcomes = outcomes
-        self._curating = curating
-        self._dreaming = dreaming
+        self._curate_service = curate_service
+        self._dream_service = dream_service
 
-    async def remember(self, scope: Scope, asked: RememberArguments) -> RememberResult:
-        done = await self._remembering.remember(
-            scope, asked.content, tags=asked.tags, cue=asked.cue, category=asked.category
+    async def remember(self, scope: Scope, args: RememberArguments) -> RememberResult:
+        result = await self._block_store.remember(
+            scope, args.content, tags=args.tags, keywords=args.cue, category=args.category
         )
         return RememberResult(
-            block_id=done.block_id,
-            status=done.status,
-            pending_consolidation=done.pending,
+            block_id=result.block_id,
+            status=result.status,
+            pending_consolidation=result.pending,
             visible=True,
-            should_dream=done.should_dream,
-            summary=texts.remembered(done),
+            should_dream=result.should_dream,
+            summary=texts.remembered(result),
         )
 
-    async def recall(self, scope: Scope, asked: RecallArguments) -> RecallResult:
-        done = await self._recall.recall(scope, asked.query, top_k=asked.top_k, frame_name=asked.frame)
-        return RecallResult(
-            text=done.rendered.text,
-            frame_name=done.frame,
-            cached=done.cached,
-            blocks=[_block(one) for one in done.blocks],
+    async def recall(self, scope: Scope, args: KnowledgeRecallArguments) -> KnowledgeRecallResult:
+        result = await self._recall.recall(scope, args.query, top_k=args.top_k, frame_name=args.frame)
+        return KnowledgeRecallResult(
+            text=result.rendered.text,
+            frame_name=result.frame,
+            cached=result.cached,
+            blocks=[_block(one) for one in result.blocks],
             dropped=[
-                DroppedBlock(id=one.block.notion, content=one.text, tags=list(one.tags), reason=reason)
-                for one, reason in done.dropped
+                DroppedBlock(id=one.block.block_id, content=one.text, tags=list(one.tags), reason=reason)
+                for one, reason in result.dropped
             ],
-            budget_used=done.rendered.used_tok,
-            budget_total=done.budget_tok,
-            excluded_by_filter=done.excluded,
-            summary=texts.recalled(done),
+            budget_used=result.rendered.used_tok,
+            budget_total=result.budget_tok,
+            excluded_by_filter=result.excluded,
+            summary=texts.recalled(result),
         )
 
     async def status(self, scope: Scope, _: StatusArguments) -> StatusResult:
-        now = await self._standings.status(scope)
+        now = await self._status_reader.status(scope)
         return StatusResult(
             session_active=now.session_h is not None,
             session_hours=now.session_h,
@@ -103,97 +103,97 @@ class MemoryTools:
             summary=texts.status(now),
         )
 
-    async def outcome(self, scope: Scope, asked: OutcomeArguments) -> OutcomeResult:
-        done = await self._outcomes.tell(
-            scope, asked.block_ids, signal=asked.signal, weight=asked.weight, source=asked.source
+    async def outcome(self, scope: Scope, args: OutcomeArguments) -> OutcomeResult:
+        result = await self._outcomes.apply(
+            scope, args.block_ids, signal=args.signal, weight=args.weight, source=args.source
         )
         return OutcomeResult(
-            blocks_updated=done.updated,
-            mean_confidence_delta=done.confidence_delta,
-            edges_reinforced=done.edges_reinforced,
-            blocks_penalized=done.penalised,
-            outcome_edges_created=done.edges_created,
-            skipped=[SkippedBlock(id=block_id, reason=reason) for block_id, reason in done.skipped],
-            summary=texts.outcome(done),
+            blocks_updated=result.updated,
+            mean_confidence_delta=result.confidence_delta,
+            edges_reinforced=result.edges_reinforced,
+            blocks_penalized=result.decay_change_count,
+            outcome_edges_created=result.edges_created,
+            skipped=[IgnoredBlock(id=block_id, reason=reason) for block_id, reason in result.ignored],
+            summary=texts.outcome(result),
         )
 
     async def curate(self, scope: Scope, _: CurateArguments) -> CurateResult:
-        done = await self._curating.curate(scope)
+        result = await self._curate_service.curate(scope)
         return CurateResult(
-            archived=done.archived,
-            edges_pruned=done.edges_pruned,
-            edges_decayed=done.edges_decayed,
-            reinforced=done.reinforced,
-            constitutional_reinforced=done.constitutional,
-            total_edges_after=done.edges_after,
-            summary=texts.curated(done),
+            archived=result.archived,
+            edges_pruned=result.edges_pruned,
+            edges_decayed=result.edges_decayed,
+            reinforced=result.reinforced,
+            constitutional_reinforced=result.constitutional,
+            total_edges_after=result.edges_after,
+            summary=texts.curated(result),
         )
 
-    async def dream(self, scope: Scope, asked: DreamArguments, progress: Progress) -> DreamResult:
-        done = await self._dreaming.dream(scope, by_rules=asked.no_llm, progress=progress)
+    async def dream(self, scope: Scope, args: DreamArguments, progress: ProgressCallback) -> DreamResult:
+        report = await self._dream_service.dream(scope, by_rules=args.no_llm, progress=progress)
         return DreamResult(
-            status="done" if done.processed else "idle",
-            message=None if done.processed or done.inbox_remaining else texts.IDLE,
-            processed=done.processed,
-            promoted=done.promoted,
-            deduplicated=done.deduplicated,
-            edges_created=done.edges_created,
-            contradictions=done.contradictions,
-            near_duplicates=done.near_duplicates,
-            scored_by_rules=done.by_rules,
-            health=_health(done),
-            inbox_remaining=done.inbox_remaining,
-            curated=done.curated,
-            summary=texts.dreamt(done),
+            status="done" if report.processed else "idle",
+            message=None if report.processed or report.inbox_remaining else texts.IDLE,
+            processed=report.processed,
+            promoted=report.promoted,
+            deduplicated=report.deduplicated,
+            edges_created=report.edges_created,
+            contradictions=report.contradictions,
+            near_duplicates=report.near_duplicates,
+            scored_by_rules=report.by_rules,
+            health=_health(report),
+            inbox_remaining=report.inbox_remaining,
+            curated=report.curated,
+            summary=texts.dream_summary(report),
         )
 
-    async def guide(self, scope: Scope, asked: GuideArguments) -> GuideResult:
+    async def guide(self, scope: Scope, args: GuideArguments) -> GuideResult:
         del scope
-        return GuideResult(text=guide(asked.method))
+        return GuideResult(text=guide(args.method))
 
 
-def _block(one: Scored) -> RecalledBlock:
+def _block(item: ScoredBlock) -> RecalledBlock:
     return RecalledBlock(
-        id=one.block.notion,
-        content=one.text,
-        score=round(one.score, 3),
-        tags=list(one.tags),
-        similarity=one.parts.similarity,
-        confidence=one.parts.confidence,
-        recency=one.parts.recency,
-        centrality=one.parts.centrality,
-        reinforcement=one.parts.reinforcement,
-        was_expanded=one.expanded,
-        status=one.block.status,
+        id=item.block.block_id,
+        content=item.text,
+        score=round(item.score, 3),
+        tags=list(item.tags),
+        similarity=item.parts.similarity,
+        confidence=item.parts.confidence,
+        recency=item.parts.recency,
+        centrality=item.parts.centrality,
+        reinforcement=item.parts.reinforcement,
+        was_expanded=item.expanded,
+        status=item.block.status,
     )
 
 
-def _health(done: Dreamt) -> DreamHealth | None:
-    if not done.processed:
+def _health(report: DreamReport) -> DreamHealth | None:
+    if not report.processed:
         return None
     return DreamHealth(
-        edge_creation_rate=done.edges_created / max(1, done.promoted),
-        promotion_rate=done.promoted / done.processed,
-        deduplication_rate=done.deduplicated / done.processed,
+        edge_creation_rate=report.edges_created / max(1, report.promoted),
+        promotion_rate=report.promoted / report.processed,
+        deduplication_rate=report.deduplicated / report.processed,
     )
 
 
 def memory_tools(
-    remembering: Remembering,
-    recall: Recall,
-    standings: Standings,
-    outcomes: Outcomes,
-    curating: Curating,
-    dreaming: Dreaming,
+    block_store: BlockStore,
+    recall: RecallService,
+    status_reader: StatusReader,
+    outcomes: OutcomeService,
+    curate_service: CurateService,
+    dream_service: DreamService,
     *,
-    waits: bool,
+    uses_model: bool,
 ) -> list[Tool]:
-    """Return these tools. `waits`: consolidation calls a model."""
-    functions = MemoryTools(remembering, recall, standings, outcomes, curating, dreaming)
-    return [*_use(functions), *_upkeep(functions, waits=waits)]
+    """Return these tools. `uses_model`: consolidation calls a model."""
+    functions = KnowledgeMemoryTools(block_store, recall, status_reader, outcomes, curate_service, dream_service)
+    return [*_usage_tools(functions), *_maintenance_tools(functions, uses_model=uses_model)]
 
 
-def _use(functions: MemoryTools) -> list[Tool]:
+def _usage_tools(functions: KnowledgeMemoryTools) -> list[Tool]:
     return [
         Tool(
             name="elfmem_remember",
@@ -213,8 +213,8 @@ def _use(functions: MemoryTools) -> list[Tool]:
             title="Recall",
             description="Find knowledge, rendered for a prompt. What is shown is reinforced, and the rest fades. Block"
             " ids can be passed to elfmem_outcome.",
-            arguments=RecallArguments,
-            result=RecallResult,
+            arguments=KnowledgeRecallArguments,
+            result=KnowledgeRecallResult,
             run=functions.recall,
             permission=Permission.WRITE,
             read_only=False,
@@ -251,7 +251,7 @@ def _use(functions: MemoryTools) -> list[Tool]:
     ]
 
 
-def _upkeep(functions: MemoryTools, *, waits: bool) -> list[Tool]:
+def _maintenance_tools(functions: KnowledgeMemoryTools, *, uses_model: bool) -> list[Tool]:
     return [
         Tool(
             name="elfmem_curate",
@@ -274,13 +274,13 @@ def _upkeep(functions: MemoryTools, *, waits: bool) -> list[Tool]:
             " edges. Takes up to half a minute where a model is configured.",
             arguments=DreamArguments,
             result=DreamResult,
-            run=Reporting(functions.dream),
+            run=ProgressFunction(functions.dream),
             permission=Permission.WRITE,
             read_only=False,
             over_quota=True,
             idempotent=True,
             logged=LOGGED,
-            waits_for_model=waits,
+            uses_model=uses_model,
         ),
         Tool(
             name="elfmem_guide",
@@ -293,6 +293,6 @@ def _upkeep(functions: MemoryTools, *, waits: bool) -> list[Tool]:
             read_only=True,
             idempotent=True,
             logged=LOGGED,
-            told_as="text",
+            text_member="text",
         ),
     ]

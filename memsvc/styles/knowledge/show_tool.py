@@ -4,14 +4,14 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from memsvc.core.decay import Tier
+from memsvc.core.decay import DecayTier
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Arguments, Result, Tool
-from memsvc.store.notions import Notion
-from memsvc.styles.knowledge.contract import LOGGED, BlockId
-from memsvc.styles.knowledge.showing import Showing, Shown
+from memsvc.store.knowledge_blocks import KnowledgeBlock
+from memsvc.styles.knowledge.block_details import BlockDetails, BlockDetailsReader
+from memsvc.styles.knowledge.knowledge_models import LOGGED, BlockId
 
-BEGINNING_CHARS: Final = 200
+PREVIEW_CHARS: Final = 200
 
 
 class ShowArguments(Arguments):
@@ -24,7 +24,7 @@ class OtherBlock(Result):
     status: str = Field(description="active, inbox, or archived")
 
 
-class ShownEdge(Result):
+class BlockEdge(Result):
     block: OtherBlock = Field(description="the block at the other end")
     relation: str = Field(description="how the two hang together")
     weight: float = Field(description="how strongly, 0 to 1")
@@ -33,14 +33,14 @@ class ShownEdge(Result):
     note: str = Field(description="why they hang together, as it was stated")
 
 
-class ShownConflict(Result):
+class BlockConflict(Result):
     block: OtherBlock = Field(description="the block that cannot be true beside this one, or says nearly the same")
     kind: Literal["contradiction", "near_duplicate"] = Field(description="which of both")
     score: float = Field(description="how surely, 0 to 1")
     found_at: str = Field(description="when that was found")
 
 
-class ShownOutcome(Result):
+class OutcomeDetails(Result):
     signal: float = Field(description="how it went, 0 (it failed) to 1 (it succeeded)")
     weight: float = Field(description="how much that counts")
     source: str = Field(description="where the signal came from")
@@ -55,7 +55,7 @@ class ShowResult(Result):
     cue: str = Field(description="the situation in which it is to be recalled")
     category: str = Field(description="its category")
     tags: list[str] = Field(description="its tags")
-    tier: Tier = Field(description="how lasting it is")
+    tier: DecayTier = Field(description="how lasting it is")
     status: Literal["inbox", "active", "archived"] = Field(description="whether it is recalled: archived is not")
     archive_reason: Literal["decayed", "superseded", "forgotten"] | None = Field(description="why it was archived")
     superseded_by: OtherBlock | None = Field(description="the block that stands for it now")
@@ -67,7 +67,7 @@ class ShowResult(Result):
     alpha: float = Field(description="what speaks for it")
     beta: float = Field(description="what speaks against it")
     evidence: float = Field(description="the weight of all outcomes that were told of it")
-    outcomes: list[ShownOutcome] = Field(description="how it went when it was used, the latest first, 50 at the most")
+    outcomes: list[OutcomeDetails] = Field(description="how it went when it was used, the latest first, 50 at the most")
     reinforcement_count: int = Field(description="how often it was used")
     decay_per_h: float = Field(description="lambda: what is left after h active hours unused is exp(-lambda h)")
     reinforced_h: float = Field(description="when it was used last, on the clock of active hours")
@@ -75,15 +75,15 @@ class ShowResult(Result):
     left: float = Field(description="what has not faded of it now, 0 to 1")
     faded_h: float = Field(description="when it will have faded so far that it may be archived, on the same clock")
     degree: float = Field(description="the weights of all its edges together")
-    edges: list[ShownEdge] = Field(description="what it hangs together with, the strongest first, 50 at the most")
-    conflicts: list[ShownConflict] = Field(description="what it does not go together with, the surest first")
+    edges: list[BlockEdge] = Field(description="what it hangs together with, the strongest first, 50 at the most")
+    conflicts: list[BlockConflict] = Field(description="what it does not go together with, the surest first")
 
 
-def show_tool(showing: Showing) -> Tool:
+def show_tool(block_details: BlockDetailsReader) -> Tool:
     """Return this tool."""
 
-    async def show(scope: Scope, asked: ShowArguments) -> ShowResult:
-        return _result(await showing.show(scope, asked.block_id))
+    async def show(scope: Scope, args: ShowArguments) -> ShowResult:
+        return _result(await block_details.show(scope, args.block_id))
 
     return Tool(
         name="elfmem_show",
@@ -97,23 +97,23 @@ def show_tool(showing: Showing) -> Tool:
         read_only=True,
         idempotent=True,
         logged=LOGGED,
-        administrative=True,
+        is_admin=True,
     )
 
 
-def _result(shown: Shown) -> ShowResult:
-    block = shown.block
+def _result(details: BlockDetails) -> ShowResult:
+    block = details.block
     return ShowResult(
-        id=block.notion,
+        id=block.block_id,
         content=block.text,
-        cue=block.cue,
+        cue=block.keywords,
         category=block.category,
         tags=list(block.tags),
         tier=block.tier,
         status=block.status,
         archive_reason=block.archive_reason,
-        superseded_by=_other(shown, block.superseded_by) if block.superseded_by else None,
-        supersedes=[_other(shown, one) for one in shown.older],
+        superseded_by=_other(details, block.superseded_by) if block.superseded_by else None,
+        supersedes=[_other(details, item) for item in details.superseded],
         created_at=block.created_at.isoformat(),
         scored_by=block.scored_by,
         alignment=block.alignment,
@@ -121,52 +121,52 @@ def _result(shown: Shown) -> ShowResult:
         alpha=block.alpha,
         beta=block.beta,
         evidence=block.evidence,
-        outcomes=_outcomes(shown),
+        outcomes=_outcomes(details),
         reinforcement_count=block.reinforcements,
         decay_per_h=block.decay_per_h,
         reinforced_h=block.reinforced_h,
-        now_h=shown.now_h,
-        left=shown.left,
-        faded_h=shown.faded_h,
+        now_h=details.now_h,
+        left=details.left,
+        faded_h=details.archive_h,
         degree=block.degree,
-        edges=_edges(shown),
+        edges=_edges(details),
         conflicts=[
-            ShownConflict(block=_other(shown, one.other), kind=one.kind, score=one.score, found_at=found_at.isoformat())
-            for one, found_at in shown.conflicts
+            BlockConflict(block=_other(details, item.second), kind=item.kind, score=item.score, found_at=found_at.isoformat())
+            for item, found_at in details.conflicts
         ],
     )
 
 
-def _outcomes(shown: Shown) -> list[ShownOutcome]:
+def _outcomes(details: BlockDetails) -> list[OutcomeDetails]:
     return [
-        ShownOutcome(
-            signal=one.signal,
-            weight=one.weight,
-            source=one.source,
-            before=one.before,
-            after=one.after,
-            told_at=one.told_at.isoformat(),
+        OutcomeDetails(
+            signal=item.signal,
+            weight=item.weight,
+            source=item.source,
+            before=item.before,
+            after=item.after,
+            told_at=item.told_at.isoformat(),
         )
-        for one in shown.outcomes
+        for item in details.outcomes
     ]
 
 
-def _edges(shown: Shown) -> list[ShownEdge]:
+def _edges(details: BlockDetails) -> list[BlockEdge]:
     return [
-        ShownEdge(
-            block=_other(shown, edge.high if edge.low == shown.block.notion else edge.low),
+        BlockEdge(
+            block=_other(details, edge.high if edge.low == details.block.block_id else edge.low),
             relation=edge.relation,
             weight=edge.weight,
             origin=edge.origin,
             reinforcements=edge.reinforcements,
             note=edge.note,
         )
-        for edge in shown.edges
+        for edge in details.edges
     ]
 
 
-def _other(shown: Shown, block_id: str) -> OtherBlock:
-    other: Notion | None = shown.others.get(block_id)
+def _other(details: BlockDetails, block_id: str) -> OtherBlock:
+    other: KnowledgeBlock | None = details.others.get(block_id)
     if other is None:
         return OtherBlock(id=block_id, content="", status="archived")
-    return OtherBlock(id=block_id, content=other.text[:BEGINNING_CHARS], status=other.status)
+    return OtherBlock(id=block_id, content=other.text[:PREVIEW_CHARS], status=other.status)

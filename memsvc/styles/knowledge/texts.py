@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Sequence
 
 from memsvc.store.edges import Edge
-from memsvc.styles.knowledge.curating import Curated
-from memsvc.styles.knowledge.dreaming import Dreamt
-from memsvc.styles.knowledge.linking import Connected
-from memsvc.styles.knowledge.outcomes import Learnt
-from memsvc.styles.knowledge.recall import Recalled
-from memsvc.styles.knowledge.remembering import Remembered
-from memsvc.styles.knowledge.standing import Standing
+from memsvc.styles.knowledge.block_outcomes import OutcomeReport
+from memsvc.styles.knowledge.block_recall import BlockRecall
+from memsvc.styles.knowledge.block_store import StoreResult
+from memsvc.styles.knowledge.curate import CurateReport
+from memsvc.styles.knowledge.dream import DreamReport
+from memsvc.styles.knowledge.edge_editor import ConnectionResult
+from memsvc.styles.knowledge.memory_status import MemoryStatus
 
 IDLE = "No pending blocks to consolidate"
-_SKIPPED = {
+_REASONS = {
     "constitutional": "constitutional (identity is not judged by task outcomes)",
     "pending_inbox": "still in the inbox — NOT recorded; run dream(), then send the signal again",
     "archived": "archived",
@@ -21,32 +21,32 @@ _SKIPPED = {
 }
 
 
-def remembered(done: Remembered) -> str:
-    short = done.block_id[:8]
-    if done.status == "created":
+def remembered(result: StoreResult) -> str:
+    short = result.block_id[:8]
+    if result.status == "created":
         return f"Stored block {short}. Status: created."
     return f"Duplicate — block {short} already exists."
 
 
-def recalled(done: Recalled) -> str:
-    count = len(done.blocks)
-    if not count and not done.dropped:
-        if done.excluded:
+def recalled(result: BlockRecall) -> str:
+    count = len(result.blocks)
+    if not count and not result.dropped:
+        if result.excluded:
             return (
-                f"{done.frame} frame: no blocks found — {done.excluded} excluded by this frame's tag filter. Identity"
+                f"{result.frame} frame: no blocks found — {result.excluded} excluded by this frame's tag filter. Identity"
                 " blocks belong to the self frame; if you expected knowledge here, none matched."
             )
-        return f"{done.frame} frame: no blocks found."
-    text = f"{done.frame} frame: {count} block{'' if count == 1 else 's'} returned"
-    text += " (cached)" if done.cached else ""
-    text += f", {done.rendered.used_tok}/{done.budget_tok} tokens"
-    if done.dropped:
-        counts = Counter(reason for _, reason in done.dropped)
-        text += f" — {len(done.dropped)} dropped ({', '.join(f'{counts[one]} {one}' for one in sorted(counts))})"
+        return f"{result.frame} frame: no blocks found."
+    text = f"{result.frame} frame: {count} block{'' if count == 1 else 's'} returned"
+    text += " (cached)" if result.cached else ""
+    text += f", {result.rendered.used_tok}/{result.budget_tok} tokens"
+    if result.dropped:
+        counts = Counter(reason for _, reason in result.dropped)
+        text += f" — {len(result.dropped)} dropped ({', '.join(f'{counts[one]} {one}' for one in sorted(counts))})"
     return text + "."
 
 
-def status(now: Standing) -> str:
+def status(now: MemoryStatus) -> str:
     session = "inactive" if now.session_h is None else f"active ({now.session_h:.1f}h)"
     counts = f"Inbox: {now.inbox}/{now.threshold} | Active: {now.active} blocks"
     return "\n".join(
@@ -58,74 +58,74 @@ def status(now: Standing) -> str:
     )
 
 
-def tokens(spent: dict[str, int]) -> str:
-    if not any(spent.values()):
+def tokens(usage: dict[str, int]) -> str:
+    if not any(usage.values()):
         return "no token usage recorded"
-    said = spent["llm_input_tokens"] + spent["llm_output_tokens"]
-    llm = f"{said:,} tokens ({spent['llm_calls']} calls)" if spent["llm_calls"] else "—"
-    calls = spent["embedding_calls"]
-    embed = f"{spent['embedding_tokens']:,} tokens ({calls} calls)" if calls else "—"
+    llm_tokens = usage["llm_input_tokens"] + usage["llm_output_tokens"]
+    llm = f"{llm_tokens:,} tokens ({usage['llm_calls']} calls)" if usage["llm_calls"] else "—"
+    calls = usage["embedding_calls"]
+    embed = f"{usage['embedding_tokens']:,} tokens ({calls} calls)" if calls else "—"
     return f"LLM: {llm} | Embed: {embed}"
 
 
-def outcome(done: Learnt) -> str:
-    counts = Counter(reason for _, reason in done.skipped)
-    skipped = "; ".join(f"{counts[one]} {_SKIPPED[one]}" for one in sorted(counts))
-    tail = f" Not scored: {skipped}." if skipped else ""
-    if not done.updated:
+def outcome(result: OutcomeReport) -> str:
+    counts = Counter(reason for _, reason in result.ignored)
+    ignored = "; ".join(f"{counts[one]} {_REASONS[one]}" for one in sorted(counts))
+    tail = f" Not scored: {ignored}." if ignored else ""
+    if not result.updated:
         return f"Outcome recorded: nothing to update.{tail}"
-    parts = [f"{_blocks(done.updated)} updated ({done.confidence_delta:+.3f} avg confidence)"]
-    if done.edges_created:
-        parts.append(f"{done.edges_created} outcome edges created")
-    if done.edges_reinforced:
-        parts.append(f"{done.edges_reinforced} edges reinforced")
-    if done.penalised:
-        parts.append(f"{_blocks(done.penalised)} penalized")
+    parts = [f"{_blocks(result.updated)} updated ({result.confidence_delta:+.3f} avg confidence)"]
+    if result.edges_created:
+        parts.append(f"{result.edges_created} outcome edges created")
+    if result.edges_reinforced:
+        parts.append(f"{result.edges_reinforced} edges reinforced")
+    if result.decay_change_count:
+        parts.append(f"{_blocks(result.decay_change_count)} penalized")
     return f"Outcome recorded: {', '.join(parts)}.{tail}"
 
 
-def curated(done: Curated) -> str:
+def curated(result: CurateReport) -> str:
     parts = []
-    if done.archived:
-        parts.append(f"{done.archived} archived")
-    if done.edges_pruned:
-        parts.append(f"{done.edges_pruned} edges pruned")
-    if done.edges_decayed:
-        left = f" ({done.edges_after} remain)" if done.edges_after else ""
-        parts.append(f"{done.edges_decayed} edges decayed{left}")
-    if done.reinforced:
-        parts.append(f"{done.reinforced} reinforced")
-    if done.constitutional:
-        parts.append(f"{done.constitutional} constitutional reinforced")
+    if result.archived:
+        parts.append(f"{result.archived} archived")
+    if result.edges_pruned:
+        parts.append(f"{result.edges_pruned} edges pruned")
+    if result.edges_decayed:
+        left = f" ({result.edges_after} remain)" if result.edges_after else ""
+        parts.append(f"{result.edges_decayed} edges decayed{left}")
+    if result.reinforced:
+        parts.append(f"{result.reinforced} reinforced")
+    if result.constitutional:
+        parts.append(f"{result.constitutional} constitutional reinforced")
     if not parts:
         return "Curated: nothing required."
     text = f"Curated: {', '.join(parts)}."
-    if done.edges_after and done.edges_decayed / (done.edges_decayed + done.edges_after) > 0.25:
+    if result.edges_after and result.edges_decayed / (result.edges_decayed + result.edges_after) > 0.25:
         text += " Tip: consider recall() to reactivate relevant knowledge clusters."
     return text
 
 
-def dreamt(done: Dreamt) -> str:
-    if not done.processed:
-        left = f" ({done.inbox_remaining} remaining)" if done.inbox_remaining else ""
+def dream_summary(result: DreamReport) -> str:
+    if not result.processed:
+        left = f" ({result.inbox_remaining} remaining)" if result.inbox_remaining else ""
         return f"Nothing to consolidate. Inbox was empty{left}."
-    parts = [f"{done.promoted} promoted"]
-    if done.deduplicated:
-        parts.append(f"{done.deduplicated} deduped")
-    parts.append(f"{done.edges_created} edges")
-    if done.near_duplicates:
-        pairs = "pair" if done.near_duplicates == 1 else "pairs"
-        parts.append(f"{done.near_duplicates} near-duplicate {pairs} kept and flagged")
-    end = f" — {done.inbox_remaining} remaining, run dream() again to continue." if done.inbox_remaining else "."
-    return f"Consolidated {done.processed}: {', '.join(parts)}{end}"
+    parts = [f"{result.promoted} promoted"]
+    if result.deduplicated:
+        parts.append(f"{result.deduplicated} deduped")
+    parts.append(f"{result.edges_created} edges")
+    if result.near_duplicates:
+        pairs = "pair" if result.near_duplicates == 1 else "pairs"
+        parts.append(f"{result.near_duplicates} near-duplicate {pairs} kept and flagged")
+    end = f" — {result.inbox_remaining} remaining, run dream() again to continue." if result.inbox_remaining else "."
+    return f"Consolidated {result.processed}: {', '.join(parts)}{end}"
 
 
-def connected(source: str, target: str, done: Connected) -> str:
-    edge = done.edge
-    text = f"{done.action.title()} {edge.relation} edge: {source[:8]}…→{target[:8]}… (weight={edge.weight:.2f})."
-    if done.displaced is not None:
+def connected(source: str, target: str, result: ConnectionResult) -> str:
+    edge = result.edge
+    text = f"{result.action.title()} {edge.relation} edge: {source[:8]}…→{target[:8]}… (weight={edge.weight:.2f})."
+    if result.replaced is not None:
         text += (
-            f" Displaced auto-{done.displaced.relation} edge (weight={done.displaced.weight:.2f}) to fit degree cap."
+            f" Displaced auto-{result.replaced.relation} edge (weight={result.replaced.weight:.2f}) to fit degree cap."
         )
     return text
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
-from memsvc.core.decay import Tier
+from memsvc.core.decay import DecayTier
 
 SELF: Final = "self/"
 """Prefix of the tags of identity."""
@@ -19,13 +19,13 @@ KNOWLEDGE: Final = "knowledge"
 """Category of a block without a given one."""
 
 
-def tier_of(tags: Collection[str], category: str) -> Tier:
+def tier_of(tags: Collection[str], category: str) -> DecayTier:
     """Return the tier of a block."""
     if CONSTITUTIONAL in tags:
-        return Tier.PERMANENT
+        return DecayTier.PERMANENT
     if not DURABLE_TAGS.isdisjoint(tags) or category == MIND:
-        return Tier.DURABLE
-    return Tier.EPHEMERAL if category == OBSERVATION else Tier.STANDARD
+        return DecayTier.DURABLE
+    return DecayTier.EPHEMERAL if category == OBSERVATION else DecayTier.STANDARD
 
 
 def is_self(tags: Collection[str]) -> bool:

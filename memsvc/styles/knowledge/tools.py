@@ -7,20 +7,20 @@ from memsvc.core.resources import Guide
 from memsvc.core.tools import Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
+from memsvc.styles.knowledge.block_details import BlockDetailsReader
+from memsvc.styles.knowledge.block_index import BlockIndex
+from memsvc.styles.knowledge.block_outcomes import OutcomeService
+from memsvc.styles.knowledge.block_recall import RecallService
+from memsvc.styles.knowledge.block_store import BlockStore
 from memsvc.styles.knowledge.block_tools import block_tools
-from memsvc.styles.knowledge.book import Book
-from memsvc.styles.knowledge.curating import Curating
-from memsvc.styles.knowledge.dreaming import Dreaming
-from memsvc.styles.knowledge.judging import Judging
-from memsvc.styles.knowledge.linking import Linking
+from memsvc.styles.knowledge.curate import CurateService
+from memsvc.styles.knowledge.dream import DreamService
+from memsvc.styles.knowledge.edge_editor import EdgeEditor
+from memsvc.styles.knowledge.judge import JudgeService
+from memsvc.styles.knowledge.memory_status import StatusReader
 from memsvc.styles.knowledge.memory_tools import memory_tools
 from memsvc.styles.knowledge.options import KnowledgeOptions
-from memsvc.styles.knowledge.outcomes import Outcomes
-from memsvc.styles.knowledge.recall import Recall
-from memsvc.styles.knowledge.remembering import Remembering
 from memsvc.styles.knowledge.show_tool import show_tool
-from memsvc.styles.knowledge.showing import Showing
-from memsvc.styles.knowledge.standing import Standings
 from memsvc.styles.model_budget import ModelBudget
 
 
@@ -36,26 +36,26 @@ def published(
     budget: ModelBudget | None = None,
 ) -> Published:
     """Return the elfmem tools, and the job that consolidates."""
-    book = Book(database, clock, options, embedding)
-    judging = Judging(budget or ModelBudget(database, clock, 0), tokens, meter, options, llm)
-    curating = Curating(book)
-    dreaming = Dreaming(book, judging, curating, tokens)
-    standings, remembering = Standings(book), Remembering(book)
+    index = BlockIndex(database, clock, options, embedding)
+    judge_service = JudgeService(budget or ModelBudget(database, clock, 0), tokens, meter, options, llm)
+    curate_service = CurateService(index)
+    dream_service = DreamService(index, judge_service, curate_service, tokens)
+    status_reader, block_store = StatusReader(index), BlockStore(index)
     return Published(
         tools=[
             *memory_tools(
-                remembering,
-                Recall(book, tokens, meter),
-                standings,
-                Outcomes(book),
-                curating,
-                dreaming,
-                waits=llm is not None and options.judge_with_model,
+                block_store,
+                RecallService(index, tokens, meter),
+                status_reader,
+                OutcomeService(index),
+                curate_service,
+                dream_service,
+                uses_model=llm is not None and options.judge_with_model,
             ),
-            *block_tools(remembering, standings, Linking(book)),
-            show_tool(Showing(book)),
+            *block_tools(block_store, status_reader, EdgeEditor(index)),
+            show_tool(BlockDetailsReader(index)),
         ],
-        jobs=[dreaming.job],
+        jobs=[dream_service.job],
         guides=(_guide(),),
     )
 

@@ -14,7 +14,7 @@ SEARCH_LIMIT_OF_ZERO: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class EffectiveSettings:
     """Effective settings of a project.
 
     Whether memories are to be used at all is for its clients to obey.
@@ -32,35 +32,35 @@ class ProjectSettings:
         self._database = database
         self._options = options
 
-    async def read(self, tx: Tx) -> InForce:
+    async def read(self, tx: Tx) -> EffectiveSettings:
         """Return the effective settings of a transaction's project."""
-        return self._in_force((await memory_settings.wants(tx)).wanted)
+        return self._effective((await memory_settings.read_settings(tx)).settings)
 
-    async def in_force(self, scope: Scope) -> InForce:
+    async def effective(self, scope: Scope) -> EffectiveSettings:
         """Return the effective settings of a project."""
         async with self._database.begin(scope, read_only=True) as tx:
             return await self.read(tx)
 
-    async def want(self, scope: Scope, wanted: dict[str, Any]) -> None:
+    async def set(self, scope: Scope, overrides: dict[str, Any]) -> None:
         """Set a project's own settings; the options supply the rest."""
         async with self._database.begin(scope) as tx:
-            await memory_settings.want(tx, wanted)
+            await memory_settings.set_settings(tx, overrides)
 
     async def prompt(self, scope: Scope) -> tuple[str, bool]:
         """Return the extraction prompt, and whether it is the project's own."""
         async with self._database.begin(scope, read_only=True) as tx:
-            own = (await memory_settings.wants(tx)).prompt
-        return own or prompts.EXTRACTION, own is not None
+            custom = (await memory_settings.read_settings(tx)).prompt
+        return custom or prompts.EXTRACTION, custom is not None
 
-    async def ask_by(self, scope: Scope, prompt: str | None) -> None:
+    async def set_prompt(self, scope: Scope, prompt: str | None) -> None:
         """Set a project's extraction prompt; None resets it.
 
         INVALID_ARGUMENT where it has no placeholder for the conversation.
         """
-        own = prompts.checked(prompt) if prompt is not None else None
+        checked = prompts.check_prompt(prompt) if prompt is not None else None
         async with self._database.begin(scope) as tx:
-            await memory_settings.ask_by(tx, own)
+            await memory_settings.set_prompt(tx, checked)
 
-    def _in_force(self, wanted: dict[str, Any]) -> InForce:
-        limit = wanted.get("searchLimit", self._options.search_limit)
-        return InForce(wanted.get("memoryEnabled", True), wanted.get("decayDays", self._options.decay_days), limit)
+    def _effective(self, overrides: dict[str, Any]) -> EffectiveSettings:
+        limit = overrides.get("searchLimit", self._options.search_limit)
+        return EffectiveSettings(overrides.get("memoryEnabled", True), overrides.get("decayDays", self._options.decay_days), limit)

@@ -24,7 +24,7 @@ EXTRACTION: Final = _text("extraction_prompt.md").rstrip("\n")
 _UPDATE: Final = _text("update_prompt.md").rstrip("\n")
 
 
-def checked(prompt: str) -> str:
+def check_prompt(prompt: str) -> str:
     """Return a project's own prompt; INVALID_ARGUMENT unless it has the placeholder once."""
     if prompt.count(CONVERSATION) != 1:
         raise invalid(f"prompt must hold {CONVERSATION} once: the conversation is put in its place")
@@ -35,14 +35,14 @@ def checked(prompt: str) -> str:
 
 def extraction(prompt: str, conversation: str) -> str:
     """Return the prompt that asks for the facts of a conversation."""
-    before, _, behind = prompt.partition(CONVERSATION)
-    return before + conversation + behind
+    before, _, after = prompt.partition(CONVERSATION)
+    return before + conversation + after
 
 
 def update(memories: Iterable[Memory], facts: Iterable[str]) -> str:
     """Return the prompt that compares facts with memories, each on one line."""
-    lines = [f"{one.memory}: {' '.join(one.text.split())}" for one in memories]
+    lines = [f"{memory.memory}: {' '.join(memory.text.split())}" for memory in memories]
     before, _, rest = _UPDATE.partition("{existing_memories}")
-    between, _, behind = rest.partition("{new_facts}")
+    between, _, after = rest.partition("{new_facts}")
     listed = "\n".join(f"- {' '.join(fact.split())}" for fact in facts)
-    return before + ("\n".join(lines) or NOTHING_YET) + between + listed + behind
+    return before + ("\n".join(lines) or NOTHING_YET) + between + listed + after

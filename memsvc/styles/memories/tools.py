@@ -7,15 +7,15 @@ from memsvc.core.scope import Permission
 from memsvc.core.tools import Arguments, Published, Result, Tool
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
-from memsvc.styles.memories import contract
-from memsvc.styles.memories.adding import Adding
-from memsvc.styles.memories.finding import Finding
-from memsvc.styles.memories.happenings import Found
-from memsvc.styles.memories.keeping import Keeping
-from memsvc.styles.memories.memories import Memories
-from memsvc.styles.memories.memory_tools import MemoryTools
+from memsvc.styles.memories import memory_models
+from memsvc.styles.memories.memory_events import MemoryEvents
+from memsvc.styles.memories.memory_extraction import MemoryExtraction
+from memsvc.styles.memories.memory_search import MemorySearch
+from memsvc.styles.memories.memory_tools import MemoriesTools
+from memsvc.styles.memories.memory_writer import MemoryWriter
 from memsvc.styles.memories.options import MemoriesOptions
 from memsvc.styles.memories.project_settings import ProjectSettings
+from memsvc.styles.memories.user_memories import UserMemories
 from memsvc.styles.model_budget import ModelBudget
 
 _LOGGED: Final = frozenset({"project", "user_id", "memory_id"})
@@ -36,106 +36,106 @@ def published(
     A model finds memories in conversations; without one, rules do.
     """
     settings = ProjectSettings(database, options)
-    keeping = Keeping(per_user_max=options.per_user_max, users_max=options.users_max, embeds=embedding is not None)
-    finding = Finding(meter, embedding)
+    writer = MemoryWriter(per_user_max=options.per_user_max, users_max=options.users_max, embeds=embedding is not None)
+    search = MemorySearch(meter, embedding)
     budget = budget or ModelBudget(database, clock, 0)
-    adding = Adding(database, clock, meter, options, keeping=keeping, finding=finding, llm=llm, budget=budget)
-    memories = Memories(database, clock, keeping, finding, settings)
-    functions = MemoryTools(adding, memories, settings, options)
-    tools = [*_tools(functions, waits=llm is not None), *_settings_tools(functions)]
-    return Published(tools=tools, jobs=[], happenings=Found(database))
+    extraction = MemoryExtraction(database, clock, meter, options, writer=writer, search=search, llm=llm, budget=budget)
+    memories = UserMemories(database, clock, writer, search, settings)
+    functions = MemoriesTools(extraction, memories, settings, options)
+    tools = [*_tools(functions, uses_model=llm is not None), *_settings_tools(functions)]
+    return Published(tools=tools, jobs=[], events=MemoryEvents(database))
 
 
-def _tools(functions: MemoryTools, *, waits: bool) -> list[Tool]:
+def _tools(functions: MemoriesTools, *, uses_model: bool) -> list[Tool]:
     return [
-        _writes(
+        _write_tool(
             "memories_add",
             "Add memories",
             "Find what a conversation tells of a user and keep it as memories; what changed is updated, what is no "
             "longer true is deleted, what is known already is left alone.",
-            (contract.AddArguments, contract.AddResult, functions.add),
+            (memory_models.AddMemoriesArguments, memory_models.AddMemoriesResult, functions.add),
             idempotent=False,
-            waits=waits,
+            uses_model=uses_model,
         ),
-        _reads(
+        _read_tool(
             "memories_search",
             "Search memories",
             "Search a user's memories, best first.",
-            (contract.SearchArguments, contract.MemoriesResult, functions.search),
+            (memory_models.SearchMemoriesArguments, memory_models.MemoriesResult, functions.search),
         ),
-        _reads(
+        _read_tool(
             "memories_list",
             "List memories",
             "List a user's memories, newest first.",
-            (contract.ListArguments, contract.MemoriesResult, functions.list),
+            (memory_models.ListMemoriesArguments, memory_models.MemoriesResult, functions.list),
         ),
-        _reads(
+        _read_tool(
             "memories_get",
             "Read a memory",
             "Read one memory of a user.",
-            (contract.OneArguments, contract.ShownMemory, functions.get),
+            (memory_models.OneMemoryArguments, memory_models.UserMemoryResult, functions.get),
         ),
-        _writes(
+        _write_tool(
             "memories_update",
             "Change a memory",
             "Let one memory of a user say something else. Its history keeps what it said.",
-            (contract.ChangeArguments, contract.ShownMemory, functions.change),
+            (memory_models.ChangeMemoryArguments, memory_models.UserMemoryResult, functions.change),
             idempotent=False,
         ),
-        _reads(
+        _read_tool(
             "memories_history",
             "Tell a memory's history",
             "Tell what a memory of a user said when, who found it, and when it was deleted.",
-            (contract.OneArguments, contract.HistoryResult, functions.history),
+            (memory_models.OneMemoryArguments, memory_models.MemoryHistoryResult, functions.history),
         ),
-        _writes(
+        _write_tool(
             "memories_delete",
             "Delete a memory",
             "Delete one memory of a user. Its history still tells what it said.",
-            (contract.OneArguments, contract.DoneResult, functions.delete),
+            (memory_models.OneMemoryArguments, memory_models.DoneResult, functions.delete),
             destructive=True,
         ),
-        _writes(
+        _write_tool(
             "memories_delete_all",
             "Delete all memories",
             "Delete all memories of a user in a project, hidden ones too.",
-            (contract.UserArguments, contract.DoneResult, functions.delete_all),
+            (memory_models.UserArguments, memory_models.DoneResult, functions.delete_all),
             destructive=True,
         ),
     ]
 
 
-def _settings_tools(functions: MemoryTools) -> list[Tool]:
+def _settings_tools(functions: MemoriesTools) -> list[Tool]:
     return [
-        _reads(
+        _read_tool(
             "memories_get_settings",
             "Read the settings of memories",
             "Read what holds for the memories of a project: whether clients should use them, decay and search limit.",
-            (Arguments, contract.SettingsResult, functions.get_settings),
+            (Arguments, memory_models.MemorySettingsResult, functions.get_settings),
         ),
-        _writes(
+        _write_tool(
             "memories_put_settings",
             "Change the settings of memories",
             "Say what shall hold for the memories of a project; what is not given is as the server has it.",
-            (contract.SettingsArguments, contract.SuccessResult, functions.put_settings),
+            (memory_models.MemorySettingsArguments, memory_models.SuccessResult, functions.put_settings),
         ),
-        _reads(
+        _read_tool(
             "memories_get_prompt",
             "Read the extraction prompt",
             "Read how a model is asked for the facts of a conversation in a project.",
-            (Arguments, contract.PromptResult, functions.get_prompt),
+            (Arguments, memory_models.ExtractionPromptResult, functions.get_prompt),
         ),
-        _writes(
+        _write_tool(
             "memories_put_prompt",
             "Change the extraction prompt",
             "Say how a model is to be asked for the facts of a conversation in a project.",
-            (contract.PromptArguments, contract.SuccessResult, functions.put_prompt),
+            (memory_models.ExtractionPromptArguments, memory_models.SuccessResult, functions.put_prompt),
         ),
-        _writes(
+        _write_tool(
             "memories_reset_prompt",
             "Reset the extraction prompt",
             "Let a model be asked for the facts of a conversation as it is by default.",
-            (Arguments, contract.ResetResult, functions.reset_prompt),
+            (Arguments, memory_models.ResetPromptResult, functions.reset_prompt),
         ),
     ]
 
@@ -144,7 +144,7 @@ _Function = tuple[type[Arguments], type[Result], Any]
 """Argument and result models of a tool, and the function that it runs."""
 
 
-def _reads(name: str, title: str, description: str, function: _Function) -> Tool:
+def _read_tool(name: str, title: str, description: str, function: _Function) -> Tool:
     arguments, result, run = function
     return Tool(
         name=name,
@@ -160,7 +160,7 @@ def _reads(name: str, title: str, description: str, function: _Function) -> Tool
     )
 
 
-def _writes(
+def _write_tool(
     name: str,
     title: str,
     description: str,
@@ -168,7 +168,7 @@ def _writes(
     *,
     idempotent: bool = True,
     destructive: bool = False,
-    waits: bool = False,
+    uses_model: bool = False,
 ) -> Tool:
     arguments, result, run = function
     return Tool(
@@ -184,5 +184,5 @@ def _writes(
         idempotent=idempotent,
         destructive=destructive,
         logged=_LOGGED,
-        waits_for_model=waits,
+        uses_model=uses_model,
     )

@@ -1,6 +1,6 @@
 """Writing a notebook: a tree of documents, each of which is below the one that links it.
 
-A folder of Markdown files becomes a notebook by `Documents.import_documents(scope, {id: text})`,
+A folder of Markdown files becomes a notebook by `NotebookDocuments.import_documents(scope, {id: text})`,
 where the file `a.md` is the document `a` and `root.md` the root: all of it, or nothing and the
 error that says why. It returns which documents were stored, which were made because they are linked
 and missing, and which were left out because no link leads to them.
@@ -13,21 +13,21 @@ from typing import Final
 
 from memsvc.core.errors import Code, MemsvcError, invalid
 from memsvc.core.scope import Scope
-from memsvc.store import files, outlines
+from memsvc.store import document_tree, files
 from memsvc.store.database import Database, Tx
 from memsvc.store.files import File
-from memsvc.styles.notebook.changing import BOOK, Changed, Changing, checked_id
+from memsvc.styles.notebook.document_split import joined, name_of, names, split_text
+from memsvc.styles.notebook.document_tree import build_tree
 from memsvc.styles.notebook.links import ROOT, document_id, links, with_link, without_links
+from memsvc.styles.notebook.notebook_reader import NotebookReader, past_text
+from memsvc.styles.notebook.notebook_writer import INDEX_NAME, Changed, NotebookWriter, checked_id
 from memsvc.styles.notebook.options import NotebookOptions
-from memsvc.styles.notebook.outline import planted
-from memsvc.styles.notebook.reading import Reading, past_text
-from memsvc.styles.notebook.splitting import cut, joined, name_of, names
 
-_CIRCULAR: Final = "Error: parent: cross-tree reference not allowed - circular reference detected"
+_CYCLE_MESSAGE: Final = "Error: parent: cross-tree reference not allowed - circular reference detected"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class DocumentWrite:
     """Result of a write: created and removed documents, and version and size of its document."""
 
     document: str
@@ -38,7 +38,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class DocumentSplit:
     """A split, or a suggestion of one: what the document keeps, and its new child documents by id.
 
     `written` is None for a suggestion.
@@ -47,19 +47,19 @@ class Split:
     document: str
     text: str
     parts: Mapping[str, str]
-    written: Written | None
+    written: DocumentWrite | None
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class NotebookImport:
     """Result of an import: stored documents, those made by links, and unlinked ones."""
 
     documents: tuple[str, ...]
     created: tuple[str, ...]
-    unlinked: tuple[str, ...]
+    orphans: tuple[str, ...]
 
 
-class Documents:
+class NotebookDocuments:
     """Writer of a project's notebook; every write leaves one tree, or changes nothing.
 
     The links of a text are checked first, newly linked documents are made, and unlinked ones
@@ -70,29 +70,29 @@ class Documents:
     QUOTA_EXCEEDED.
     """
 
-    def __init__(self, database: Database, changing: Changing, reading: Reading, options: NotebookOptions) -> None:
+    def __init__(self, database: Database, writer: NotebookWriter, reader: NotebookReader, options: NotebookOptions) -> None:
         self._database = database
-        self._changing = changing
-        self._reading = reading
+        self._writer = writer
+        self._reader = reader
         self._options = options
 
-    async def update(self, scope: Scope, name: str, text: str, *, expected_version: str | None = None) -> Written:
+    async def update(self, scope: Scope, name: str, text: str, *, expected_version: str | None = None) -> DocumentWrite:
         """Replace the text of a document."""
         document = checked_id(name)
-        self._changing.check_size(text)
-        async with self._changing.alone(scope) as tx:
-            file = await self._changing.find(tx, document, expected_version)
+        self._writer.check_size(text)
+        async with self._writer.begin_write(scope) as tx:
+            file = await self._writer.find(tx, document, expected_version)
             return await self._put(tx, document, text, file)
 
     async def edit(
         self, scope: Scope, name: str, old_text: str, new_text: str, *, expected_version: str | None = None
-    ) -> Written:
+    ) -> DocumentWrite:
         """Replace one text with another; it must occur in the document exactly once."""
         document = checked_id(name)
-        async with self._changing.alone(scope) as tx:
-            file = await self._changing.find(tx, document, expected_version)
+        async with self._writer.begin_write(scope) as tx:
+            file = await self._writer.find(tx, document, expected_version)
             text = await _text(tx, file)
-            count = _occurrences(text, old_text)
+            count = _count_matches(text, old_text)
             if count != 1:
                 raise MemsvcError(
                     Code.INVALID_ARGUMENT,
@@ -102,11 +102,11 @@ class Documents:
                 )
             return await self._put(tx, document, text.replace(old_text, new_text), file)
 
-    async def restore(self, scope: Scope, name: str, version: str, *, expected_version: str | None = None) -> Written:
+    async def restore(self, scope: Scope, name: str, version: str, *, expected_version: str | None = None) -> DocumentWrite:
         """Restore a document to a version, also one from before it was removed and linked anew."""
         document = checked_id(name)
-        async with self._changing.alone(scope) as tx:
-            file = await self._changing.find(tx, document, expected_version)
+        async with self._writer.begin_write(scope) as tx:
+            file = await self._writer.find(tx, document, expected_version)
             return await self._put(tx, document, await past_text(tx, document, version), file)
 
     async def move(
@@ -117,7 +117,7 @@ class Documents:
         *,
         old_parent_content: str | None = None,
         new_parent_content: str | None = None,
-    ) -> Written:
+    ) -> DocumentWrite:
         """Move a document, with all below it, below another one.
 
         The link to it is removed from its old parent and appended to the new one, unless their
@@ -126,52 +126,52 @@ class Documents:
         document, known = checked_id(name), document_id(parent)
         if document == ROOT:
             raise invalid("Error: id: the root cannot be moved")
-        async with self._changing.alone(scope) as tx:
-            file = await self._changing.find(tx, document)
-            old, above = await _place(tx, document, parent, known)
-            if old == above:
+        async with self._writer.begin_write(scope) as tx:
+            file = await self._writer.find(tx, document)
+            old, new_parent = await _place(tx, document, parent, known)
+            if old == new_parent:
                 if old_parent_content is not None or new_parent_content is not None:
                     raise invalid("Error: parent: the document is there already; update_document changes its parent")
-                return Written(document, (), (), file.version, file.size_bytes)
-            there = {one: await self._changing.find(tx, one) for one in (old, above)}
+                return DocumentWrite(document, (), (), file.version, file.size_bytes)
+            files_by_id = {one: await self._writer.find(tx, one) for one in (old, new_parent)}
             if old_parent_content is None:
-                old_parent_content = _taken_out(await _text(tx, there[old]), document)
+                old_parent_content = _taken_out(await _text(tx, files_by_id[old]), document)
             if new_parent_content is None:
-                new_parent_content = with_link(await _text(tx, there[above]), document)
+                new_parent_content = with_link(await _text(tx, files_by_id[new_parent]), document)
             if document in links(old_parent_content):
                 raise MemsvcError(Code.INVALID_CONTENT, "Error: old_parent_content: must not link the document")
             if document not in links(new_parent_content):
                 raise MemsvcError(Code.INVALID_CONTENT, "Error: new_parent_content: must link the document")
-            changed = await self._changing.change(tx, {old: old_parent_content, above: new_parent_content}, there)
-            return Written(document, changed.created, changed.removed, file.version, file.size_bytes)
+            changed = await self._writer.change(tx, {old: old_parent_content, new_parent: new_parent_content}, files_by_id)
+            return DocumentWrite(document, changed.created, changed.removed, file.version, file.size_bytes)
 
-    async def split(self, scope: Scope, name: str, *, apply: bool) -> Split:
+    async def split(self, scope: Scope, name: str, *, apply: bool) -> DocumentSplit:
         """Split a document, or suggest how unless `apply`: see `splitting.cut`."""
         document = checked_id(name)
         if not apply:
-            text = (await self._reading.read(scope, document)).text
+            text = (await self._reader.read(scope, document)).text
             async with self._database.begin(scope, read_only=True) as tx:
                 return await self._parts(tx, document, text)
-        async with self._changing.alone(scope) as tx:
-            file = await self._changing.find(tx, document)
+        async with self._writer.begin_write(scope) as tx:
+            file = await self._writer.find(tx, document)
             found = await self._parts(tx, document, await _text(tx, file))
             texts = {document: found.text, **found.parts}
-            changed = await self._changing.change(tx, texts, {document: file})
+            changed = await self._writer.change(tx, texts, {document: file})
             return replace(found, written=_written(document, changed, len(found.text.encode())))
 
-    async def _parts(self, tx: Tx, document: str, text: str) -> Split:
-        found = cut(text, document, bytes_max=self._options.oversized_bytes)
-        if len(found.sections) < 2:
-            return Split(document, text, {}, None)
-        wanted = Counter(name_of(section.title) for section in found.sections)
+    async def _parts(self, tx: Tx, document: str, text: str) -> DocumentSplit:
+        found = split_text(text, document, bytes_max=self._options.oversized_bytes)
+        if len(found.new_documents) < 2:
+            return DocumentSplit(document, text, {}, None)
+        name_counts = Counter(name_of(section.title) for section in found.new_documents)
         candidates = {
-            name for base, times in wanted.items() for name in (base, *(f"{base} {n}" for n in range(2, times + 20)))
+            name for base, times in name_counts.items() for name in (base, *(f"{base} {n}" for n in range(2, times + 20)))
         }
-        there = (await outlines.find(tx, BOOK, candidates)).keys() | {ROOT, *links(text)}
-        left, parts = joined(found, names(found.sections, there.__contains__))
-        return Split(document, left, parts, None)
+        existing = (await document_tree.find(tx, INDEX_NAME, candidates)).keys() | {ROOT, *links(text)}
+        left, parts = joined(found, names(found.new_documents, existing.__contains__))
+        return DocumentSplit(document, left, parts, None)
 
-    async def import_documents(self, scope: Scope, texts: Mapping[str, str]) -> Imported:
+    async def import_documents(self, scope: Scope, texts: Mapping[str, str]) -> NotebookImport:
         """Store these documents, by their ids, one of them `root`, as a new notebook.
 
         NOT_EMPTY for an existing notebook; INVALID_ARGUMENT without a root or for an invalid id;
@@ -181,34 +181,34 @@ class Documents:
         for name, text in texts.items():
             if document_id(name) != name:
                 raise MemsvcError(Code.INVALID_ARGUMENT, "Error: id: is none", details={"id": name[:128]})
-            self._changing.check_size(text)
+            self._writer.check_size(text)
         if ROOT not in texts:
             raise invalid("Error: root: not found", recovery="give the notebook a root, root.md")
-        tree = planted(texts, depth_max=self._options.depth_max)
-        await self._changing.plant(scope, tree)
+        tree = build_tree(texts, depth_max=self._options.depth_max)
+        await self._writer.create(scope, tree)
         stored = tuple(name for name in tree.nodes if name in texts)
-        return Imported(stored, tree.created, tree.unlinked)
+        return NotebookImport(stored, tree.created, tree.orphans)
 
-    async def _put(self, tx: Tx, document: str, text: str, file: File) -> Written:
-        changed = await self._changing.change(tx, {document: text}, {document: file})
+    async def _put(self, tx: Tx, document: str, text: str, file: File) -> DocumentWrite:
+        changed = await self._writer.change(tx, {document: text}, {document: file})
         return _written(document, changed, len(text.encode()))
 
 
-def _written(document: str, changed: Changed, size_bytes: int) -> Written:
-    return Written(document, changed.created, changed.removed, changed.versions[document], size_bytes)
+def _written(document: str, changed: Changed, size_bytes: int) -> DocumentWrite:
+    return DocumentWrite(document, changed.created, changed.removed, changed.versions[document], size_bytes)
 
 
-async def _place(tx: Tx, document: str, parent: str, above: str | None) -> tuple[str, str]:
+async def _place(tx: Tx, document: str, parent: str, new_parent: str | None) -> tuple[str, str]:
     """Return the parent of a document, and the one that it can be moved below."""
-    line = (await outlines.upward(tx, BOOK, [document, *([above] if above else [])]))[1]
-    if above is None or above not in line:
+    line = (await document_tree.with_ancestors(tx, INDEX_NAME, [document, *([new_parent] if new_parent else [])]))[1]
+    if new_parent is None or new_parent not in line:
         raise MemsvcError(Code.NOT_FOUND, "Error: parent: not found", details={"parent_id": parent[:128]})
-    one: str | None = above
+    one: str | None = new_parent
     while one is not None:
         if one == document:
-            raise MemsvcError(Code.INVALID_CONTENT, _CIRCULAR, details={"parent_id": above, "link": document})
+            raise MemsvcError(Code.INVALID_CONTENT, _CYCLE_MESSAGE, details={"parent_id": new_parent, "link": document})
         one = line[one]
-    return line[document] or ROOT, above
+    return line[document] or ROOT, new_parent
 
 
 def _taken_out(text: str, document: str) -> str:
@@ -227,9 +227,9 @@ async def _text(tx: Tx, file: File) -> str:
     return (await files.read(tx, file, 0, file.size_bytes)).decode()
 
 
-def _occurrences(text: str, wanted: str) -> int:
+def _count_matches(text: str, query: str) -> int:
     """Return how often a text holds another, overlaps counted."""
-    count, at = 0, text.find(wanted)
+    count, at = 0, text.find(query)
     while at != -1:
-        count, at = count + 1, text.find(wanted, at + 1)
+        count, at = count + 1, text.find(query, at + 1)
     return count

@@ -5,7 +5,7 @@ from typing import Any, Final
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Tool
-from memsvc.styles.notebook.contract import (
+from memsvc.styles.notebook.notebook_models import (
     LOGGED,
     DocumentHistoryArguments,
     DocumentHistoryResult,
@@ -18,8 +18,8 @@ from memsvc.styles.notebook.contract import (
     SearchDocumentsArguments,
     SearchDocumentsResult,
 )
+from memsvc.styles.notebook.notebook_reader import NotebookReader
 from memsvc.styles.notebook.options import NotebookOptions
-from memsvc.styles.notebook.reading import Reading
 
 _COMMON: Final[dict[str, Any]] = {
     "permission": Permission.READ,
@@ -30,23 +30,23 @@ _COMMON: Final[dict[str, Any]] = {
 }
 
 
-class ReadingTools:
+class NotebookReadTools:
     """Functions behind these tools."""
 
-    def __init__(self, reading: Reading, options: NotebookOptions) -> None:
-        self._reading = reading
+    def __init__(self, reader: NotebookReader, options: NotebookOptions) -> None:
+        self._reader = reader
         self._options = options
 
-    async def read(self, scope: Scope, asked: ReadDocumentArguments) -> ReadDocumentResult:
-        read = await self._reading.read(scope, asked.id, asked.version)
+    async def read(self, scope: Scope, args: ReadDocumentArguments) -> ReadDocumentResult:
+        read = await self._reader.read(scope, args.id, args.version)
         return ReadDocumentResult(id=read.id, text=read.text, version=read.version)
 
     async def tree(self, scope: Scope, _: DocumentTreeArguments) -> DocumentTreeResult:
-        tree = await self._reading.tree(scope)
+        tree = await self._reader.tree(scope)
         return DocumentTreeResult(text=tree.text, documents=tree.documents)
 
-    async def search(self, scope: Scope, asked: SearchDocumentsArguments) -> SearchDocumentsResult:
-        found = await self._reading.search(scope, asked.query, asked.limit or self._options.search_limit)
+    async def search(self, scope: Scope, args: SearchDocumentsArguments) -> SearchDocumentsResult:
+        found = await self._reader.search(scope, args.query, args.limit or self._options.search_limit)
         return SearchDocumentsResult(
             passages=[
                 FoundPassage(
@@ -60,8 +60,8 @@ class ReadingTools:
             ]
         )
 
-    async def history(self, scope: Scope, asked: DocumentHistoryArguments) -> DocumentHistoryResult:
-        states, more = await self._reading.history(scope, asked.id, limit=asked.limit, before=asked.cursor)
+    async def history(self, scope: Scope, args: DocumentHistoryArguments) -> DocumentHistoryResult:
+        states, more = await self._reader.history(scope, args.id, limit=args.limit, before=args.cursor)
         return DocumentHistoryResult(
             versions=[
                 DocumentVersion(version=one.version, size_bytes=one.size_bytes, created_at=one.created_at)
@@ -71,9 +71,9 @@ class ReadingTools:
         )
 
 
-def reading_tools(reading: Reading, options: NotebookOptions, resource: Resource) -> list[Tool]:
+def reading_tools(reader: NotebookReader, options: NotebookOptions, resource: Resource) -> list[Tool]:
     """Return these tools."""
-    functions = ReadingTools(reading, options)
+    functions = NotebookReadTools(reader, options)
     return [
         Tool(
             name="read_document",
@@ -84,7 +84,7 @@ def reading_tools(reading: Reading, options: NotebookOptions, resource: Resource
             result=ReadDocumentResult,
             resource=resource,
             run=functions.read,
-            told_as="text",
+            text_member="text",
             **_COMMON,
         ),
         Tool(
@@ -94,7 +94,7 @@ def reading_tools(reading: Reading, options: NotebookOptions, resource: Resource
             arguments=DocumentTreeArguments,
             result=DocumentTreeResult,
             run=functions.tree,
-            told_as="text",
+            text_member="text",
             **_COMMON,
         ),
         Tool(

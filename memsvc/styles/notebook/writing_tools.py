@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Tool
-from memsvc.styles.notebook.contract import (
+from memsvc.styles.notebook.documents import DocumentSplit, DocumentWrite, NotebookDocuments
+from memsvc.styles.notebook.notebook_models import (
     LOGGED,
     DocumentPart,
     EditDocumentArguments,
@@ -15,10 +16,9 @@ from memsvc.styles.notebook.contract import (
     UpdateDocumentArguments,
     WriteDocumentResult,
 )
-from memsvc.styles.notebook.documents import Documents, Split, Written
 from memsvc.styles.notebook.options import NotebookOptions
 
-BEGINNING_CHARS: Final = 120
+PREVIEW_CHARS: Final = 120
 _COMMON: Final[dict[str, Any]] = {
     "permission": Permission.WRITE,
     "read_only": False,
@@ -29,58 +29,58 @@ _COMMON: Final[dict[str, Any]] = {
 }
 
 
-class WritingTools:
+class NotebookWriteTools:
     """Functions behind these tools."""
 
-    def __init__(self, documents: Documents, options: NotebookOptions) -> None:
+    def __init__(self, documents: NotebookDocuments, options: NotebookOptions) -> None:
         self._documents = documents
         self._options = options
 
-    async def update(self, scope: Scope, asked: UpdateDocumentArguments) -> WriteDocumentResult:
-        return self._told(
-            await self._documents.update(scope, asked.id, asked.content, expected_version=asked.expected_version)
+    async def update(self, scope: Scope, args: UpdateDocumentArguments) -> WriteDocumentResult:
+        return self._write_result(
+            await self._documents.update(scope, args.id, args.content, expected_version=args.expected_version)
         )
 
-    async def edit(self, scope: Scope, asked: EditDocumentArguments) -> WriteDocumentResult:
-        return self._told(
+    async def edit(self, scope: Scope, args: EditDocumentArguments) -> WriteDocumentResult:
+        return self._write_result(
             await self._documents.edit(
-                scope, asked.id, asked.old_text, asked.new_text, expected_version=asked.expected_version
+                scope, args.id, args.old_text, args.new_text, expected_version=args.expected_version
             )
         )
 
-    async def move(self, scope: Scope, asked: MoveDocumentArguments) -> WriteDocumentResult:
-        return self._told(
+    async def move(self, scope: Scope, args: MoveDocumentArguments) -> WriteDocumentResult:
+        return self._write_result(
             await self._documents.move(
                 scope,
-                asked.id,
-                asked.parent,
-                old_parent_content=asked.old_parent_content,
-                new_parent_content=asked.new_parent_content,
+                args.id,
+                args.parent,
+                old_parent_content=args.old_parent_content,
+                new_parent_content=args.new_parent_content,
             )
         )
 
-    async def restore(self, scope: Scope, asked: RestoreDocumentArguments) -> WriteDocumentResult:
-        return self._told(
-            await self._documents.restore(scope, asked.id, asked.version, expected_version=asked.expected_version)
+    async def restore(self, scope: Scope, args: RestoreDocumentArguments) -> WriteDocumentResult:
+        return self._write_result(
+            await self._documents.restore(scope, args.id, args.version, expected_version=args.expected_version)
         )
 
-    async def split(self, scope: Scope, asked: SplitDocumentArguments) -> SplitDocumentResult:
-        split = await self._documents.split(scope, asked.id, apply=asked.apply)
+    async def split(self, scope: Scope, args: SplitDocumentArguments) -> SplitDocumentResult:
+        split = await self._documents.split(scope, args.id, apply=args.apply)
         written = split.written
         return SplitDocumentResult(
-            text=_told_split(split),
+            text=_split_text(split),
             id=split.document,
             applied=written is not None and bool(split.parts),
             content=split.text,
             parts=[
-                DocumentPart(id=name, size_bytes=len(text.encode()), beginning=text[:BEGINNING_CHARS])
+                DocumentPart(id=name, size_bytes=len(text.encode()), beginning=text[:PREVIEW_CHARS])
                 for name, text in split.parts.items()
             ],
             created=list(written.created) if written is not None else [],
             version=written.version if written is not None else None,
         )
 
-    def _told(self, written: Written) -> WriteDocumentResult:
+    def _write_result(self, written: DocumentWrite) -> WriteDocumentResult:
         lines = ["Succeeded"]
         if written.created:
             lines.append("Created: " + ", ".join(written.created))
@@ -100,7 +100,7 @@ class WritingTools:
         )
 
 
-def _told_split(split: Split) -> str:
+def _split_text(split: DocumentSplit) -> str:
     if not split.parts:
         return "Nothing to split: it has no two headings of one level, and is not too long"
     if split.written is not None:
@@ -109,9 +109,9 @@ def _told_split(split: Split) -> str:
     return f"It would be cut into these documents:\n{parts}and hold:\n\n{split.text}"
 
 
-def writing_tools(documents: Documents, options: NotebookOptions) -> list[Tool]:
+def writing_tools(documents: NotebookDocuments, options: NotebookOptions) -> list[Tool]:
     """Return these tools."""
-    functions = WritingTools(documents, options)
+    functions = NotebookWriteTools(documents, options)
     return [
         Tool(
             name="update_document",

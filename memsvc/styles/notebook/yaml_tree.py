@@ -17,12 +17,12 @@ _OF_1_1: Final = re.compile(
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?"
 )
 """Texts that YAML 1.1 reads as something else than a string, beyond those of 1.2."""
-_INFINITE: Final = re.compile(r"[+-]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)|\+\.(?:nan|NaN|NAN)")
-_PREFIXED: Final = re.compile(r"[+-]?(?:0x[0-9a-fA-F]{1,32}|0o[0-7]+|0b[01]+)")
+_FLOAT_CONSTANT: Final = re.compile(r"[+-]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)|\+\.(?:nan|NaN|NAN)")
+_BASE_NUMBER: Final = re.compile(r"[+-]?(?:0x[0-9a-fA-F]{1,32}|0o[0-7]+|0b[01]+)")
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FIRST: Final = re.compile(r"[#,\[\]{}&*!|>'\"%@`]|[-?:](?: |\Z)|---|\.\.\.")
 _NOT_WITHIN: Final = re.compile(r":(?: |\Z)| #")
-_UNPRINTABLE: Final = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
+_CONTROL_CHAR: Final = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
 _ESCAPED: Final = re.compile('[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]|["\\\\]')
 
 
@@ -32,10 +32,10 @@ def block_style(root: str, children: Mapping[str, Sequence[str]]) -> str:
     waiting = [(root, 0)]
     while waiting:
         node, depth = waiting.pop()
-        below = children.get(node, ())
+        child_nodes = children.get(node, ())
         mark = "  " * (depth - 1) + "- " if depth else ""
-        lines.append(f"{mark}{scalar(node)}{':' if below else ''}\n")
-        waiting += [(child, depth + 1) for child in reversed(below)]
+        lines.append(f"{mark}{scalar(node)}{':' if child_nodes else ''}\n")
+        waiting += [(child, depth + 1) for child in reversed(child_nodes)]
     return "".join(lines)
 
 
@@ -44,7 +44,7 @@ def scalar(text: str) -> str:
 
     Characters beyond the basic plane are escaped, as libyaml does.
     """
-    if _UNPRINTABLE.search(text):
+    if _CONTROL_CHAR.search(text):
         return '"' + _ESCAPED.sub(lambda found: _escape(found[0]), text) + '"'
     if _is_other_scalar(text) or _NOT_FIRST.match(text) or _NOT_WITHIN.search(text):
         return "'" + text.replace("'", "''") + "'"
@@ -52,7 +52,7 @@ def scalar(text: str) -> str:
 
 
 def _is_other_scalar(text: str) -> bool:
-    if text in _KEYWORDS or _OF_1_1.fullmatch(text) or _INFINITE.fullmatch(text) or _PREFIXED.fullmatch(text):
+    if text in _KEYWORDS or _OF_1_1.fullmatch(text) or _FLOAT_CONSTANT.fullmatch(text) or _BASE_NUMBER.fullmatch(text):
         return True
     return _DECIMAL.fullmatch(text) is not None and isfinite(float(text))
 

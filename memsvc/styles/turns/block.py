@@ -23,22 +23,22 @@ _BEFORE_SUMMARY: Final = '],"'
 _SUMMARY: Final = 'summary":{'
 
 
-def build(shown: Mapping[Kind, Sequence[dict[str, Any]]], *, summary: dict[str, Any] | None = None) -> list[Item]:
+def build(chunks_by_kind: Mapping[Kind, Sequence[dict[str, Any]]], *, summary: dict[str, Any] | None = None) -> list[Item]:
     """Return the policy message and the data message; empty when nothing was recalled.
 
-    `shown` are chunks by kind, `summary` replaces the context of the session that is no longer sent
+    `chunks_by_kind` are chunks by kind, `summary` replaces the context of the session that is no longer sent
     item by item."""
-    if not any(shown.values()) and not summary:
+    if not any(chunks_by_kind.values()) and not summary:
         return []
-    held: dict[str, Any] = {"kind": "historical_memory", "untrusted": True}
-    held |= {f"{kind}s": list(shown.get(kind, ())) for kind in _ALWAYS}
-    if chunks := shown.get("chunk"):
-        held["chunks"] = list(chunks)
-    body = escaped(orjson.dumps(held | ({"summary": summary} if summary else {})).decode())
+    body_fields: dict[str, Any] = {"kind": "historical_memory", "untrusted": True}
+    body_fields |= {f"{kind}s": list(chunks_by_kind.get(kind, ())) for kind in _ALWAYS}
+    if chunks := chunks_by_kind.get("chunk"):
+        body_fields["chunks"] = list(chunks)
+    body = escaped(orjson.dumps(body_fields | ({"summary": summary} if summary else {})).decode())
     return [policy_message(), _message("user", _OPEN + body + _CLOSE)]
 
 
-def parted(data: Item) -> tuple[str, str]:
+def split_summary(data: Item) -> tuple[str, str]:
     """Return the text of a data message, split before its summary; "" as second part without one.
 
     The tokens of the parts add up to those of the whole: a run of signs is always split from the

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from memsvc.core.background import LOOP_CHARS_MAX, counted
+from memsvc.core.background import LOOP_CHARS_MAX, run_in_count_thread
 from memsvc.core.errors import invalid
 from memsvc.core.items import Item, counted_texts, media_count
 from memsvc.core.ports import TokenCounter
@@ -12,12 +12,12 @@ from memsvc.styles.turns.options import TurnOptions
 
 ITEM_TOKENS = 4
 """Tokens of an item beside its texts, for its role and delimiters."""
-AS_QUICK: Final = 8
+COUNT_FACTOR: Final = 8
 """How many times faster tokens are counted than rules read the same text, about."""
-TOO_MUCH = 2**62
+TOO_LARGE = 2**62
 """Cost of an item that fits into no prompt."""
 BLOCK_TOKENS = 140
-PIECE_TOKENS = 60
+CHUNK_TOKENS = 60
 """Estimated tokens of a memory block beside its chunks, and of a chunk beside its text; exact costs
 are counted on the finished block."""
 
@@ -37,10 +37,10 @@ class Costs:
 
     async def counted(self, items: Sequence[Item]) -> "Costs":
         """Return the same costs with these items counted, in a thread if they are long."""
-        chars = sum(len(text) for item in items for text in counted_texts(item)) // AS_QUICK
+        chars = sum(len(text) for item in items for text in counted_texts(item)) // COUNT_FACTOR
         if chars <= LOOP_CHARS_MAX:
             return self
-        known = await counted(chars, lambda: {id(item): self.item(item) for item in items})
+        known = await run_in_count_thread(chars, lambda: {id(item): self.item(item) for item in items})
         return Costs(self._counter, self._options, known)
 
     def text(self, text: str) -> int:
@@ -49,7 +49,7 @@ class Costs:
 
     async def counted_text(self, text: str) -> int:
         """Return the tokens of a text; a long one is counted in a thread."""
-        return await counted(len(text) // AS_QUICK, self.text, text)
+        return await run_in_count_thread(len(text) // COUNT_FACTOR, self.text, text)
 
     def item(self, item: Item) -> int:
         """Return the tokens of an item."""
@@ -59,7 +59,7 @@ class Costs:
         return ITEM_TOKENS + sum(map(self.text, counted_texts(item))) + media_count(item) * self._options.media_tok
 
 
-def check_fits(current_tokens: int, max_input_tok: int) -> None:
+def check_limit(current_tokens: int, max_input_tok: int) -> None:
     """Raise INVALID_ARGUMENT, with the excess, when the fixed input is over the limit."""
     if current_tokens > max_input_tok:
         raise invalid(
@@ -70,21 +70,21 @@ def check_fits(current_tokens: int, max_input_tok: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ItemSequence:
     """Items in order, oldest first: their costs, and where they may start after a cut."""
 
     costs: Sequence[int]
-    starts: Sequence[int]
+    start_positions: Sequence[int]
 
-    def kept(self, room: int) -> int:
+    def kept(self, capacity: int) -> int:
         """Return how many items from the end fit into the room, starting only where allowed."""
-        kept, spent = 0, 0
-        starts = set(self.starts)
+        kept, used = 0, 0
+        start_positions = set(self.start_positions)
         for position in range(len(self.costs) - 1, -1, -1):
-            spent += self.costs[position]
-            if spent > room:
+            used += self.costs[position]
+            if used > capacity:
                 break
-            if position in starts:
+            if position in start_positions:
                 kept = len(self.costs) - position
         return kept
 
@@ -94,7 +94,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class BudgetResult:
     """Share of each part that fits.
 
     Items of the block from its start, of history and recent context from their end."""
@@ -104,13 +104,13 @@ class Fit:
     recent: int
 
 
-def fit(room: int, *, recalled: Sequence[int], history: Line, recent: Line) -> Fit:
-    """Return what fits into `room` tokens beside the current input.
+def split_capacity(capacity: int, *, recalled: Sequence[int], history: ItemSequence, recent: ItemSequence) -> BudgetResult:
+    """Return what fits into `capacity` tokens beside the current input.
 
     Recent context is dropped first, oldest first, then the least relevant recalled items, then the
     caller's history, oldest first. `recalled[n]` is the cost of a block of n items."""
-    kept_history = history.kept(room)
-    room -= history.cost(kept_history)
-    kept_recalled = max((count for count, cost in enumerate(recalled) if cost <= room), default=0)
-    room -= recalled[kept_recalled] if recalled else 0
-    return Fit(kept_recalled, kept_history, recent.kept(room))
+    kept_history = history.kept(capacity)
+    capacity -= history.cost(kept_history)
+    kept_recalled = max((count for count, cost in enumerate(recalled) if cost <= capacity), default=0)
+    capacity -= recalled[kept_recalled] if recalled else 0
+    return BudgetResult(kept_recalled, kept_history, recent.kept(capacity))

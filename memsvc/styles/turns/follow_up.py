@@ -11,7 +11,7 @@ from memsvc.store.database import Tx
 from memsvc.styles.embedding import EMBED_JOB
 
 FOLLOW_UP_JOB: Final = "turns.follow_up"
-EVERY_ITEMS: Final = 16
+ITEM_INTERVAL: Final = 16
 """A session is followed up when its index passes a multiple of this many items, not after each
 turn."""
 SETTLE_S: Final = 5.0
@@ -33,17 +33,17 @@ class FollowUp:
         self.jobs = (Job(name=FOLLOW_UP_JOB, run=self.run),)
 
     async def queue(
-        self, tx: Tx, session: str, *, first: int, items: int, books: Collection[int], at_once: bool = False
+        self, tx: Tx, session: str, *, first: int, items: int, index_ids: Collection[int], at_once: bool = False
     ) -> None:
         """Queue the jobs after a turn, as the last statements of its transaction.
 
         The turn's `items` begin with the entry `first` of its session, and it added to these
-        `books`. `at_once`: the session is followed up after this turn."""
+        `index_ids`. `at_once`: the session is followed up after this turn."""
         now = self._clock.now()
         if self._embeds:
-            for book in sorted(books):
-                await jobs.enqueue(tx, EMBED_JOB, str(book), now=now)
-        if self._steps and (at_once or first // EVERY_ITEMS != (first + items) // EVERY_ITEMS):
+            for index_id in sorted(index_ids):
+                await jobs.enqueue(tx, EMBED_JOB, str(index_id), now=now)
+        if self._steps and (at_once or first // ITEM_INTERVAL != (first + items) // ITEM_INTERVAL):
             await jobs.enqueue(tx, FOLLOW_UP_JOB, session, now=now, delay_s=SETTLE_S)
         for name in self._after_each_turn:
             await jobs.enqueue(tx, name, session, now=now, delay_s=SETTLE_S)

@@ -7,10 +7,10 @@ from pydantic import Field
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Arguments, Tool
-from memsvc.styles.turns.contract import AfterTurnResult, BeforeTurnArguments, BeforeTurnResult, Items
-from memsvc.styles.turns.given import conversation_of, new_turn_id, output_items_of
-from memsvc.styles.turns.operations import Operation, Operations
+from memsvc.styles.turns.input_parsing import conversation_of, new_turn_id, output_items_of
+from memsvc.styles.turns.operations import TurnOperation, TurnTokens
 from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.turn_models import AfterTurnResult, BeforeTurnArguments, BeforeTurnResult, Items
 from memsvc.styles.turns.turn_tools import TurnTools
 from memsvc.styles.turns.turns import TurnMemory
 
@@ -29,7 +29,7 @@ class OperationTools:
     """Functions of run_turn and commit_turn."""
 
     def __init__(
-        self, turns: TurnTools, memory: TurnMemory, operations: Operations, clock: Clock, options: TurnOptions
+        self, turns: TurnTools, memory: TurnMemory, operations: TurnTokens, clock: Clock, options: TurnOptions
     ) -> None:
         self._turns = turns
         self._memory = memory
@@ -37,25 +37,25 @@ class OperationTools:
         self._clock = clock
         self._options = options
 
-    async def run_turn(self, scope: Scope, asked: BeforeTurnArguments) -> RunTurnResult:
-        turn = asked.turn_id or new_turn_id(self._clock.now())
-        current = conversation_of(asked, self._options).current
-        operation = Operation(asked.session_id, turn, asked.user_id, current)
+    async def run_turn(self, scope: Scope, args: BeforeTurnArguments) -> RunTurnResult:
+        turn = args.turn_id or new_turn_id(self._clock.now())
+        current = conversation_of(args, self._options).current
+        operation = TurnOperation(args.session_id, turn, args.user_id, current)
         token, expires_at = await self._operations.issue(scope, operation)
-        prepared = await self._turns.before_turn(scope, asked.model_copy(update={"turn_id": turn}))
+        prepared = await self._turns.before_turn(scope, args.model_copy(update={"turn_id": turn}))
         return RunTurnResult(**dict(prepared), operation_token=token, expires_at=expires_at)
 
-    async def commit_turn(self, scope: Scope, asked: CommitTurnArguments) -> AfterTurnResult:
-        outputs = output_items_of(asked.output_items, self._options)
-        operation = await self._operations.read(scope, asked.operation_token)
+    async def commit_turn(self, scope: Scope, args: CommitTurnArguments) -> AfterTurnResult:
+        output_items = output_items_of(args.output_items, self._options)
+        operation = await self._operations.read(scope, args.operation_token)
         stored = await self._memory.after_turn(
             scope,
             session=operation.session,
             turn=operation.turn,
             user=operation.user,
-            given=operation.current,
+            input_items=operation.current,
             exact=True,
-            outputs=outputs,
+            output_items=output_items,
         )
         return AfterTurnResult(ok=True, **stored)
 

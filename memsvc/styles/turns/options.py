@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memsvc.core.urls import absolute_url
-from memsvc.store.behind import BehindOptions
+from memsvc.store.batch_writer import BatchWriterOptions
 
 HEURISTIC_MODEL: Final = "openai/gpt-oss-120b"
 
@@ -50,7 +50,7 @@ class ShadowOptions(BaseModel):
     enabled: bool = Field(False, description="offer memory_shadow_compare and memory_shadow_report")
 
 
-class TraceOptions(BehindOptions):
+class TraceOptions(BatchWriterOptions):
     """Recall traces, kept for people to read."""
 
     days: int = Field(14, ge=0, le=3650, description="days that what was recalled, and why, is kept; 0: not at all")

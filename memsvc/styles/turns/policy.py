@@ -7,8 +7,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.facts import Tier
-from memsvc.core.problems import plain
+from memsvc.core.facts import FactTier
+from memsvc.core.validation_messages import validation_message
 from memsvc.styles.turns.options import TurnOptions
 
 POLICY_BYTES_MAX = 16 * 1024
@@ -58,7 +58,7 @@ class SummaryPolicy(BaseModel):
     refresh_interval_minutes: int = Field(60, ge=1)
 
 
-class Policy(BaseModel):
+class SessionPolicy(BaseModel):
     """The policy of a session.
 
     `store` false: turns are answered, and nothing of them is stored. `ttl_days`: messages and facts
@@ -76,19 +76,19 @@ class Policy(BaseModel):
     store: bool = True
     ttl_days: int | None = Field(None, ge=1, le=DAYS_MAX)
 
-    def expires_at(self, tier: Tier, now: datetime) -> datetime | None:
+    def expires_at(self, tier: FactTier, now: datetime) -> datetime | None:
         """Return midnight UTC of today plus the tier's days.
 
         None for facts that are kept for good."""
-        days = {Tier.L0: self.tiers.L0, Tier.L1: self.tiers.L1, Tier.L2: self.tiers.L2}[tier].retention_days
+        days = {FactTier.L0: self.tiers.L0, FactTier.L1: self.tiers.L1, FactTier.L2: self.tiers.L2}[tier].retention_days
         if not days:
             return None
         return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=days)
 
 
-def default_policy(options: TurnOptions) -> Policy:
+def default_policy(options: TurnOptions) -> SessionPolicy:
     """Return the policy of a session that has none of its own."""
-    return Policy(
+    return SessionPolicy(
         tiers=Tiers(
             L1=TierPolicy(retention_days=options.l1_retention_days),
             L2=TierPolicy(retention_days=options.l2_retention_days),
@@ -99,13 +99,13 @@ def default_policy(options: TurnOptions) -> Policy:
     )
 
 
-def policy_of(own: dict[str, Any] | None, options: TurnOptions) -> Policy:
+def policy_of(stored: dict[str, Any] | None, options: TurnOptions) -> SessionPolicy:
     """Return the effective policy of a session: its stored policy over the options."""
     default = default_policy(options)
-    return Policy.model_validate(_over(default.model_dump(), own)) if own else default
+    return SessionPolicy.model_validate(_merge(default.model_dump(), stored)) if stored else default
 
 
-def own_policy(content: bytes, options: TurnOptions) -> dict[str, Any]:
+def policy_overrides(content: bytes, options: TurnOptions) -> dict[str, Any]:
     """Return the settings of a written policy that differ from the options.
 
     Only these are stored, so that later changes of the options apply to the session too.
@@ -113,38 +113,38 @@ def own_policy(content: bytes, options: TurnOptions) -> dict[str, Any]:
     if len(content) > POLICY_BYTES_MAX:
         raise MemsvcError(Code.INVALID_CONTENT, f"a policy has {POLICY_BYTES_MAX} bytes at the most")
     try:
-        given = orjson.loads(content)
+        values = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         raise MemsvcError(Code.INVALID_CONTENT, "a policy is one JSON object") from error
-    if not isinstance(given, dict):
+    if not isinstance(values, dict):
         raise MemsvcError(Code.INVALID_CONTENT, "a policy is one JSON object")
     default = default_policy(options).model_dump()
     try:
-        policy = Policy.model_validate(_over(default, given))
+        policy = SessionPolicy.model_validate(_merge(default, values))
     except ValidationError as error:
-        raise MemsvcError(Code.INVALID_CONTENT, f"this policy cannot be: {_told(error)}") from error
-    return _beyond(policy.model_dump(), default)
+        raise MemsvcError(Code.INVALID_CONTENT, f"this policy cannot be: {_error_message(error)}") from error
+    return _difference(policy.model_dump(), default)
 
 
-def _over(default: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    whole = dict(default)
-    for name, value in given.items():
-        below = whole.get(name)
-        whole[name] = _over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return whole
+def _merge(default: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(default)
+    for name, value in overrides.items():
+        nested = merged.get(name)
+        merged[name] = _merge(nested, value) if isinstance(nested, dict) and isinstance(value, dict) else value
+    return merged
 
 
-def _beyond(whole: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
-    own: dict[str, Any] = {}
-    for name, value in whole.items():
+def _difference(values: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
+    overrides: dict[str, Any] = {}
+    for name, value in values.items():
         if isinstance(value, dict):
-            if inner := _beyond(value, default[name]):
-                own[name] = inner
+            if inner := _difference(value, default[name]):
+                overrides[name] = inner
         elif value != default[name]:
-            own[name] = value
-    return own
+            overrides[name] = value
+    return overrides
 
 
-def _told(error: ValidationError) -> str:
-    places = [(".".join(map(str, one["loc"])), plain(one)) for one in error.errors(include_input=False)]
+def _error_message(error: ValidationError) -> str:
+    places = [(".".join(map(str, one["loc"])), validation_message(one)) for one in error.errors(include_input=False)]
     return "; ".join(f"{place}: {message}" for place, message in places[:5])

@@ -10,52 +10,52 @@ from typing import Any, Final
 
 from memsvc.core.items import Item
 from memsvc.styles.turns import block, budget
-from memsvc.styles.turns.recall.recalled import Recalled
+from memsvc.styles.turns.recall.recalled import RankedRecall
 
-SUMMARIES_KEPT: Final = 4096
+CACHE_ENTRIES_MAX: Final = 4096
 """Summaries whose cost is cached."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedPrompt:
     """The input for the model, its cost, and what was recalled into it.
 
-    The first `pieces_shown` of what was `recalled` are in the input."""
+    The first `chunks_used` of what was `recalled` are in the input."""
 
     input_items: list[Item]
     tokens: int
     fact_ids: list[str]
     insight_ids: list[str]
-    recalled: Recalled
-    pieces_shown: int
+    recalled: RankedRecall
+    chunks_used: int
     limits: dict[str, Any]
 
     @property
-    def explanation(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         """Return why each candidate is in the input or not, and what limits left out."""
-        return self.recalled.explanation(self.pieces_shown) | {"limits": self.limits}
+        return self.recalled.details(self.chunks_used) | {"limits": self.limits}
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class PromptParts:
     """The parts of a prompt; lists are oldest first.
 
     `summary` replaces everything before the recent items, and a block of it alone costs
     `summary_cost`."""
 
-    recalled: Recalled
+    recalled: RankedRecall
     history: list[Item]
-    history_line: budget.Line
+    history_line: budget.ItemSequence
     recent: list[Item]
     recent_refs: list[str]
-    recent_line: budget.Line
+    recent_line: budget.ItemSequence
     current: list[Item]
     current_cost: int
     summary: dict[str, Any] | None = None
     summary_cost: int = 0
 
 
-class Prompts:
+class PromptBuilder:
     """Builder of prompts; a memory block may have at most `recall_tok_max` tokens."""
 
     def __init__(self, costs: budget.Costs, recall_tok_max: int) -> None:
@@ -75,15 +75,15 @@ class Prompts:
         """Return the cost of a memory block that holds only a summary of older context."""
         if not summary:
             return 0
-        _, shown = block.parted(block.build({}, summary=summary)[1])
-        return self._without_summary + self._counted(shown)
+        _, text = block.split_summary(block.build({}, summary=summary)[1])
+        return self._without_summary + self._summary_tokens(text)
 
-    def _counted(self, summary: str) -> int:
+    def _summary_tokens(self, summary: str) -> int:
         """Return the tokens of a summary, cached by its hash for hundreds of turns."""
         mark = blake2b(summary.encode(), digest_size=16).digest()
         tokens = self._summaries.pop(mark, None)
         self._summaries[mark] = tokens = self._costs.text(summary) if tokens is None else tokens
-        if len(self._summaries) > SUMMARIES_KEPT:
+        if len(self._summaries) > CACHE_ENTRIES_MAX:
             self._summaries.popitem(last=False)
         return tokens
 
@@ -101,53 +101,53 @@ class Prompts:
 
     def _first_cost(self, memory: list[Item]) -> int:
         """Return the cost of a block without its summary."""
-        return self._policy_cost + budget.ITEM_TOKENS + self._costs.text(block.parted(memory[1])[0])
+        return self._policy_cost + budget.ITEM_TOKENS + self._costs.text(block.split_summary(memory[1])[0])
 
-    def fitted(self, parts: Parts, room: int) -> Prepared:
+    def within_limit(self, parts: PromptParts, capacity: int) -> PreparedPrompt:
         """Return the whole input within the room that the current input leaves."""
         recalled = parts.recalled
-        alone = parts.summary_cost
-        if alone > room - parts.history_line.cost(parts.history_line.kept(room)):
-            return self.fitted(replace(parts, summary=None, summary_cost=0), room)
-        beside = alone or budget.BLOCK_TOKENS
-        most = self.block_tok_max(alone)
-        costs = [alone, *(beside + told for told in accumulate(one.tokens for one in recalled.pieces))]
-        costs = [cost for cost in costs if cost <= most]
+        summary_cost = parts.summary_cost
+        if summary_cost > capacity - parts.history_line.cost(parts.history_line.kept(capacity)):
+            return self.within_limit(replace(parts, summary=None, summary_cost=0), capacity)
+        base_cost = summary_cost or budget.BLOCK_TOKENS
+        block_max = self.block_tok_max(summary_cost)
+        costs = [summary_cost, *(base_cost + chunk_cost for chunk_cost in accumulate(chunk.tokens for chunk in recalled.chunks))]
+        costs = [cost for cost in costs if cost <= block_max]
         while True:
-            kept = budget.fit(room, recalled=costs, history=parts.history_line, recent=parts.recent_line)
+            kept = budget.split_capacity(capacity, recalled=costs, history=parts.history_line, recent=parts.recent_line)
             memory = block.build(recalled.first(kept.recalled), summary=parts.summary)
-            block_cost = self._block_cost(memory, alone)
-            spent = block_cost + parts.history_line.cost(kept.history) + parts.recent_line.cost(kept.recent)
-            over = max(spent - room, block_cost - most)
-            if over <= 0 or not memory:
+            block_cost = self._block_cost(memory, summary_cost)
+            used = block_cost + parts.history_line.cost(kept.history) + parts.recent_line.cost(kept.recent)
+            tokens_over = max(used - capacity, block_cost - block_max)
+            if tokens_over <= 0 or not memory:
                 break
             # the block costs more than estimated: drop the last few chunks
-            costs = costs[: max(1, kept.recalled + 1 - math.ceil(over / budget.PIECE_TOKENS))]
+            costs = costs[: max(1, kept.recalled + 1 - math.ceil(tokens_over / budget.CHUNK_TOKENS))]
         before = parts.history[len(parts.history) - kept.history :]
         recent = parts.recent[len(parts.recent) - kept.recent :]
-        twice = recalled.among(kept.recalled, set(parts.recent_refs[len(parts.recent) - kept.recent :]))
-        if twice:  # recent items fit that were not expected to
-            return self.fitted(replace(parts, recalled=recalled.without(twice)), room)
+        duplicates = recalled.refs_in_first(kept.recalled, set(parts.recent_refs[len(parts.recent) - kept.recent :]))
+        if duplicates:  # recent items fit that were not expected to
+            return self.within_limit(replace(parts, recalled=recalled.without(duplicates)), capacity)
         limits = {
-            "room_tok": room,
-            "block_tok_max": most,
+            "room_tok": capacity,
+            "block_tok_max": block_max,
             "block_tok": block_cost,
-            "block_cut_by": _cut_by(kept.recalled, len(costs) - 1, len(recalled.pieces)),
+            "block_cut_by": _limit_name(kept.recalled, len(costs) - 1, len(recalled.chunks)),
             "history_dropped": len(parts.history) - kept.history,
             "recent_dropped": len(parts.recent) - kept.recent,
         }
-        return Prepared(
+        return PreparedPrompt(
             input_items=[*memory, *before, *recent, *parts.current],
-            tokens=spent + parts.current_cost,
+            tokens=used + parts.current_cost,
             fact_ids=recalled.ids("fact", kept.recalled),
             insight_ids=recalled.ids("insight", kept.recalled),
             recalled=recalled,
-            pieces_shown=kept.recalled,
+            chunks_used=kept.recalled,
             limits=limits,
         )
 
 
-def _cut_by(kept: int, allowed: int, found: int) -> str | None:
+def _limit_name(kept: int, allowed: int, found: int) -> str | None:
     """Return which limit dropped recalled items.
 
     `kept` of those that recall_tok_max `allowed`, of all that were `found`."""

@@ -2,35 +2,35 @@
 
 from collections.abc import Mapping
 
-from memsvc.core.ports import Clock, Llm, Meter, Passages, TokenCounter
+from memsvc.core.ports import Clock, Llm, Meter, PassageSearch, TokenCounter
 from memsvc.core.tools import Job, Published
 from memsvc.store.database import Database
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.model_budget import ModelBudget
 from memsvc.styles.turns.budget import Costs
+from memsvc.styles.turns.facts.fact_removal import FactRemoval
 from memsvc.styles.turns.facts.fact_tools import FactTools, fact_tools
-from memsvc.styles.turns.facts.forgetting import Forgetting
 from memsvc.styles.turns.follow_up import FollowUp
-from memsvc.styles.turns.looking.looking_tools import LookingTools, looking_tools
-from memsvc.styles.turns.looking.traces import Traces
+from memsvc.styles.turns.inspection.inspection_tools import InspectionTools, inspection_tools
+from memsvc.styles.turns.inspection.recall_traces import RecallTraces
+from memsvc.styles.turns.maintenance.compaction import Compaction
+from memsvc.styles.turns.maintenance.directory_list import DirectoryList
+from memsvc.styles.turns.maintenance.session_maintenance import SessionMaintenance
 from memsvc.styles.turns.migration.import_tools import import_tools
-from memsvc.styles.turns.migration.importing import Importing
+from memsvc.styles.turns.migration.session_import import SessionImport
 from memsvc.styles.turns.migration.shadow_tools import ShadowTools, shadow_tools
-from memsvc.styles.turns.models.allowance import Allowance
-from memsvc.styles.turns.models.enrichment import EXTRACT_JOB, Enrichment
-from memsvc.styles.turns.models.rewording import SUMMARISE_JOB, Rewording
-from memsvc.styles.turns.offering import completions, guide, session_resource
+from memsvc.styles.turns.models.model_budget import ModelCallBudget
+from memsvc.styles.turns.models.model_extraction import EXTRACT_JOB, ModelExtraction
+from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB, SummaryRewrite
 from memsvc.styles.turns.operation_tools import OperationTools, operation_tools
-from memsvc.styles.turns.operations import Operations
+from memsvc.styles.turns.operations import TurnTokens
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
-from memsvc.styles.turns.recall.digests import Digests
-from memsvc.styles.turns.recall.recall import Recall
+from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
+from memsvc.styles.turns.recall.digests import SessionDigests
+from memsvc.styles.turns.recall.recall import TurnRecall
+from memsvc.styles.turns.turn_resources import completions, guide, session_resource
 from memsvc.styles.turns.turn_tools import TurnTools, turn_tools
 from memsvc.styles.turns.turns import TurnMemory
-from memsvc.styles.turns.upkeep.compaction import Compaction
-from memsvc.styles.turns.upkeep.listing import Listing
-from memsvc.styles.turns.upkeep.maintenance import Maintenance
 
 
 def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
@@ -42,7 +42,7 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     *,
     embedding: Embedding | None = None,
     llm: Llm | None = None,
-    passages: Mapping[str, Passages] | None = None,
+    passages: Mapping[str, PassageSearch] | None = None,
     budget: ModelBudget | None = None,
 ) -> Published:
     """Return the memory tools, and the jobs that follow turns.
@@ -51,43 +51,43 @@ def published(  # noqa: PLR0913 - one argument a dependency, most by keyword
     source."""
     costs, embeds = Costs(tokens, options), embedding is not None
     budget = budget or ModelBudget(database, clock, 0)
-    asking = []
+    model_jobs = []
     if llm is not None:
-        asking = _asking(database, clock, tokens, meter, options, llm, embeds=embeds, budget=budget)
-    asked_after = {name: [job.name for job in asking if job.name == name] for name in (EXTRACT_JOB, SUMMARISE_JOB)}
-    compaction = Compaction(database, clock, costs, meter, options, then=asked_after[SUMMARISE_JOB])
+        model_jobs = _model_jobs(database, clock, tokens, meter, options, llm, embeds=embeds, budget=budget)
+    job_names = {name: [job.name for job in model_jobs if job.name == name] for name in (EXTRACT_JOB, SUMMARISE_JOB)}
+    compaction = Compaction(database, clock, costs, meter, options, then=job_names[SUMMARISE_JOB])
     follow_up = FollowUp(
-        [compaction.follow_up, Digests(database, clock, options).follow_up],
+        [compaction.follow_up, SessionDigests(database, clock, options).follow_up],
         clock,
         embeds=embeds,
-        after_each_turn=asked_after[EXTRACT_JOB],
+        after_each_turn=job_names[EXTRACT_JOB],
     )
-    recall = Recall(meter, options, embedding=embedding, passages=passages)
+    recall = TurnRecall(meter, options, embedding=embedding, passages=passages)
     memory = TurnMemory(database, clock, tokens, meter, options, follow_up=follow_up, recall=recall)
-    maintenance = Maintenance(database, clock, options, compaction)
-    traces = Traces(database, clock, meter, options.trace)
-    functions = TurnTools(memory, maintenance, Listing(database, clock), traces, clock, options)
-    operations = Operations(database, clock, options)
-    rebuilding = Rebuilding(database, clock, tokens, options)
-    importing = Importing(database, clock, tokens, options, follow_up, rebuilding)
-    shadows = ShadowTools(database, functions, rebuilding, clock, meter, options, costs=costs)
+    maintenance = SessionMaintenance(database, clock, options, compaction)
+    traces = RecallTraces(database, clock, meter, options.trace)
+    functions = TurnTools(memory, maintenance, DirectoryList(database, clock), traces, clock, options)
+    operations = TurnTokens(database, clock, options)
+    rebuilding = TurnRebuild(database, clock, tokens, options)
+    session_import = SessionImport(database, clock, tokens, options, follow_up, rebuilding)
+    shadow = ShadowTools(database, functions, rebuilding, clock, meter, options, costs=costs)
     return Published(
         tools=[
             *turn_tools(functions, session_resource(database)),
             *operation_tools(OperationTools(functions, memory, operations, clock, options)),
-            *fact_tools(FactTools(Forgetting(database, clock, options, recall), clock)),
-            *looking_tools(LookingTools(database, traces)),
-            *import_tools(importing),
-            *(shadow_tools(shadows) if options.shadow.enabled else []),
+            *fact_tools(FactTools(FactRemoval(database, clock, options, recall), clock)),
+            *inspection_tools(InspectionTools(database, traces)),
+            *import_tools(session_import),
+            *(shadow_tools(shadow) if options.shadow.enabled else []),
         ],
-        jobs=[*follow_up.jobs, *maintenance.jobs(), *asking, traces.job],
+        jobs=[*follow_up.jobs, *maintenance.jobs(), *model_jobs, traces.job],
         guides=(guide(),),
         completions=completions(database),
-        background=(traces.behind.running,),
+        background=(traces.writer.running,),
     )
 
 
-def _asking(
+def _model_jobs(
     database: Database,
     clock: Clock,
     tokens: TokenCounter,
@@ -99,10 +99,10 @@ def _asking(
     budget: ModelBudget,
 ) -> list[Job]:
     """Return the jobs that call a model, which share the daily budget of a tenant."""
-    allowance = Allowance(budget, clock, meter, options.heuristic.calls_a_day)
+    allowance = ModelCallBudget(budget, clock, meter, options.heuristic.calls_a_day)
     costs = Costs(tokens, options)
-    asking = [Rewording(database, llm, clock, costs, options, allowance).job]
+    model_jobs = [SummaryRewrite(database, llm, clock, costs, options, allowance).job]
     if options.heuristic.enabled:
-        enrichment = Enrichment(database, llm, clock, tokens, meter, options, allowance=allowance, embeds=embeds)
-        asking.append(enrichment.job)
-    return asking
+        fact_extraction = ModelExtraction(database, llm, clock, tokens, meter, options, allowance=allowance, embeds=embeds)
+        model_jobs.append(fact_extraction.job)
+    return model_jobs

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from memsvc.core.items import Item, digest, role_of, speaker_of, text_of
+from memsvc.core.items import Item, item_hash, role_of, speaker_of, text_of
+from memsvc.store.append_log import LogPosition
 from memsvc.store.index import NewEntry
-from memsvc.store.journals import Span
-from memsvc.styles.turns import layout
+from memsvc.styles.turns import file_layout
 from memsvc.styles.turns.budget import Costs
 
-SAID_BY_TOOLS_CHARS_MAX = 2000
-_FINDABLE_ROLES = frozenset({"user", "assistant", "tool"})
+TOOL_TEXT_CHARS_MAX = 2000
+_INDEXED_ROLES = frozenset({"user", "assistant", "tool"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Turn:
     turn: str
     user: str
     inputs: Sequence[Item]
-    outputs: Sequence[Item]
+    output_items: Sequence[Item]
 
     def items(self) -> list[tuple[str, Item]]:
         """Return each item with its event id, inputs first."""
@@ -34,11 +34,11 @@ class Turn:
         events = self._events()
         results = [None] * (len(events) - 1) + [result]
         return [
-            layout.event_line(event, self.turn, self.user, way, item, now, result=one)
-            for (event, way, item), one in zip(events, results, strict=True)
+            file_layout.event_line(event, self.turn, self.user, direction, item, now, result=one)
+            for (event, direction, item), one in zip(events, results, strict=True)
         ]
 
-    def entries(self, lines: Sequence[bytes], span: Span, costs: Costs, now: datetime) -> list[NewEntry]:
+    def entries(self, lines: Sequence[bytes], span: LogPosition, costs: Costs, now: datetime) -> list[NewEntry]:
         """Return the entry of each item; the lines follow each other from the start of the span."""
         entries = []
         start = span.start
@@ -48,10 +48,10 @@ class Turn:
         return entries
 
     def _events(self) -> list[tuple[str, str, Item]]:
-        sides = (("in", self.inputs), ("out", self.outputs))
+        sources = (("in", self.inputs), ("out", self.output_items))
         return [
-            (layout.event_id(self.turn, way, number), way, item)
-            for way, items in sides
+            (file_layout.event_id(self.turn, direction, number), direction, item)
+            for direction, items in sources
             for number, item in enumerate(items)
         ]
 
@@ -59,15 +59,15 @@ class Turn:
 def entry_of(event: str, item: Item, place: tuple[int, int, int], costs: Costs, now: datetime) -> NewEntry:
     """Return the entry of an item; `place` is the stream, start and size of its line."""
     role = role_of(item)
-    text = text_of(item) if role in _FINDABLE_ROLES else ""
+    text = text_of(item) if role in _INDEXED_ROLES else ""
     stream, start, size_bytes = place
     return NewEntry(
         ref=event,
-        text=text[: SAID_BY_TOOLS_CHARS_MAX if role == "tool" else costs.text_chars_max],
-        said_at=said_at(item) or now,
+        text=text[: TOOL_TEXT_CHARS_MAX if role == "tool" else costs.text_chars_max],
+        message_at=message_at(item) or now,
         role=role,
         speaker=speaker_of(item),
-        digest=digest(item),
+        digest=item_hash(item),
         tokens=costs.item(item),
         stream=stream,
         start=start,
@@ -75,13 +75,13 @@ def entry_of(event: str, item: Item, place: tuple[int, int, int], costs: Costs, 
     )
 
 
-def said_at(item: Item) -> datetime | None:
+def message_at(item: Item) -> datetime | None:
     """Return the client's time of a message: `metadata.occurred_at`, RFC 3339, default UTC."""
     occurred_at = (item.get("metadata") or {}).get("occurred_at")
     if not isinstance(occurred_at, str):
         return None
     try:
-        moment = datetime.fromisoformat(occurred_at)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        timestamp = datetime.fromisoformat(occurred_at)
+        return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

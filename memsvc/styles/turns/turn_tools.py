@@ -3,13 +3,19 @@
 from dataclasses import asdict
 
 from memsvc.core.errors import invalid
-from memsvc.core.moments import moment_of
 from memsvc.core.ports import Clock
-from memsvc.core.progress import Progress
+from memsvc.core.progress import ProgressCallback
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Reporting, Tool
-from memsvc.styles.turns.contract import (
+from memsvc.core.timestamp import parse_timestamp
+from memsvc.core.tools import ProgressFunction, Tool
+from memsvc.styles.turns.history import split_conversation
+from memsvc.styles.turns.input_parsing import conversation_of, items_of, new_turn_id, output_items_of
+from memsvc.styles.turns.inspection.recall_traces import RecallTraces
+from memsvc.styles.turns.maintenance.directory_list import DirectoryList
+from memsvc.styles.turns.maintenance.session_maintenance import SessionMaintenance
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.turn_models import (
     AfterTurnArguments,
     AfterTurnResult,
     BeforeTurnArguments,
@@ -20,15 +26,9 @@ from memsvc.styles.turns.contract import (
     MaintenanceResult,
     SessionArguments,
 )
-from memsvc.styles.turns.given import conversation_of, items_of, new_turn_id, output_items_of
-from memsvc.styles.turns.history import cut
-from memsvc.styles.turns.looking.traces import Traces
-from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.turns import Look, TurnMemory
-from memsvc.styles.turns.upkeep.listing import Listing
-from memsvc.styles.turns.upkeep.maintenance import Maintenance
+from memsvc.styles.turns.turns import RecallOptions, TurnMemory
 
-NOT_IDEMPOTENT = "no turn_id was given, so one was made: sending this call again would store the turn a second time"
+NO_TURN_ID_NOTE = "no turn_id was given, so one was made: sending this call again would store the turn a second time"
 
 
 class TurnTools:
@@ -37,9 +37,9 @@ class TurnTools:
     def __init__(
         self,
         memory: TurnMemory,
-        maintenance: Maintenance,
-        listing: Listing,
-        traces: Traces,
+        maintenance: SessionMaintenance,
+        listing: DirectoryList,
+        traces: RecallTraces,
         clock: Clock,
         options: TurnOptions,
     ) -> None:
@@ -50,65 +50,65 @@ class TurnTools:
         self._clock = clock
         self._options = options
 
-    async def before_turn(self, scope: Scope, asked: BeforeTurnArguments) -> BeforeTurnResult:
-        conversation = conversation_of(asked, self._options)
+    async def before_turn(self, scope: Scope, args: BeforeTurnArguments) -> BeforeTurnResult:
+        conversation = conversation_of(args, self._options)
         prepared = await self._memory.before_turn(
             scope,
-            session=asked.session_id,
-            turn=asked.turn_id,
-            user=asked.user_id,
+            session=args.session_id,
+            turn=args.turn_id,
+            user=args.user_id,
             conversation=conversation,
-            instructions=asked.base_instructions,
-            max_input_tok=asked.max_input_tok if asked.max_input_tok > 0 else self._options.max_input_tok,
-            look=Look(moment_of(asked.as_of, "as_of"), frozenset(asked.sources), asked.explain),
+            instructions=args.base_instructions,
+            max_input_tok=args.max_input_tok if args.max_input_tok > 0 else self._options.max_input_tok,
+            recall_options=RecallOptions(parse_timestamp(args.as_of, "as_of"), frozenset(args.sources), args.explain),
         )
-        turn = asked.turn_id or new_turn_id(self._clock.now())
-        self._traces.note(scope, session=asked.session_id, turn=turn, user=asked.user_id, prepared=prepared)
+        turn = args.turn_id or new_turn_id(self._clock.now())
+        self._traces.note(scope, session=args.session_id, turn=turn, user=args.user_id, prepared=prepared)
         return BeforeTurnResult(
             turn_id=turn,
             input_items=prepared.input_items,
             recall_fact_ids=prepared.fact_ids,
             recall_insight_ids=prepared.insight_ids,
             context_token_count=prepared.tokens,
-            explanation=prepared.explanation if asked.explain else None,
+            explanation=prepared.details if args.explain else None,
         )
 
-    async def after_turn(self, scope: Scope, asked: AfterTurnArguments) -> AfterTurnResult:
-        outputs = output_items_of(asked.output_items, self._options)
-        inputs = items_of(asked.input_items, "input_items", self._options)
-        whole = items_of(asked.conversation_items, "conversation_items", self._options)
-        current = cut(whole, asked.current_input_start, asked.current_input_count).current if whole else None
-        if not (inputs or outputs or current):
+    async def after_turn(self, scope: Scope, args: AfterTurnArguments) -> AfterTurnResult:
+        output_items = output_items_of(args.output_items, self._options)
+        inputs = items_of(args.input_items, "input_items", self._options)
+        conversation = items_of(args.conversation_items, "conversation_items", self._options)
+        current = split_conversation(conversation, args.current_input_start, args.current_input_count).current if conversation else None
+        if not (inputs or output_items or current):
             raise invalid("a turn needs input_items, conversation_items or output_items")
         stored = await self._memory.after_turn(
             scope,
-            session=asked.session_id,
-            turn=asked.turn_id or new_turn_id(self._clock.now()),
-            user=asked.user_id,
-            given=inputs if current is None else current,
+            session=args.session_id,
+            turn=args.turn_id or new_turn_id(self._clock.now()),
+            user=args.user_id,
+            input_items=inputs if current is None else current,
             exact=current is not None,
-            outputs=outputs,
+            output_items=output_items,
         )
-        return AfterTurnResult(ok=True, note=None if asked.turn_id else NOT_IDEMPOTENT, **stored)
+        return AfterTurnResult(ok=True, note=None if args.turn_id else NO_TURN_ID_NOTE, **stored)
 
-    async def run_maintenance(self, scope: Scope, asked: SessionArguments, progress: Progress) -> MaintenanceResult:
-        done = await self._maintenance.run(scope, asked.session_id, progress)
+    async def run_maintenance(self, scope: Scope, args: SessionArguments, progress: ProgressCallback) -> MaintenanceResult:
+        done = await self._maintenance.run(scope, args.session_id, progress)
         return MaintenanceResult(ok=True, **asdict(done))
 
-    async def list_dir(self, scope: Scope, asked: ListDirArguments) -> ListDirResult:
+    async def list_dir(self, scope: Scope, args: ListDirArguments) -> ListDirResult:
         found = await self._listing.directories(
             scope,
-            asked.session_id,
-            asked.path,
-            depth=asked.depth if asked.depth > 0 else 8,
-            limit=asked.limit if asked.limit > 0 else 200,
+            args.session_id,
+            args.path,
+            depth=args.depth if args.depth > 0 else 8,
+            limit=args.limit if args.limit > 0 else 200,
         )
         return ListDirResult(
             summaries=[
                 DirectorySummary(
-                    path=one.path, abstract=one.abstract, updated_at=one.updated_at, has_overview=one.has_overview
+                    path=directory.path, abstract=directory.abstract, updated_at=directory.updated_at, has_overview=directory.has_overview
                 )
-                for one in found
+                for directory in found
             ]
         )
 
@@ -161,7 +161,7 @@ def turn_tools(functions: TurnTools, resource: Resource) -> list[Tool]:
             ),
             arguments=SessionArguments,
             result=MaintenanceResult,
-            run=Reporting(functions.run_maintenance),
+            run=ProgressFunction(functions.run_maintenance),
             permission=Permission.WRITE,
             read_only=False,
             over_quota=True,

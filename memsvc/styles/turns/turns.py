@@ -6,37 +6,37 @@ from datetime import datetime
 from typing import Any
 
 from memsvc.core import facts as fact_rules
-from memsvc.core.background import meanwhile
+from memsvc.core.background import run_concurrently
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.items import Item, digest, fingerprint
+from memsvc.core.items import Item, fingerprint, item_hash
 from memsvc.core.ports import Clock, Meter, TokenCounter
 from memsvc.core.scope import Scope
 from memsvc.store import context, facts, guard, index, sessions
+from memsvc.store.append_log import append
 from memsvc.store.database import Database, Tx
-from memsvc.store.facts import Dated
-from memsvc.store.journals import append
-from memsvc.store.locks import book_lock, session_lock
-from memsvc.store.sessions import TurnDone
-from memsvc.styles.turns import block, books, budget, history, layout
-from memsvc.styles.turns.facts.extraction import Findings, claims_of, findings
+from memsvc.store.facts import StatementWithExpiry
+from memsvc.store.locks import index_lock, session_lock
+from memsvc.store.sessions import StoredTurn
+from memsvc.styles.turns import block, budget, file_layout, history, turn_index
+from memsvc.styles.turns.facts.extraction import MatchesByItem, claims_of, find_matches
+from memsvc.styles.turns.file_layout import summary_for_prompt
 from memsvc.styles.turns.follow_up import FollowUp
 from memsvc.styles.turns.history import Conversation
-from memsvc.styles.turns.layout import summary_shown
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.policy import Policy, policy_of
-from memsvc.styles.turns.prompt import Parts, Prepared, Prompts
-from memsvc.styles.turns.recall.asking import Ask, question_of
-from memsvc.styles.turns.recall.recall import Recall
+from memsvc.styles.turns.policy import SessionPolicy, policy_of
+from memsvc.styles.turns.prompt import PreparedPrompt, PromptBuilder, PromptParts
+from memsvc.styles.turns.recall.recall import TurnRecall
+from memsvc.styles.turns.recall.recall_request import RecallRequest, question_of
 from memsvc.styles.turns.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RecallOptions:
     """Options of recall: as of which time (None: now), which sources, whether to explain."""
 
     as_of: datetime | None
     sources: frozenset[str]
-    explain: bool
+    with_reasons: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class _Recent:
     """Recent context that the caller does not send itself, oldest first, with its costs."""
 
     stored: list[context.StoredItem]
-    said: list[Item]
-    line: budget.Line
+    items: list[Item]
+    line: budget.ItemSequence
 
 
 class TurnMemory:
@@ -60,7 +60,7 @@ class TurnMemory:
         options: TurnOptions,
         *,
         follow_up: FollowUp,
-        recall: Recall,
+        recall: TurnRecall,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -69,7 +69,7 @@ class TurnMemory:
         self._options = options
         self._follow_up = follow_up
         self._recall = recall
-        self._prompts = Prompts(self._costs, options.recall_tok_max)
+        self._prompts = PromptBuilder(self._costs, options.recall_tok_max)
 
     async def before_turn(
         self,
@@ -81,58 +81,58 @@ class TurnMemory:
         conversation: Conversation,
         instructions: str,
         max_input_tok: int,
-        look: Look,
-    ) -> Prepared:
+        recall_options: RecallOptions,
+    ) -> PreparedPrompt:
         """Return the input for the model: memory block, history, recent context, current input.
 
         With the caller's `instructions` it is never over `max_input_tok` tokens. INVALID_ARGUMENT
         when the current input and the instructions alone are over it. Writes nothing.
 
         Whatever is already stored of this very turn, because its answer was lost and it is retried,
-        is left out. With a `look.as_of`, no later message is shown, and facts are those valid
+        is left out. With a `recall_options.as_of`, no later message is shown, and facts are those valid
         then."""
         before, _ = block.strip(conversation.history)
         current, _ = block.strip(conversation.current)
         current = current or conversation.current
         costs = await self._costs.counted([*before, *current])
         current_cost = sum(map(costs.item, current))
-        room = max_input_tok - current_cost - await costs.counted_text(instructions)
-        budget.check_fits(max_input_tok - room, max_input_tok)
-        history_line = budget.Line([costs.item(item) for item in before], history.starts(before, cut=False))
-        kept = history_line.kept(room)
-        shown = [*before[len(before) - kept :], *current]
+        capacity = max_input_tok - current_cost - await costs.counted_text(instructions)
+        budget.check_limit(max_input_tok - capacity, max_input_tok)
+        history_line = budget.ItemSequence([costs.item(item) for item in before], history.start_positions(before, truncated=False))
+        kept = history_line.kept(capacity)
+        input_items = [*before[len(before) - kept :], *current]
         question = question_of(current)
-        looked_up = await self._recall.look_up(scope, session, user, question, look.sources)
+        lookup = await self._recall.look_up(scope, session, user, question, recall_options.sources)
         async with self._database.begin(scope, read_only=True) as tx:
-            ask = Ask(
+            request = RecallRequest(
                 session,
                 turn,
                 user,
                 question,
                 self._clock.now(),
-                explain=look.explain,
-                as_of=look.as_of,
-                sources=look.sources,
-                looked_up=looked_up,
+                with_reasons=recall_options.with_reasons,
+                as_of=recall_options.as_of,
+                sources=recall_options.sources,
+                lookup=lookup,
             )
-            matches = await self._recall.search(tx, ask)
-            book, most = books.turns(session).number, self._options.recent_context_items
-            read = context.read(tx, session, book, most=most, until=look.as_of, tokens_max=max_input_tok)
-            async with meanwhile(read) as reading:
-                ranked = await self._recall.rank(scope, ask, matches)
-            running = reading.result()
-            recent = _recent(running, turn, Conversation(before, current, conversation.behind), most)
+            matches = await self._recall.search(tx, request)
+            index_id, limit = turn_index.turns(session).number, self._options.recent_context_items
+            read = context.read(tx, session, index_id, limit=limit, until=recall_options.as_of, tokens_max=max_input_tok)
+            async with run_concurrently(read) as reading:
+                ranked = await self._recall.rank(scope, request, matches)
+            context_read = reading.result()
+            recent = _recent(context_read, turn, Conversation(before, current, conversation.trailing), limit)
             # assume a full block: items that it may displace must be recallable
-            summary_cost = self._prompts.summary_cost(summary := summary_shown(running.summary))
-            sure = recent.line.kept(room - history_line.cost(kept) - self._prompts.block_tok_max(summary_cost))
-            in_prompt = {item.entry for item in recent.stored[len(recent.stored) - sure :]}
-            ask = replace(ask, known={digest(item) for item in shown}, prompt=in_prompt)
-            recalled = await self._recall.gather(tx, ask, ranked)
-        parts = Parts(
+            summary_cost = self._prompts.summary_cost(summary := summary_for_prompt(context_read.summary))
+            safe_count = recent.line.kept(capacity - history_line.cost(kept) - self._prompts.block_tok_max(summary_cost))
+            in_prompt = {item.entry for item in recent.stored[len(recent.stored) - safe_count :]}
+            request = replace(request, known={item_hash(item) for item in input_items}, prompt=in_prompt)
+            recalled = await self._recall.gather(tx, request, ranked)
+        parts = PromptParts(
             recalled,
             before,
             history_line,
-            recent.said,
+            recent.items,
             [item.ref for item in recent.stored],
             recent.line,
             current,
@@ -140,7 +140,7 @@ class TurnMemory:
             summary,
             summary_cost,
         )
-        return self._prompts.fitted(parts, room)
+        return self._prompts.within_limit(parts, capacity)
 
     async def after_turn(
         self,
@@ -149,50 +149,50 @@ class TurnMemory:
         session: str,
         turn: str,
         user: str,
-        given: Sequence[Item],
+        input_items: Sequence[Item],
         exact: bool,
-        outputs: Sequence[Item],
+        output_items: Sequence[Item],
     ) -> dict[str, Any]:
         """Store a turn: its items, the facts in them, and their index entries.
 
         Returns the stored result when the turn is already stored; CONFLICT when it is stored with
         other content; RESOURCE_BUSY when the session's writer takes too long. `exact` means that
-        `given` is the current input alone. Nothing is stored where the session's policy forbids
+        `input_items` is the current input alone. Nothing is stored where the session's policy forbids
         it."""
-        inputs, block_found = block.strip(given)
-        said, _ = block.strip(outputs)
-        book = books.turns(session)
-        found = await findings([*inputs, *said])
-        costs = await self._costs.counted([*inputs, *said])
+        inputs, block_found = block.strip(input_items)
+        new_output_items, _ = block.strip(output_items)
+        target_index = turn_index.turns(session)
+        found = await find_matches([*inputs, *new_output_items])
+        costs = await self._costs.counted([*inputs, *new_output_items])
         locks = [session_lock(session)]
         if found:
-            locks += [book_lock(shelf.name) for shelf in books.facts(session, user)]
+            locks += [index_lock(fact_index.name) for fact_index in turn_index.facts(session, user)]
         async with self._database.begin(
             scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
         ) as tx:
-            most = self._options.recent_context_items * 2 + 8
-            standing = await sessions.standing(tx, session, turn, book.number, most=most)
+            limit = self._options.recent_context_items * 2 + 8
+            status = await sessions.read_status(tx, session, turn, target_index.number, limit=limit)
             if not exact:
-                older = len(standing.digests) == most
+                has_more = len(status.digests) == limit
                 window = self._options.recent_context_items
-                inputs = history.delta(inputs, standing.digests, window=window, block_found=block_found, older=older)
-            if not inputs and not said:
+                inputs = history.delta(inputs, status.digests, window=window, block_found=block_found, has_more=has_more)
+            if not inputs and not new_output_items:
                 raise MemsvcError(Code.INVALID_ARGUMENT, "the turn holds nothing but recalled memory")
-            mark = fingerprint([inputs, said])
-            if standing.guard is not None:
-                return {"turn_id": turn} | self._repeated(standing.guard, mark)
-            policy = policy_of(standing.policy, self._options)
+            content_hash = fingerprint([inputs, new_output_items])
+            if status.guard is not None:
+                return {"turn_id": turn} | self._repeated(status.guard, content_hash)
+            policy = policy_of(status.policy, self._options)
             if not policy.store:
                 return {"turn_id": turn, "stored_items": 0, "fact_ids": []}
-            becomes_shared = bool(user and standing.only_user and user != standing.only_user)
-            stored = Turn(session, turn, user, inputs, said)
-            result, merge = await self._store(tx, stored, found, costs, mark, policy, follow_up=becomes_shared)
+            is_now_shared = bool(user and status.only_user and user != status.only_user)
+            stored = Turn(session, turn, user, inputs, new_output_items)
+            result, merge = await self._store(tx, stored, found, costs, content_hash, policy, follow_up=is_now_shared)
         for statement in merge.kept:
             self._meter.add("mcp_memory_fact_write_total", tier=statement.tier.value)
         return result
 
-    def _repeated(self, stored: guard.Guard, mark: bytes) -> dict[str, Any]:
-        if stored.fingerprint not in (mark, guard.ANY_CONTENT):
+    def _repeated(self, stored: guard.Guard, content_hash: bytes) -> dict[str, Any]:
+        if stored.fingerprint not in (content_hash, guard.ANY_CONTENT):
             self._meter.add("mcp_memory_idempotency_conflicts_total")
             raise MemsvcError(
                 Code.CONFLICT,
@@ -206,54 +206,54 @@ class TurnMemory:
         self,
         tx: Tx,
         turn: Turn,
-        found: Findings,
+        found: MatchesByItem,
         costs: budget.Costs,
-        mark: bytes,
-        policy: Policy,
+        content_hash: bytes,
+        policy: SessionPolicy,
         *,
         follow_up: bool,
     ) -> tuple[dict[str, Any], fact_rules.Merge]:
         now = self._clock.now()
-        book = books.facts_learnt(turn.session, turn.user)
+        fact_index = turn_index.new_facts(turn.session, turn.user)
         merge = await self._merged(tx, turn, found, now)
-        dated = [Dated(statement, policy.expires_at(statement.tier, now)) for statement in merge.kept]
-        touched = [*merge.kept, *(fact.statement for fact in merge.deleted)]
-        changed = list(dict.fromkeys(statement.fact_id for statement in touched))
+        new_facts = [StatementWithExpiry(statement, policy.expires_at(statement.tier, now)) for statement in merge.kept]
+        changed_statements = [*merge.kept, *(fact.statement for fact in merge.deleted)]
+        changed = list(dict.fromkeys(statement.fact_id for statement in changed_statements))
         result = {"turn_id": turn.turn, "stored_items": len(turn.items()), "fact_ids": changed}
-        events = layout.raw_events(turn.session, now)
+        events = file_layout.raw_events(turn.session, now)
         lines = turn.lines(now, result)
-        journals = {events: b"".join(lines)} | layout.fact_lines(merge, dated, now)
-        spans = await append(tx, journals, owner=layout.OWNER, now=now)
+        lines_by_path = {events: b"".join(lines)} | file_layout.fact_lines(merge, new_facts, now)
+        spans = await append(tx, lines_by_path, owner=file_layout.OWNER, now=now)
         entries = turn.entries(lines, spans[events], costs, now)
-        shelf = books.turns(turn.session)
-        additions = {shelf.name: entries} | ({book.name: facts.entries(dated, now)} if dated else {})
-        firsts = await index.add(tx, additions)
+        item_index = turn_index.turns(turn.session)
+        additions = {item_index.name: entries} | ({fact_index.name: facts.entries(new_facts, now)} if new_facts else {})
+        first_entries = await index.add(tx, additions)
         if merge.changes:
-            await facts.apply(tx, book.number, firsts.get(book.name, 0), merge, dated, now)
-        done = TurnDone(turn.session, turn.turn, turn.user, mark, firsts[shelf.name], result)
+            await facts.apply(tx, fact_index.number, first_entries.get(fact_index.name, 0), merge, new_facts, now)
+        done = StoredTurn(turn.session, turn.turn, turn.user, content_hash, first_entries[item_index.name], result)
         counters = {"items": len(entries), "facts": len(changed), "dedupe_skip_count": merge.repeated}
-        await sessions.advance(tx, done, counters=counters, now=now)
-        first = firsts[shelf.name]
-        written = [books.named(name).number for name in additions]
-        await self._follow_up.queue(tx, turn.session, first=first, items=len(entries), books=written, at_once=follow_up)
+        await sessions.finish_turn(tx, done, counters=counters, now=now)
+        first = first_entries[item_index.name]
+        written = [turn_index.named(name).number for name in additions]
+        await self._follow_up.queue(tx, turn.session, first=first, items=len(entries), index_ids=written, at_once=follow_up)
         return result, merge
 
-    async def _merged(self, tx: Tx, turn: Turn, found: Findings, now: datetime) -> fact_rules.Merge:
+    async def _merged(self, tx: Tx, turn: Turn, found: MatchesByItem, now: datetime) -> fact_rules.Merge:
         """Return the changes that the claims of a turn make to the facts of its indexes."""
         claims = claims_of(found, turn.items(), session=turn.session, turn=turn.turn, user=turn.user)
         if not claims:
             return fact_rules.Merge((), (), 0)
-        shelves = [book.number for book in books.facts(turn.session, turn.user)]
-        return fact_rules.merge(await facts.concerned(tx, shelves, claims), claims, now)
+        index_ids = [fact_index.number for fact_index in turn_index.facts(turn.session, turn.user)]
+        return fact_rules.merge(await facts.facts_of_claims(tx, index_ids, claims), claims, now)
 
 
-def _recent(running: context.Context, turn: str, told: Conversation, most: int) -> _Recent:
+def _recent(context_read: context.Context, turn: str, conversation: Conversation, limit: int) -> _Recent:
     """Return the last items of a session that are neither of this turn nor sent by the caller."""
-    stored = [item for item in running.items if layout.turn_of(item.ref) != turn]
-    said = history.as_said(stored)
-    places = history.unseen(said, [item.digest for item in stored], told)
-    unseen, items = [stored[at] for at in places], [said[at] for at in places]
-    cut = len(running.items) == most or not all(item.line for item in stored)
-    starts = history.starts(items, cut=cut)
-    costs = [item.tokens if item.line else budget.TOO_MUCH for item in unseen]
-    return _Recent(unseen, items, budget.Line(costs, starts))
+    stored = [item for item in context_read.items if file_layout.turn_of(item.ref) != turn]
+    items_loaded = history.load_items(stored)
+    places = history.new_positions(items_loaded, [item.digest for item in stored], conversation)
+    new_items, items = [stored[at] for at in places], [items_loaded[at] for at in places]
+    truncated = len(context_read.items) == limit or not all(item.line for item in stored)
+    start_positions = history.start_positions(items, truncated=truncated)
+    costs = [item.tokens if item.line else budget.TOO_LARGE for item in new_items]
+    return _Recent(new_items, items, budget.ItemSequence(costs, start_positions))

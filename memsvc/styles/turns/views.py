@@ -9,17 +9,17 @@ from memsvc.core.facts import Fact, latest_by_identity
 from memsvc.core.paths import check_identifier, decode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.core.tools import Rendered
+from memsvc.core.tools import RenderedFile
 from memsvc.store import context, facts, index, insights, sessions
 from memsvc.store.database import Database, Tx
 from memsvc.store.insights import Insight
 from memsvc.store.locks import session_lock
-from memsvc.store.sessions import Session
-from memsvc.styles.turns import books
-from memsvc.styles.turns.budget import TOO_MUCH
-from memsvc.styles.turns.layout import ROOT, fact_fields, session_root, timestamp
+from memsvc.store.sessions import StoredSession
+from memsvc.styles.turns import turn_index
+from memsvc.styles.turns.budget import TOO_LARGE
+from memsvc.styles.turns.file_layout import ROOT, fact_fields, session_root, timestamp
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.policy import own_policy, policy_of
+from memsvc.styles.turns.policy import policy_of, policy_overrides
 
 RENDERED = (
     "indexes/active_facts.json",
@@ -30,7 +30,7 @@ RENDERED = (
     "runtime/context/current.jsonl",
 )
 POLICY = "meta/policy.json"
-COMPACT_POINTER = "runtime/context/latest_compact_pointer.json"
+SUMMARY_POINTER = "runtime/context/latest_compact_pointer.json"
 
 
 class TurnViews:
@@ -42,17 +42,17 @@ class TurnViews:
         self._database = database
         self._clock = clock
         self._options = options
-        self._renderers: dict[str, Callable[[Tx, Session], Awaitable[bytes]]] = {
+        self._renderers: dict[str, Callable[[Tx, StoredSession], Awaitable[bytes]]] = {
             "indexes/active_facts.json": self._active_facts,
             "meta/metrics.json": self._metrics,
             POLICY: self._policy,
             "meta/state.json": self._state,
-            "meta/watermarks.json": self._watermarks,
+            "meta/watermarks.json": self._progress,
             "runtime/context/current.jsonl": self._context,
-            COMPACT_POINTER: self._compact_pointer,
+            SUMMARY_POINTER: self._summary_pointer,
         }
 
-    async def read(self, scope: Scope, path: str) -> Rendered | None:
+    async def read(self, scope: Scope, path: str) -> RenderedFile | None:
         """Return the rendered file at this path, if it is one of a session's."""
         session, place = split(path)
         if session is None or place not in self._renderers:
@@ -61,9 +61,9 @@ class TurnViews:
             found = await sessions.find(tx, session)
             if found is None or place not in rendered_names(found):
                 return None
-            return Rendered(path, found.updated_at, await self._renderers[place](tx, found))
+            return RenderedFile(path, found.updated_at, await self._renderers[place](tx, found))
 
-    async def below(self, scope: Scope, directory: str) -> Sequence[Rendered]:
+    async def list_directory(self, scope: Scope, directory: str) -> Sequence[RenderedFile]:
         """Return the rendered files inside a session's directory.
 
         Listings above the sessions show their directories only."""
@@ -79,12 +79,12 @@ class TurnViews:
                 return []
             root = session_root(session)
             return [
-                Rendered(f"{root}/{name}", found.updated_at, await self._renderers[name](tx, found))
+                RenderedFile(f"{root}/{name}", found.updated_at, await self._renderers[name](tx, found))
                 for name in rendered_names(found)
                 if name in within
             ]
 
-    def takes(self, path: str) -> bool:
+    def accepts(self, path: str) -> bool:
         """Return whether a path is the policy of a session, existing or not."""
         session, place = split(path)
         return session is not None and place == POLICY
@@ -96,14 +96,14 @@ class TurnViews:
         session, _ = split(path)
         assert session is not None
         check_identifier(session, "session_id")
-        own = own_policy(content, self._options)
+        overrides = policy_overrides(content, self._options)
         async with self._database.begin(
             scope, locks=[session_lock(session)], lock_timeout_ms=self._options.session_lock_timeout_ms
         ) as tx:
-            await sessions.set_policy(tx, session, own, now=self._clock.now())
+            await sessions.set_policy(tx, session, overrides, now=self._clock.now())
 
-    async def _state(self, tx: Tx, session: Session) -> bytes:
-        turns = await sessions.processed_turns(tx, session.session, most=self._options.max_processed_turns)
+    async def _state(self, tx: Tx, session: StoredSession) -> bytes:
+        turns = await sessions.processed_turns(tx, session.session, limit=self._options.max_processed_turns)
         return _json(
             {
                 "version": 1,
@@ -115,15 +115,15 @@ class TurnViews:
             }
         )
 
-    async def _policy(self, tx: Tx, session: Session) -> bytes:
+    async def _policy(self, tx: Tx, session: StoredSession) -> bytes:
         return _json(policy_of(session.policy, self._options).model_dump())
 
-    async def _watermarks(self, tx: Tx, session: Session) -> bytes:
-        book = books.turns(session.session).number
-        most = self._options.recent_context_items
-        running = await context.read(tx, session.session, book, most=most, tokens_max=0)
-        latest = next(iter((await context.read(tx, session.session, book, most=1)).items), None)
-        consolidated = await index.texts(tx, book, [session.consolidated_entry - 1], chars_max=0)
+    async def _progress(self, tx: Tx, session: StoredSession) -> bytes:
+        index_id = turn_index.turns(session.session).number
+        limit = self._options.recent_context_items
+        context_read = await context.read(tx, session.session, index_id, limit=limit, tokens_max=0)
+        latest = next(iter((await context.read(tx, session.session, index_id, limit=1)).items), None)
+        consolidated = await index.texts(tx, index_id, [session.consolidated_entry - 1], chars_max=0)
         event = next((text.ref for text in consolidated.values()), None)
         return _json(
             {
@@ -134,54 +134,54 @@ class TurnViews:
                 "last_consolidated_at": session.consolidated_at and timestamp(session.consolidated_at),
                 "last_consolidated_event_id": event,
                 "raw_event_count": session.counters.get("items", 0),
-                "runtime_context_count": len(running.items) + (running.summary is not None),
+                "runtime_context_count": len(context_read.items) + (context_read.summary is not None),
                 "turn_count": session.turns,
                 "active_fact_count": len(await self._facts(tx, session)),
                 "insight_count": len(await self._insights(tx, session)),
             }
         )
 
-    async def _metrics(self, tx: Tx, session: Session) -> bytes:
-        behind = await context.next_entry(tx, books.turns(session.session).number) - session.consolidated_entry
-        counted = {"consolidation_lag_events": max(behind, 0)} | dict(session.counters)
+    async def _metrics(self, tx: Tx, session: StoredSession) -> bytes:
+        pending_count = await context.next_entry(tx, turn_index.turns(session.session).number) - session.consolidated_entry
+        counted = {"consolidation_lag_events": max(pending_count, 0)} | dict(session.counters)
         return _json({"updated_at": timestamp(session.updated_at)} | dict(sorted(counted.items())))
 
-    async def _compact_pointer(self, tx: Tx, session: Session) -> bytes:
+    async def _summary_pointer(self, tx: Tx, session: StoredSession) -> bytes:
         assert session.summary is not None
         assert session.compacted_at is not None
         return _json({"last_compact_at": timestamp(session.compacted_at), "compact_file": session.summary["path"]})
 
-    async def _active_facts(self, tx: Tx, session: Session) -> bytes:
-        held: dict[str, Any] = {}
+    async def _active_facts(self, tx: Tx, session: StoredSession) -> bytes:
+        facts_by_name: dict[str, Any] = {}
         for fact in await self._facts(tx, session):
             name = "::".join(part for part in fact.statement.identity if part)
-            held[name] = fact_fields(fact.statement, fact.state.value, fact.expires_at) | {
+            facts_by_name[name] = fact_fields(fact.statement, fact.state.value, fact.expires_at) | {
                 "ts": timestamp(fact.valid_from)
             }
-        return _json({"updated_at": timestamp(session.updated_at), "facts": held})
+        return _json({"updated_at": timestamp(session.updated_at), "facts": facts_by_name})
 
-    async def _context(self, tx: Tx, session: Session) -> bytes:
-        book = books.turns(session.session).number
-        most = self._options.recent_context_items
-        running = await context.read(tx, session.session, book, most=most, tokens_max=TOO_MUCH)
-        return (running.summary or b"") + b"".join(item.line for item in running.items)
+    async def _context(self, tx: Tx, session: StoredSession) -> bytes:
+        index_id = turn_index.turns(session.session).number
+        limit = self._options.recent_context_items
+        context_read = await context.read(tx, session.session, index_id, limit=limit, tokens_max=TOO_LARGE)
+        return (context_read.summary or b"") + b"".join(item.line for item in context_read.items)
 
-    async def _insights(self, tx: Tx, session: Session) -> list[Insight]:
-        shelves = books.insights(session.session, session.user_id)
-        return await insights.of_books(tx, [book.number for book in shelves], self._clock.now())
+    async def _insights(self, tx: Tx, session: StoredSession) -> list[Insight]:
+        indexes = turn_index.insights(session.session, session.user_id)
+        return await insights.list_valid(tx, [target_index.number for target_index in indexes], self._clock.now())
 
-    async def _facts(self, tx: Tx, session: Session) -> list[Fact]:
+    async def _facts(self, tx: Tx, session: StoredSession) -> list[Fact]:
         """Return the valid facts, oldest first.
 
         Of two indexes' facts of one identity the newer one."""
         now = self._clock.now()
-        shelves = books.facts(session.session, session.user_id)
-        return list(latest_by_identity(await facts.holding(tx, [book.number for book in shelves], now)).values())
+        indexes = turn_index.facts(session.session, session.user_id)
+        return list(latest_by_identity(await facts.current_facts(tx, [target_index.number for target_index in indexes], now)).values())
 
 
-def rendered_names(session: Session) -> list[str]:
+def rendered_names(session: StoredSession) -> list[str]:
     """Return the rendered files of a session, as paths inside its directory."""
-    return [*RENDERED, COMPACT_POINTER] if session.summary is not None else list(RENDERED)
+    return [*RENDERED, SUMMARY_POINTER] if session.summary is not None else list(RENDERED)
 
 
 def split(path: str) -> tuple[str | None, str]:

@@ -11,28 +11,28 @@ from memsvc.core.paths import decode_segment, encode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.resources import Resource
 from memsvc.core.scope import Scope
-from memsvc.store import changes, documents, files, jobs, moves, purge, tree, vectors
+from memsvc.store import changes, documents, file_gc, file_move, files, jobs, tree, vectors
 from memsvc.store.database import Database, Tx
-from memsvc.store.files import File, GoneMeanwhileError
-from memsvc.store.index import book_of
+from memsvc.store.files import File, FileMovedError
+from memsvc.store.index import index_id_of
 from memsvc.store.locks import TREE_LOCK
 from memsvc.styles.embedding import EMBED_JOB
 
 OWNER: Final = "whiteboard"
-BOOK: Final = "whiteboard"
+INDEX_NAME: Final = "whiteboard"
 ROOT: Final = "/whiteboard"
 BLOCKS_A_STEP: Final = 1000
 
 MadeBy = Literal["model", "rules"]
 _SUFFIX: Final = ".md"
-_TRAILERS: Final[dict[MadeBy, str]] = {
+_MAKER_SUFFIXES: Final[dict[MadeBy, str]] = {
     "model": "\n\n<!-- written by a model -->\n",
     "rules": "\n\n<!-- written by rules -->\n",
 }
 """End of a file, which names the maker of each version and is no part of the board."""
 
 
-class OvertakenError(Exception):
+class BoardChangedError(Exception):
     """Somebody else wrote or deleted the board since it was read."""
 
 
@@ -69,39 +69,39 @@ def directory_of(user: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class BoardContent:
     """Content of a board, now or at a version; a missing one has "" as text, maker and version."""
 
     text: str = ""
     made_by: MadeBy | Literal[""] = ""
     version: str = ""
-    incarnation: uuid.UUID | None = None
+    file_id: uuid.UUID | None = None
     updated_at: datetime | None = None
 
 
-NO_BOARD: Final = Board()
+NO_BOARD: Final = BoardContent()
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class BoardRow:
     """A board in a list."""
 
-    of: BoardId
+    board_id: BoardId
     updated_at: datetime
     size_bytes: int
 
 
 def content_of(text: str, made_by: MadeBy) -> bytes:
     """Return the content of a board's file."""
-    return f"{text}{_TRAILERS[made_by]}".encode()
+    return f"{text}{_MAKER_SUFFIXES[made_by]}".encode()
 
 
 def read_content(content: bytes) -> tuple[str, MadeBy]:
     """Return the text of a board, and its maker."""
     text = content.decode()
-    for made_by, trailer in _TRAILERS.items():
-        if text.endswith(trailer):
-            return text.removesuffix(trailer), made_by
+    for made_by, suffix in _MAKER_SUFFIXES.items():
+        if text.endswith(suffix):
+            return text.removesuffix(suffix), made_by
     raise MemsvcError(Code.INTERNAL_ERROR, "the file of a board does not end as one")
 
 
@@ -121,13 +121,13 @@ class Boards:
         self._boards_max = boards_max
         self._embeds = embeds
 
-    async def read(self, scope: Scope, of: BoardId) -> Board:
+    async def read(self, scope: Scope, board_id: BoardId) -> BoardContent:
         """Return the current board."""
         async with self._database.begin(scope, read_only=True) as tx:
-            file = await files.find(tx, of.path)
+            file = await files.find(tx, board_id.path)
             return await board_of(tx, file) if file is not None else NO_BOARD
 
-    async def write(self, scope: Scope, of: BoardId, text: str, made_by: MadeBy, *, expected: str) -> Board:
+    async def write(self, scope: Scope, board_id: BoardId, text: str, made_by: MadeBy, *, expected: str) -> BoardContent:
         """Write the board if it is at the version `expected` ("": if there is none).
 
         Raises OvertakenError otherwise. An unchanged text makes no new version, and "" no new
@@ -135,23 +135,23 @@ class Boards:
         """
         try:
             async with self._database.begin(scope) as tx:
-                file = await files.find(tx, of.path, for_update=True)
+                file = await files.find(tx, board_id.path, for_update=True)
                 if (file.version if file is not None else "") != expected:
-                    raise OvertakenError
+                    raise BoardChangedError
                 if file is None and not text:
                     return NO_BOARD
                 content = content_of(text, made_by)
                 if file is not None and file.sha256 == hashlib.sha256(content).digest():
-                    return Board(text, made_by, file.version, file.incarnation, file.updated_at)
-                return await self.put(tx, of, file, content)
-        except GoneMeanwhileError as error:
-            raise OvertakenError from error
+                    return BoardContent(text, made_by, file.version, file.incarnation, file.updated_at)
+                return await self.put(tx, board_id, file, content)
+        except FileMovedError as error:
+            raise BoardChangedError from error
         except MemsvcError as error:
             if error.code is Code.ALREADY_EXISTS:
-                raise OvertakenError from error
+                raise BoardChangedError from error
             raise
 
-    async def put(self, tx: Tx, of: BoardId, file: File | None, content: bytes) -> Board:
+    async def put(self, tx: Tx, board_id: BoardId, file: File | None, content: bytes) -> BoardContent:
         """Write the file of a board, which `files.find(for_update=True)` has locked if it exists.
 
         The old content becomes a version, and versions beyond the limit are removed.
@@ -159,77 +159,77 @@ class Boards:
         now = self._clock.now()
         text, made_by = read_content(content)
         if file is None:
-            file = await files.create(tx, of.path, content, is_text=True, owner=OWNER, now=now)
-            await self._check_room(tx)
+            file = await files.create(tx, board_id.path, content, is_text=True, owner=OWNER, now=now)
+            await self._check_quota(tx)
         else:
             file = await files.rewrite(tx, file, content, is_text=True, now=now)
             await self._prune(tx, file)
-        indexed = await documents.put(tx, BOOK, file, text, title=of.title, now=now)
-        await self._announce(tx, of)
+        indexed = await documents.put(tx, INDEX_NAME, file, text, title=board_id.title, now=now)
+        await self._publish_change(tx, board_id)
         if indexed and self._embeds:
-            await jobs.enqueue(tx, EMBED_JOB, str(book_of(BOOK)), now=now)
-        return Board(text, made_by, file.version, file.incarnation, file.updated_at)
+            await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=now)
+        return BoardContent(text, made_by, file.version, file.incarnation, file.updated_at)
 
-    async def delete(self, scope: Scope, of: BoardId) -> bool:
+    async def delete(self, scope: Scope, board_id: BoardId) -> bool:
         """Delete a board with its versions and index entries for good.
 
         Return whether there was one.
         """
         async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
-            file = await files.find(tx, of.path, for_update=True)
+            file = await files.find(tx, board_id.path, for_update=True)
             if file is None:
                 return False
-            await moves.delete(tx, of.path, recursive=False, now=self._clock.now(), keep_owned=False)
-            await purge.hide_all(tx, file.incarnation)
+            await file_move.delete(tx, board_id.path, recursive=False, now=self._clock.now(), keep_style_files=False)
+            await file_gc.hide_all(tx, file.incarnation)
             await _sweep(tx, file.incarnation)
-            await purge.forget(tx, file.incarnation)
-            await documents.forget(tx, BOOK, file.incarnation)
+            await file_gc.forget(tx, file.incarnation)
+            await documents.forget(tx, INDEX_NAME, file.incarnation)
             if await vectors.available(tx):  # also where no embedder is configured any more
-                await vectors.prune(tx, book_of(BOOK))
-            await self._announce(tx, of)
+                await vectors.prune(tx, index_id_of(INDEX_NAME))
+            await self._publish_change(tx, board_id)
             return True
 
-    async def listing(self, scope: Scope, user: str | None, *, after: str, most: int) -> list[Listed]:
+    async def listing(self, scope: Scope, user: str | None, *, after: str, limit: int) -> list[BoardRow]:
         """Return the next boards, of one user or of all, in the order of their paths."""
         directory, depth = (ROOT, 2) if user is None else (directory_of(user), 1)
         async with self._database.begin(scope, read_only=True) as tx:
-            rows = await tree.walk(tx, directory, depth=depth, after=after, most=most)
+            rows = await tree.walk(tx, directory, depth=depth, after=after, limit=limit)
         return [
-            Listed(of, row["updated_at"], row["size_bytes"])
+            BoardRow(board_id, row["updated_at"], row["size_bytes"])
             for row in rows
-            if (of := BoardId.of(row["path"])) is not None
+            if (board_id := BoardId.of(row["path"])) is not None
         ]
 
-    async def _check_room(self, tx: Tx) -> None:
+    async def _check_quota(self, tx: Tx) -> None:
         """Raise QUOTA_EXCEEDED where there are too many boards, including the new one.
 
         The transaction has locked the tree, so that two new boards at once are not both the last.
         """
-        if await tree.count(tx, ROOT, most=self._boards_max + 1) > self._boards_max:
+        if await tree.count(tx, ROOT, limit=self._boards_max + 1) > self._boards_max:
             raise MemsvcError(
                 Code.QUOTA_EXCEEDED,
                 f"a project may have {self._boards_max} whiteboards",
                 recovery="delete some, or raise whiteboard.boards_max",
             )
 
-    async def _announce(self, tx: Tx, of: BoardId) -> None:
-        await changes.announce(tx, self._resource.uri(user_id=of.user, conversation_id=of.conversation))
+    async def _publish_change(self, tx: Tx, board_id: BoardId) -> None:
+        await changes.notify(tx, self._resource.uri(user_id=board_id.user, conversation_id=board_id.conversation))
 
     async def _prune(self, tx: Tx, file: File) -> None:
         if file.revision <= self._history_kept + 1:
             return
         now = self._clock.now()
-        keep = purge.Keep(cutoff=now, newest=0, gone_before=now, newest_owned={OWNER: self._history_kept})
-        await purge.hide_old(tx, file.incarnation, keep)
+        keep = file_gc.FileRetention(cutoff=now, past_states=0, deleted_before=now, style_past_states={OWNER: self._history_kept})
+        await file_gc.hide_old(tx, file.incarnation, keep)
         await _sweep(tx, file.incarnation)
 
 
-async def board_of(tx: Tx, file: File) -> Board:
+async def board_of(tx: Tx, file: File) -> BoardContent:
     """Return the board in a file."""
     text, made_by = read_content(await files.read(tx, file, 0, file.size_bytes))
-    return Board(text, made_by, file.version, file.incarnation, file.updated_at)
+    return BoardContent(text, made_by, file.version, file.incarnation, file.updated_at)
 
 
-async def _sweep(tx: Tx, incarnation: uuid.UUID) -> None:
-    while not await purge.sweep(tx, incarnation, most=BLOCKS_A_STEP):
+async def _sweep(tx: Tx, file_id: uuid.UUID) -> None:
+    while not await file_gc.sweep(tx, file_id, limit=BLOCKS_A_STEP):
         pass

@@ -7,17 +7,17 @@ from typing import Final
 
 import regex
 
-from memsvc.core.secrets import masked
-from memsvc.styles.whiteboard.length import best_cut
+from memsvc.core.secrets import replace_secrets
+from memsvc.styles.whiteboard.text_length import best_end
 
-_LINE_ENDS: Final = regex.compile(r"\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_UNSEEN: Final = regex.compile(r"[[\p{Cc}--[\n\t]]\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", regex.V1)
-_CONTINUED: Final = "…"
-_MOMENTS_S: Final = (0.0, 253_402_300_799.0)
+_LINE_CHARS: Final = regex.compile(r"\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_CONTROL_CHARS: Final = regex.compile(r"[[\p{Cc}--[\n\t]]\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", regex.V1)
+_ELLIPSIS: Final = "…"
+_TIMESTAMP_RANGE: Final = (0.0, 253_402_300_799.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BoardEntry:
     """Something that happened in a conversation.
 
     `timestamp` is in seconds since 1970, None for unknown; `kind` is what the caller calls it, such
@@ -36,13 +36,13 @@ class Entry:
         So none of them starts a list item of its own; the last one holds the entry's time and kind.
         """
         first, *more = f"{self.role}: {self.content}".split("\n")
-        known = ", ".join(part for part in (_told(self.timestamp), f"type: {self.kind}" if self.kind else "") if part)
+        known = ", ".join(part for part in (_format_time(self.timestamp), f"type: {self.kind}" if self.kind else "") if part)
         return "\n  ".join([f"- {first}", *more, *([f"({known})"] if known else [])])
 
 
 def clean(text: str) -> str:
     """Return the text without secrets, invisible characters and foreign line ends."""
-    return masked(_UNSEEN.sub("", _LINE_ENDS.sub("\n", text))).strip()
+    return replace_secrets(_CONTROL_CHARS.sub("", _LINE_CHARS.sub("\n", text))).strip()
 
 
 def one_line(text: str) -> str:
@@ -50,17 +50,17 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
-def parts(entry: Entry, *, tokens_max: int, count: Callable[[str], int]) -> Iterator[Entry]:
+def split_entry(entry: BoardEntry, *, tokens_max: int, count: Callable[[str], int]) -> Iterator[BoardEntry]:
     """Yield the entry or, if it is too long, consecutive entries with its content."""
     rest = entry.content
-    while (cut := best_cut(rest, tokens_max, count)) < len(rest):
-        yield replace(entry, content=f"{rest[:cut].rstrip()} {_CONTINUED}")
-        rest = f"{_CONTINUED} {rest[cut:].lstrip()}"
+    while (end := best_end(rest, tokens_max, count)) < len(rest):
+        yield replace(entry, content=f"{rest[:end].rstrip()} {_ELLIPSIS}")
+        rest = f"{_ELLIPSIS} {rest[end:].lstrip()}"
     yield replace(entry, content=rest)
 
 
-def _told(timestamp: float | None) -> str:
-    low, high = _MOMENTS_S
+def _format_time(timestamp: float | None) -> str:
+    low, high = _TIMESTAMP_RANGE
     if timestamp is None or not low <= timestamp <= high:
         return ""
     return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M} UTC"

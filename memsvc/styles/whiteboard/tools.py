@@ -6,32 +6,32 @@ from typing import Any, Final
 from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
 from memsvc.core.resources import Prompt, Resource
 from memsvc.core.scope import Permission
-from memsvc.core.tools import Published, Reporting, Tool
+from memsvc.core.tools import ProgressFunction, Published, Tool
 from memsvc.store.database import Database
-from memsvc.styles.citing import Citing
 from memsvc.styles.embedding import Embedding
 from memsvc.styles.model_budget import ModelBudget
+from memsvc.styles.passage_search import CitationSearch
+from memsvc.styles.whiteboard.board_history import BoardHistory
 from memsvc.styles.whiteboard.board_tools import BoardTools
-from memsvc.styles.whiteboard.boards import BOOK, Boards, directory_of
-from memsvc.styles.whiteboard.contract import (
+from memsvc.styles.whiteboard.board_writers import BoardWriter, ModelBoardWriter, RuleBoardWriter
+from memsvc.styles.whiteboard.boards import INDEX_NAME, Boards, directory_of
+from memsvc.styles.whiteboard.options import WhiteboardOptions
+from memsvc.styles.whiteboard.updates import BoardUpdates
+from memsvc.styles.whiteboard.whiteboard_models import (
+    BoardDeleteResult,
+    BoardGetArguments,
+    BoardHistoryArguments,
+    BoardHistoryResult,
+    BoardListArguments,
+    BoardListResult,
+    BoardRestoreArguments,
+    BoardRestoreResult,
     BoardResult,
-    DeleteResult,
-    GetArguments,
-    HistoryArguments,
-    HistoryResult,
-    ListArguments,
-    ListResult,
-    RestoreArguments,
-    RestoreResult,
-    UpdateArguments,
-    UpdateResult,
+    BoardUpdateArguments,
+    BoardUpdateResult,
     WhiteboardArguments,
 )
-from memsvc.styles.whiteboard.offering import completions, listed
-from memsvc.styles.whiteboard.options import WhiteboardOptions
-from memsvc.styles.whiteboard.past import Past
-from memsvc.styles.whiteboard.thinking import ByModel, ByRules, Thinking
-from memsvc.styles.whiteboard.updates import Updates
+from memsvc.styles.whiteboard.whiteboard_resources import completions, listed
 
 BY_RULES: Final = "(Lines of the conversation, chosen by rules: no model wrote this.)"
 
@@ -49,7 +49,7 @@ RESOURCE: Final = Resource(
         "The whiteboard of a conversation as plain text; empty when there is none. Its last line says if rules made it."
     ),
     text=_as_text,
-    announced=True,
+    has_notifications=True,
 )
 _LOGGED: Final = frozenset({"project", "user_id", "conversation_id"})
 
@@ -78,26 +78,26 @@ def published(
         boards_max=options.boards_max,
         embeds=embedding is not None,
     )
-    past = Past(database, boards, history_kept=options.history_kept)
-    thinking: Thinking = ByRules(tokens, tokens_max=options.tokens_max)
+    past = BoardHistory(database, boards, history_kept=options.history_kept)
+    writer: BoardWriter = RuleBoardWriter(tokens, tokens_max=options.tokens_max)
     if llm is not None:
         budget = budget or ModelBudget(database, clock, 0)
-        thinking = ByModel(llm, tokens, meter, tokens_max=options.tokens_max, budget=budget)
-    functions = BoardTools(boards, past, Updates(boards, past, thinking, tokens, options), tokens, options)
+        writer = ModelBoardWriter(llm, tokens, meter, tokens_max=options.tokens_max, budget=budget)
+    functions = BoardTools(boards, past, BoardUpdates(boards, past, writer, tokens, options), tokens, options)
     return Published(
         tools=[
-            *_of_one_board(functions, listed(RESOURCE, boards), waits=llm is not None),
+            *_of_one_board(functions, listed(RESOURCE, boards), uses_model=llm is not None),
             *_of_versions(functions),
             _listing(functions),
         ],
         jobs=[],
-        passages=Citing(database, meter, BOOK, embedding=embedding, directory_of=directory_of),
+        passages=CitationSearch(database, meter, INDEX_NAME, embedding=embedding, directory_of=directory_of),
         prompts=(_prompt(),),
         completions=completions(database),
     )
 
 
-def _of_one_board(functions: BoardTools, resource: Resource, *, waits: bool) -> list[Tool]:
+def _of_one_board(functions: BoardTools, resource: Resource, *, uses_model: bool) -> list[Tool]:
     return [
         Tool(
             name="context_update",
@@ -108,21 +108,21 @@ def _of_one_board(functions: BoardTools, resource: Resource, *, waits: bool) -> 
                 "model thinks. Only the board is kept, never the entries; without a model it is made of sentences of "
                 "theirs."
             ),
-            arguments=UpdateArguments,
-            result=UpdateResult,
-            run=Reporting(functions.update),
+            arguments=BoardUpdateArguments,
+            result=BoardUpdateResult,
+            run=ProgressFunction(functions.update),
             permission=Permission.WRITE,
             read_only=False,
             idempotent=False,
             logged=_LOGGED,
-            told_as="result",
-            waits_for_model=waits,
+            text_member="result",
+            uses_model=uses_model,
         ),
         Tool(
             name="whiteboard_get",
             title="Read a whiteboard",
             description="Read the whiteboard of a conversation, as it is or as it was at a moment.",
-            arguments=GetArguments,
+            arguments=BoardGetArguments,
             result=BoardResult,
             run=functions.get,
             permission=Permission.READ,
@@ -136,7 +136,7 @@ def _of_one_board(functions: BoardTools, resource: Resource, *, waits: bool) -> 
             title="Delete a whiteboard",
             description="Delete a whiteboard for good, with all its versions. Where there is none, nothing happens.",
             arguments=WhiteboardArguments,
-            result=DeleteResult,
+            result=BoardDeleteResult,
             run=functions.delete,
             permission=Permission.WRITE,
             read_only=False,
@@ -154,8 +154,8 @@ def _of_versions(functions: BoardTools) -> list[Tool]:
             name="whiteboard_history",
             title="List versions of a whiteboard",
             description="List what a whiteboard was, newest first, a page at a time.",
-            arguments=HistoryArguments,
-            result=HistoryResult,
+            arguments=BoardHistoryArguments,
+            result=BoardHistoryResult,
             run=functions.history,
             permission=Permission.READ,
             read_only=True,
@@ -166,8 +166,8 @@ def _of_versions(functions: BoardTools) -> list[Tool]:
             name="whiteboard_restore",
             title="Restore a whiteboard",
             description="Make a whiteboard what it was at a version of its history; what it is now becomes a version.",
-            arguments=RestoreArguments,
-            result=RestoreResult,
+            arguments=BoardRestoreArguments,
+            result=BoardRestoreResult,
             run=functions.restore,
             permission=Permission.WRITE,
             read_only=False,
@@ -183,8 +183,8 @@ def _listing(functions: BoardTools) -> Tool:
         name="whiteboard_list",
         title="List whiteboards",
         description="List the whiteboards of a project, or those of one user, a page at a time.",
-        arguments=ListArguments,
-        result=ListResult,
+        arguments=BoardListArguments,
+        result=BoardListResult,
         run=functions.listing,
         permission=Permission.READ,
         read_only=True,

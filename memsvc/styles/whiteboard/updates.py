@@ -11,15 +11,15 @@ from typing import Final
 
 import structlog
 
-from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
+from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.core.ports import TokenCounter
 from memsvc.core.scope import Scope
-from memsvc.styles.whiteboard.boards import Board, BoardId, Boards, OvertakenError
-from memsvc.styles.whiteboard.entries import Entry, parts
+from memsvc.styles.whiteboard.board_history import BoardHistory
+from memsvc.styles.whiteboard.board_writers import BoardWriter, WrittenBoard
+from memsvc.styles.whiteboard.boards import BoardChangedError, BoardContent, BoardId, Boards
+from memsvc.styles.whiteboard.entries import BoardEntry, split_entry
 from memsvc.styles.whiteboard.options import WhiteboardOptions
-from memsvc.styles.whiteboard.past import Past
-from memsvc.styles.whiteboard.thinking import Thinking, Thought
-from memsvc.styles.whiteboard.window import Batch, Conversation, Conversations, Share
+from memsvc.styles.whiteboard.window import Batch, BatchGroup, ConversationWindow, ConversationWindows
 
 log = structlog.get_logger("memsvc.whiteboard")
 
@@ -27,7 +27,7 @@ RETRY_AFTER_S: Final = 1.0
 _RECOVERY: Final = "send the same call again: its entries are kept and go in once"
 
 
-class Updates:
+class BoardUpdates:
     """Adds entries to boards.
 
     Entries that are not in a board yet, and the latest of those that are, live in memory alone:
@@ -35,16 +35,16 @@ class Updates:
     """
 
     def __init__(
-        self, boards: Boards, past: Past, thinking: Thinking, tokens: TokenCounter, options: WhiteboardOptions
+        self, boards: Boards, past: BoardHistory, writer: BoardWriter, tokens: TokenCounter, options: WhiteboardOptions
     ) -> None:
         self._boards = boards
         self._past = past
-        self._thinking = thinking
+        self._writer = writer
         self._tokens = tokens
         self._options = options
-        self._conversations = Conversations(most=options.conversations_kept, window_entries=options.window_entries)
+        self._conversations = ConversationWindows(limit=options.conversations_kept, window_entries=options.window_entries)
 
-    async def update(self, scope: Scope, of: BoardId, entries: Sequence[Entry]) -> None:
+    async def update(self, scope: Scope, board_id: BoardId, entries: Sequence[BoardEntry]) -> None:
         """Add these entries to the board, and return when that is committed; none change nothing.
 
         UNAVAILABLE when the model or the database failed or was too slow, RESOURCE_BUSY when others
@@ -54,81 +54,81 @@ class Updates:
         """
         if not entries:
             return
-        conversation = self._conversations.of(scope, of)
+        conversation = self._conversations.of(scope, board_id)
         batches = self._claim(conversation, tuple(entries))
-        if conversation.task is None and conversation.is_due():
-            conversation.task = asyncio.create_task(self._work(scope, of, conversation))
-            conversation.task.add_done_callback(_retrieved)
-        heard = False
+        if conversation.task is None and conversation.is_pending():
+            conversation.task = asyncio.create_task(self._work(scope, board_id, conversation))
+            conversation.task.add_done_callback(_consume_error)
+        completed = False
         try:
             async with asyncio.timeout(self._options.deadline_s):
                 for batch in batches:
-                    await batch.ended.wait()
+                    await batch.finished.wait()
                     if batch.error is not None:
                         raise batch.error
-            heard = True
+            completed = True
         except TimeoutError:
             raise _unavailable("the board is still being written") from None
         finally:
-            conversation.leave(batches, heard=heard)
+            conversation.release(batches, completed=completed)
 
-    async def delete(self, scope: Scope, of: BoardId) -> bool:
+    async def delete(self, scope: Scope, board_id: BoardId) -> bool:
         """Delete a board for good, and forget its conversation; return whether it existed."""
-        deleted = await self._boards.delete(scope, of)
-        self._forget(scope, of)
+        deleted = await self._boards.delete(scope, board_id)
+        self._forget(scope, board_id)
         return deleted
 
-    async def restore(self, scope: Scope, of: BoardId, version: str) -> Board:
+    async def restore(self, scope: Scope, board_id: BoardId, version: str) -> BoardContent:
         """Restore as `Past.restore`, and forget entries that came since."""
-        board = await self._past.restore(scope, of, version)
-        self._forget(scope, of)
+        board = await self._past.restore(scope, board_id, version)
+        self._forget(scope, board_id)
         return board
 
-    def _forget(self, scope: Scope, of: BoardId) -> None:
-        conversation = self._conversations.known(scope, of)
+    def _forget(self, scope: Scope, board_id: BoardId) -> None:
+        conversation = self._conversations.known(scope, board_id)
         if conversation is not None:
             conversation.forget()
 
-    def _claim(self, conversation: Conversation, entries: tuple[Entry, ...]) -> list[Batch]:
+    def _claim(self, conversation: ConversationWindow, entries: tuple[BoardEntry, ...]) -> list[Batch]:
         batches, rest = conversation.find(entries)
         if rest:
             tok_max = self._options.round_tok_max
-            shown = tuple(part for entry in rest for part in parts(entry, tokens_max=tok_max, count=self._tokens.count))
-            batches.append(Batch(rest, shown, tuple(self._tokens.count(part.lines) for part in shown)))
+            entry_parts = tuple(part for entry in rest for part in split_entry(entry, tokens_max=tok_max, count=self._tokens.count))
+            batches.append(Batch(rest, entry_parts, tuple(self._tokens.count(part.lines) for part in entry_parts)))
             conversation.batches.append(batches[-1])
         for batch in batches:
             batch.claim()
         return batches
 
-    async def _work(self, scope: Scope, of: BoardId, conversation: Conversation) -> None:
+    async def _work(self, scope: Scope, board_id: BoardId, conversation: ConversationWindow) -> None:
         """Run rounds as long as entries are pending."""
         try:
-            while conversation.is_due():
-                await self._round(scope, of, conversation)
+            while conversation.is_pending():
+                await self._round(scope, board_id, conversation)
                 if conversation.kept_chars:
                     self._conversations.limit_kept()
         except BaseException as error:  # every waiting caller must get it, whatever it was
-            told = error if isinstance(error, Exception) else _unavailable("the server is stopping")
-            waiting = [(batch, batch.done) for batch in conversation.batches if batch.due]
-            conversation.failed(Share(waiting), told, unusable=False)
+            failure = error if isinstance(error, Exception) else _unavailable("the server is stopping")
+            waiting = [(batch, batch.done) for batch in conversation.batches if batch.pending]
+            conversation.failed(BatchGroup(waiting), failure, count_failure=False)
             raise
         finally:
             conversation.task = None
 
-    async def _round(self, scope: Scope, of: BoardId, conversation: Conversation) -> None:
+    async def _round(self, scope: Scope, board_id: BoardId, conversation: ConversationWindow) -> None:
         """Add the pending entries to the board, or as many as fit; or fail for all of these."""
         share = conversation.share(self._options.round_tok_max)
         try:
             for _ in range(self._options.attempts_max):
-                board = await self._boards.read(scope, of)
-                conversation.is_of(board.incarnation)
+                board = await self._boards.read(scope, board_id)
+                conversation.is_of(board.file_id)
                 share = conversation.share(self._options.round_tok_max)
-                thought = await self._think(scope, board.text, conversation, share)
+                written = await self._write_board(scope, board.text, conversation, share)
                 try:
-                    board = await self._boards.write(scope, of, thought.text, thought.made_by, expected=board.version)
-                except OvertakenError:
+                    board = await self._boards.write(scope, board_id, written.text, written.made_by, expected=board.version)
+                except BoardChangedError:
                     continue
-                conversation.integrated(share, board.incarnation)
+                conversation.integrated(share, board.file_id)
                 return
             raise MemsvcError(
                 Code.RESOURCE_BUSY,
@@ -138,27 +138,27 @@ class Updates:
             )
         except MemsvcError as error:
             log.warning("a board stays as it was", code=error.code.value, reason=error.message)
-            conversation.failed(share, _told(error), unusable=isinstance(error, UnusableAnswerError))
+            conversation.failed(share, _caller_error(error), count_failure=isinstance(error, ModelOutputError))
 
-    async def _think(self, scope: Scope, board: str, conversation: Conversation, share: Share) -> Thought:
+    async def _write_board(self, scope: Scope, board: str, conversation: ConversationWindow, share: BatchGroup) -> WrittenBoard:
         """Return the board with these entries in it.
 
-        Raises UNAVAILABLE, or an `UnusableAnswerError` where the model may never make a board of
+        Raises UNAVAILABLE, or an `ModelOutputError` where the model may never make a board of
         them.
         """
         recent = conversation.recent(self._options.lead_in_entries)
         try:
             async with asyncio.timeout(self._options.deadline_s):
-                return await self._thinking(scope, board, recent, share.entries)
+                return await self._writer(scope, board, recent, share.entries)
         except TimeoutError as error:
             raise _unavailable("the model was too slow") from error
         except MemsvcError as error:
             if error.retryable:
                 raise
-            raise UnusableAnswerError(error.code, error.message) from error
+            raise ModelOutputError(error.code, error.message) from error
 
 
-def _told(error: MemsvcError) -> MemsvcError:
+def _caller_error(error: MemsvcError) -> MemsvcError:
     """Return the error for callers: the same call may succeed later, unless a quota is exceeded."""
     if error.code is Code.QUOTA_EXCEEDED:
         return error
@@ -171,7 +171,7 @@ def _unavailable(message: str) -> MemsvcError:
     return MemsvcError(Code.UNAVAILABLE, message, recovery=_RECOVERY, retry_after_s=RETRY_AFTER_S)
 
 
-def _retrieved(task: asyncio.Task[None]) -> None:
+def _consume_error(task: asyncio.Task[None]) -> None:
     """Mark a task's error as retrieved; those who waited for it have got it."""
     if not task.cancelled():
         task.exception()

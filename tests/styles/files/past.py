@@ -10,16 +10,16 @@ from memsvc.gateway.audit import AuditOptions, call_log
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.store.database import Database
-from memsvc.styles.files.files import Files
-from memsvc.styles.files.history import History
+from memsvc.styles.files.file_maintenance import FileMaintenance
+from memsvc.styles.files.file_resources import file_resource
+from memsvc.styles.files.file_store import FileStore
+from memsvc.styles.files.file_writer import FileWriter
+from memsvc.styles.files.history import FileHistory
 from memsvc.styles.files.history_tools import history_tools
-from memsvc.styles.files.indexing import Indexing
-from memsvc.styles.files.offering import file_resource
+from memsvc.styles.files.indexing import FileIndex
 from memsvc.styles.files.options import FilesOptions
 from memsvc.styles.files.projects import Projects, project_tools
 from memsvc.styles.files.reading_tools import reading_tools
-from memsvc.styles.files.upkeep import Upkeep
-from memsvc.styles.files.writing import Writing
 from memsvc.styles.files.writing_tools import writing_tools
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
@@ -32,9 +32,9 @@ class Past:
 
     files: FileDoor
     scope: Scope
-    upkeep: Upkeep
-    history: History
-    writing: Writing
+    upkeep: FileMaintenance
+    history: FileHistory
+    writing: FileWriter
     versions: dict[str, str] = field(default_factory=dict)
 
     async def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -72,20 +72,20 @@ class Past:
 def open_past(database: Database, clock: FakeClock, meter: RecordingMeter, scope: Scope, **limits: Any) -> Past:
     """The tools over a database, with limits other than the defaults."""
     options = FilesOptions(**limits)
-    indexing = Indexing(database, clock, embeds=False)
-    writing = Writing(database, clock, options, indexing)
+    indexing = FileIndex(database, clock, has_embeddings=False)
+    writing = FileWriter(database, clock, options, indexing)
     # what was stored once can be stored again, whatever one payload may hold
     restoring = options.model_copy(update={"payload_bytes_max": options.file_bytes_max})
-    history = History(database, Writing(database, clock, restoring, indexing))
+    history = FileHistory(database, FileWriter(database, clock, restoring, indexing))
     tools = [
-        *reading_tools(Files(database, clock, options, []), file_resource(database)),
+        *reading_tools(FileStore(database, clock, options, []), file_resource(database)),
         *writing_tools(writing),
         *history_tools(history),
         *project_tools(Projects(database)),
     ]
     dispatch = Dispatch(Catalogue(tools), call_log(database, meter, clock, AuditOptions()), meter, clock)
     files = FileDoor(Door(dispatch, Caller(scope.tenant, "test")), scope.project)
-    return Past(files, scope, Upkeep(database, clock, options), history, writing)
+    return Past(files, scope, FileMaintenance(database, clock, options), history, writing)
 
 
 async def orphans(admin: asyncpg.Connection) -> tuple[int, int]:

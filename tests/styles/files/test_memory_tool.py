@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memsvc.core.scope import Scope
 from memsvc.gateway.audit import shape
-from memsvc.styles.files.memory_view import LINES_TOLD_MAX, lines_of, size
+from memsvc.styles.files.memory_view import MATCH_LINES_MAX, lines_of, size
 from tests.door import Door, Refused
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +83,7 @@ async def test_a_directory_is_shown_to_two_levels_with_the_sizes_of_all_below(me
 
 
 async def test_more_files_than_a_page_holds_are_all_shown(memory: MemoryDoor, monkeypatch: Any) -> None:
-    monkeypatch.setattr("memsvc.styles.files.memories._PAGE_ENTRIES", 7)
+    monkeypatch.setattr("memsvc.styles.files.memory_directory._PAGE_ENTRIES", 7)
     for number in range(40):
         await memory.made(f"/memories/d/{number:02}", "12")
     shown = await memory("view", path="/memories")
@@ -202,7 +202,7 @@ def test_the_lines_of_a_text_are_those_where_it_begins(content: str, text: str) 
 
 
 def test_of_very_many_places_some_are_told() -> None:
-    assert lines_of("a" * 1_000_000, "a") == [1] * LINES_TOLD_MAX
+    assert lines_of("a" * 1_000_000, "a") == [1] * MATCH_LINES_MAX
 
 
 @pytest.mark.parametrize(

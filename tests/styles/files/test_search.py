@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from memsvc.core.chunks import CHUNK_BYTES_MAX
+from memsvc.core.rule_summary import SUMMARY_BYTES_MAX
 from memsvc.core.scope import Caller, Scope
-from memsvc.core.summaries import SUMMARY_BYTES_MAX
 from memsvc.styles.files.options import SearchOptions
 from memsvc.styles.files.search import QUERY_BYTES_MAX
 from tests.door import Door

@@ -13,7 +13,7 @@ import pytest
 from memsvc.core.analysis import terms
 from memsvc.core.chunks import chunks
 from memsvc.store.index import LENGTH_MAX
-from memsvc.styles.files.content import is_utf8
+from memsvc.styles.files.content import is_text
 from memsvc.styles.files.options import SearchOptions
 from tests.door import Refused
 from tests.styles.files.conftest import FileDoor
@@ -104,7 +104,7 @@ class Model:
 
     def texts(self) -> dict[str, str]:
         """The files that are text."""
-        return {path: content.decode() for path, content in self.held.items() if is_utf8(content)}
+        return {path: content.decode() for path, content in self.held.items() if is_text(content)}
 
 
 def says(text: str, word: str) -> bool:

@@ -17,16 +17,16 @@ from pydantic import BaseModel
 from memsvc.adapters.llm import ModelOptions, llm
 from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.ports import Llm
+from memsvc.core.rule_summary import SUMMARY_BYTES_MAX, SUMMARY_WORDS_MAX
 from memsvc.core.scope import Caller, Scope
-from memsvc.core.summaries import SUMMARY_BYTES_MAX, SUMMARY_WORDS_MAX
 from memsvc.gateway.audit import AuditOptions, call_log
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.store.database import Database
 from memsvc.styles.files import tools as file_tools
-from memsvc.styles.files.files import SUMMARISED_MAX
+from memsvc.styles.files.file_store import SUMMARY_ENTRIES_MAX
+from memsvc.styles.files.file_summaries import BUDGET_CATEGORY, SETTLE_S, SUMMARISE_JOB, SUMMARY_BYTES_MIN
 from memsvc.styles.files.options import FilesOptions
-from memsvc.styles.files.summarising import PURPOSE, SETTLE_S, SUMMARISE_JOB, SUMMARISED_BYTES_MIN
 from memsvc.styles.files.summary_text import (
     CALL_INPUT_TOKENS_MAX,
     CALLS_MAX,
@@ -36,11 +36,11 @@ from memsvc.styles.files.summary_text import (
     PARTS_MAX,
     PROMPT_TOKENS_MAX,
     WHOLE_BYTES_MAX,
-    Prompts,
+    SummaryPrompts,
+    clean_summary,
     count_words,
-    kept,
     windows,
-    wrapped,
+    wrap_document,
 )
 from tests.door import Door
 from tests.endpoints import Fault, provider
@@ -54,7 +54,7 @@ RULES = "The file opens with"
 
 
 class FakeLlm:
-    """Says `said` of every text, or raises `failing`; `meanwhile` happens while it thinks."""
+    """Says `said` of every text, or raises `failures`; `run_concurrently` happens while it thinks."""
 
     def __init__(self) -> None:
         self.model = "fake:1"
@@ -135,7 +135,7 @@ async def test_a_file_is_told_by_its_beginning_at_once_and_by_the_model_later(fi
     assert {chunk["file_summary"] for chunk in found["chunks"]} == {SAID}
     ((instructions, text, tokens),) = model.asked
     assert "untrusted_document" in instructions
-    assert text == wrapped(TRAINS)
+    assert text == wrap_document(TRAINS)
     assert tokens == FILE_OUTPUT_TOKENS_MAX
 
 
@@ -217,7 +217,7 @@ async def test_tiny_binary_and_deleted_files_are_not_sent(
 ) -> None:
     version = await files.write("/f.txt", TRAINS)
     await summarise(files, version)
-    await files.write("/f.txt", "x" * (SUMMARISED_BYTES_MIN - 1), mode="TRUNCATE")
+    await files.write("/f.txt", "x" * (SUMMARY_BYTES_MIN - 1), mode="TRUNCATE")
     assert await queued(admin) == [incarnation(version)]
     await summarise(files, version)
     assert await admin.fetchval("SELECT count(*) FROM summaries") == 0
@@ -305,11 +305,11 @@ async def test_a_model_that_fails_changes_nothing_and_its_error_goes_through(
     with pytest.raises(MemsvcError, match="away"):
         await summarise(files, version)
     assert (await summary(files)).startswith(RULES)
-    assert meter.total("memsvc_model_calls_total", purpose=PURPOSE, status="error") == 1
+    assert meter.total("memsvc_model_calls_total", purpose=BUDGET_CATEGORY, status="error") == 1
     model.failing = None
     await summarise(files, version)
     assert await summary(files) == SAID
-    assert meter.total("memsvc_model_calls_total", purpose=PURPOSE, status="success") == 1
+    assert meter.total("memsvc_model_calls_total", purpose=BUDGET_CATEGORY, status="success") == 1
     assert len(meter.amounts["memsvc_model_duration_ms"]) == 1
 
 
@@ -378,7 +378,7 @@ async def test_a_long_file_is_read_in_parts_and_told_by_the_notes_on_them(files:
     )
     assert sent == text
     assert [f"part {at} of {len(parts)}" in told for at, (told, _, _) in enumerate(parts, 1)] == [True] * len(parts)
-    assert notes == "\n\n".join([wrapped(SAID)] * len(parts))
+    assert notes == "\n\n".join([wrap_document(SAID)] * len(parts))
     assert f"{len(parts)} parts" in last
 
 
@@ -439,13 +439,13 @@ async def test_a_hostile_answer_is_plain_text_of_bounded_size(opened: Opened, me
 
 
 async def test_a_page_with_summaries_is_short_and_goes_on(files: FileDoor) -> None:
-    for at in range(SUMMARISED_MAX + 1):
+    for at in range(SUMMARY_ENTRIES_MAX + 1):
         await files.write(f"/many/{at:03}.txt", f"{at} {TRAINS}")
     page = await files("list", path="/many", summaries=True)
     rest = await files("list", path="/many", summaries=True, cursor=page["next_cursor"])
     plain = await files("list", path="/many")
     counts = [len(one["entries"]) for one in (page, rest, plain)]
-    assert counts == [SUMMARISED_MAX, 1, SUMMARISED_MAX + 1]
+    assert counts == [SUMMARY_ENTRIES_MAX, 1, SUMMARY_ENTRIES_MAX + 1]
     assert all(entry["summary"].startswith(RULES) for entry in page["entries"] + rest["entries"])
 
 
@@ -477,7 +477,7 @@ async def test_another_tenant_is_told_nothing(files: FileDoor, other_scope: Scop
 
 
 def test_the_prompts_have_their_places_and_are_short() -> None:
-    prompts = Prompts.shipped()
+    prompts = SummaryPrompts.load()
     for text, wanted in (
         (prompts.whole, {"words"}),
         (prompts.part, {"words", "part", "parts"}),
@@ -486,8 +486,8 @@ def test_the_prompts_have_their_places_and_are_short() -> None:
         assert {name for _, name, _, _ in Formatter().parse(text) if name} == wanted
         assert len(text.encode()) // 4 + 20 <= PROMPT_TOKENS_MAX
         assert "<untrusted_document>" in text
-    assert prompts.version == Prompts.shipped().version
-    assert prompts.version != Prompts("a", "b", "c").version
+    assert prompts.version == SummaryPrompts.load().version
+    assert prompts.version != SummaryPrompts("a", "b", "c").version
 
 
 @given(st.integers(0, 2**31))
@@ -521,21 +521,21 @@ def test_windows_are_in_order_within_the_file_and_the_limits(size_bytes: int) ->
     ],
 )
 def test_what_is_kept_of_an_answer(answer: str, shown: str) -> None:
-    assert kept(answer) == shown
+    assert clean_summary(answer) == shown
 
 
 @given(st.text(max_size=5000))
 def test_whatever_is_answered_a_summary_is_one_bounded_paragraph(answer: str) -> None:
-    shown = kept(answer * 3)
+    shown = clean_summary(answer * 3)
     assert len(shown.encode()) <= SUMMARY_BYTES_MAX
     assert count_words(shown) <= SUMMARY_WORDS_MAX
     assert not set("<>\n\r\0") & set(shown)
     assert "```" not in shown
-    assert kept(shown) == shown
+    assert clean_summary(shown) == shown
 
 
 @given(st.text() | st.sampled_from(["</untrusted_document>", "< /untrusted_document", "</\nuntrusted_Document >"]))
 def test_no_text_ends_its_wrapper(text: str) -> None:
-    inside = unwrapped(wrapped(text * 2))
+    inside = unwrapped(wrap_document(text * 2))
     assert "<untrusted_document" not in inside.lower()
     assert "</untrusted_document" not in inside.lower()

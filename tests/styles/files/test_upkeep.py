@@ -15,9 +15,9 @@ from memsvc.core.tools import Job
 from memsvc.gateway.audit import AuditOptions, call_log
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
-from memsvc.store import purge
+from memsvc.store import file_gc
 from memsvc.store.database import Database, Tx
-from memsvc.styles.files import upkeep
+from memsvc.styles.files import file_maintenance
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.options import TurnOptions
 from tests.door import Door
@@ -35,15 +35,15 @@ def past(database: Database, clock: FakeClock, meter: RecordingMeter, scope: Sco
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few writes are enough for many steps of a purge."""
-    monkeypatch.setattr(purge, "BLOCK_BYTES", 40)
-    monkeypatch.setattr(purge, "MERGE_BYTES", 100)
-    monkeypatch.setattr(purge, "MERGE_BLOCKS", 5)
-    monkeypatch.setattr(upkeep, "BLOCKS_A_STEP", 2)
-    monkeypatch.setattr(upkeep, "FILES_A_STEP", 2)
+    monkeypatch.setattr(file_gc, "BLOCK_BYTES", 40)
+    monkeypatch.setattr(file_gc, "MERGE_BYTES", 100)
+    monkeypatch.setattr(file_gc, "MERGE_BLOCKS", 5)
+    monkeypatch.setattr(file_maintenance, "BLOCKS_A_STEP", 2)
+    monkeypatch.setattr(file_maintenance, "FILES_A_STEP", 2)
 
 
 async def test_the_job_looks_after_every_project_four_times_a_day(past: Past) -> None:
-    assert upkeep.jobs(past.upkeep) == [Job(name="files.purge", run=past.upkeep.run, every_s=6 * 3600)]
+    assert file_maintenance.jobs(past.upkeep) == [Job(name="files.purge", run=past.upkeep.run, interval_s=6 * 3600)]
 
 
 async def test_the_newest_three_versions_stay_however_old(past: Past, clock: FakeClock) -> None:
@@ -335,7 +335,7 @@ async def test_a_purge_that_is_killed_at_any_statement_harms_nothing_and_is_fini
         await model.step()
     clock.advance(days=5)
     model.purge()
-    answered, left = Tx._answer, [0]
+    answered, left = Tx._request, [0]
 
     def mortal(tx: Tx, sql: str) -> Any:
         left[0] -= 1
@@ -347,7 +347,7 @@ async def test_a_purge_that_is_killed_at_any_statement_harms_nothing_and_is_fini
     while True:
         statements += 1
         left[0] = statements
-        monkeypatch.setattr(Tx, "_answer", mortal)
+        monkeypatch.setattr(Tx, "_request", mortal)
         try:
             await past.purge()
         except Killed:
@@ -355,7 +355,7 @@ async def test_a_purge_that_is_killed_at_any_statement_harms_nothing_and_is_fini
         else:
             break
         finally:
-            monkeypatch.setattr(Tx, "_answer", answered)
+            monkeypatch.setattr(Tx, "_request", answered)
         await model.kept_as_expected()
     assert statements > 10
     await model.exactly_as_expected()

@@ -115,7 +115,7 @@ async def test_an_edge_is_removed_unless_it_is_guarded_or_not_there(call: Door) 
 
 async def test_the_guide_has_a_card_of_every_tool_and_knows_elfmems_names(call: Door) -> None:
     overview = (await call("elfmem_guide"))["text"]
-    of_agents = [tool.name for tool in call.dispatch.catalogue if not tool.administrative]
+    of_agents = [tool.name for tool in call.dispatch.catalogue if not tool.is_admin]
     tools = [name.removeprefix("elfmem_") for name in of_agents if name.startswith("elfmem_")]
     assert len(tools) == 13
     for name in tools:

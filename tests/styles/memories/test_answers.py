@@ -4,7 +4,7 @@ from time import perf_counter
 
 import pytest
 
-from memsvc.styles.memories.answers import Proposal, UnreadableError, facts_in, proposals_in
+from memsvc.styles.memories.model_output import InvalidAnswerError, MemoryProposal, facts_in, proposals_in
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_of_an_answer_that_was_cut_off_what_is_whole_counts(answer: str, facts: 
     ["", "I cannot", "null", "3", '{"facts": "x"}', '{"facts": [', '{"facts": [1]}', "[[[[", "{}", '{"a": []}'],
 )
 def test_what_holds_no_facts_is_no_empty_list_of_them(answer: str) -> None:
-    with pytest.raises(UnreadableError):
+    with pytest.raises(InvalidAnswerError):
         facts_in(answer)
 
 
@@ -54,20 +54,20 @@ def test_proposals_are_read_in_their_order() -> None:
         {"id": "m1", "text": "x", "event": "update", "old_memory": "w"}, {"id": 7, "text": "y", "event": "ADD"},
         {"id": "m2", "event": "DELETE"}, {"id": "m3", "text": "z", "event": "EXPLODE"}, "noise", {"event": ["ADD"]}]}"""
     assert proposals_in(answer) == [
-        Proposal("UPDATE", "m1", "x", "w"),
-        Proposal("ADD", "7", "y", ""),
-        Proposal("DELETE", "m2", "", ""),
+        MemoryProposal("UPDATE", "m1", "x", "w"),
+        MemoryProposal("ADD", "7", "y", ""),
+        MemoryProposal("DELETE", "m2", "", ""),
     ]
 
 
 def test_a_proposal_that_was_cut_off_is_left_out() -> None:
     answer = '{"memory": [{"id": "m1", "text": "x", "event": "ADD"}, {"id": "m2", "text": "y", "ev'
-    assert proposals_in(answer) == [Proposal("ADD", "m1", "x", "")]
+    assert proposals_in(answer) == [MemoryProposal("ADD", "m1", "x", "")]
 
 
 @pytest.mark.parametrize("answer", ["no", '{"memory": "x"}', '{"memory": [{"event": "BOOM"}]}', '{"memory": [[]]}'])
 def test_what_holds_no_proposals_is_no_empty_list_of_them(answer: str) -> None:
-    with pytest.raises(UnreadableError):
+    with pytest.raises(InvalidAnswerError):
         proposals_in(answer)
 
 
@@ -77,6 +77,6 @@ def test_what_holds_no_proposals_is_no_empty_list_of_them(answer: str) -> None:
 )
 def test_no_answer_takes_long_to_read(answer: str) -> None:
     started = perf_counter()
-    with pytest.raises(UnreadableError):
+    with pytest.raises(InvalidAnswerError):
         facts_in(answer)
     assert perf_counter() - started < 2

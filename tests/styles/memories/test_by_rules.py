@@ -152,9 +152,9 @@ async def test_what_is_said_in_another_language_is_updated_contradicted_and_take
 @pytest.mark.parametrize("topic", ["every"])
 async def test_every_topic_of_the_rules_has_words_of_its_own(topic: Any) -> None:
     from memsvc.core.rules.extraction import LANGUAGES  # noqa: PLC0415
-    from memsvc.styles.memories import wording  # noqa: PLC0415
+    from memsvc.styles.memories import phrases  # noqa: PLC0415 - an internal of the rules
 
     del topic
-    ids = {rule.topic.fact_id for language in LANGUAGES for rule in language.rules if not rule.ends}
-    told = {fact_id: wording.told(fact_id, "key", "value") for fact_id in ids - {"today_task"}}
+    ids = {rule.topic.fact_id for language in LANGUAGES for rule in language.rules if not rule.deletes}
+    told = {fact_id: phrases.phrase_of(fact_id, "key", "value") for fact_id in ids - {"today_task"}}
     assert [fact_id for fact_id, text in told.items() if text == "Key: value"] == []

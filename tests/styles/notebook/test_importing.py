@@ -6,10 +6,10 @@ import pytest
 from memsvc.core.errors import MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.styles.notebook.documents import Documents
+from memsvc.styles.notebook.documents import NotebookDocuments
 from memsvc.styles.notebook.options import NotebookOptions
-from memsvc.styles.notebook.rebuilding import Rebuilding
 from memsvc.styles.notebook.tools import notebook as parts
+from memsvc.styles.notebook.tree_rebuild import TreeRebuild
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.notebook.conftest import NotebookDoor
 
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def documents(database: Database, clock: FakeClock, meter: RecordingMeter) -> Documents:
+def documents(database: Database, clock: FakeClock, meter: RecordingMeter) -> NotebookDocuments:
     return parts(
         database, clock, meter, NotebookOptions(depth_max=3, documents_max=700, document_bytes_max=99)
     ).documents
 
 
 async def test_documents_that_the_root_leads_to_are_imported_and_others_reported(
-    notebook: NotebookDoor, documents: Documents, scope: Scope, database: Database
+    notebook: NotebookDoor, documents: NotebookDocuments, scope: Scope, database: Database
 ) -> None:
     texts = {
         "root": "# Home\n[[a]] [[missing]]",
@@ -35,12 +35,12 @@ async def test_documents_that_the_root_leads_to_are_imported_and_others_reported
     }
     imported = await documents.import_documents(scope, texts)
     assert imported.documents == ("root", "a", "b")
-    assert (imported.created, imported.unlinked) == (("missing",), ("alone", "with"))
+    assert (imported.created, imported.orphans) == (("missing",), ("alone", "with"))
     assert await notebook.tree() == "root:\n- a:\n  - b\n- missing\n"
     assert [await notebook.text(name) for name in ("root", "a", "b")] == [texts[name] for name in ("root", "a", "b")]
     assert await notebook.text("missing") == "# missing\n\n"
     assert (await notebook("search_documents", query="kumquat"))["passages"][0]["id"] == "a"
-    assert await Rebuilding(database).check(scope) == {}
+    assert await TreeRebuild(database).check(scope) == {}
     assert await notebook.write("root", "[[a]] [[alone]]") == "Succeeded\nCreated: alone\nRemoved: missing"
 
 
@@ -81,7 +81,7 @@ async def test_documents_that_the_root_leads_to_are_imported_and_others_reported
     ],
 )
 async def test_what_makes_no_notebook_is_refused_whole(
-    documents: Documents, scope: Scope, admin: asyncpg.Connection, texts: dict[str, str], code: str, message: str
+    documents: NotebookDocuments, scope: Scope, admin: asyncpg.Connection, texts: dict[str, str], code: str, message: str
 ) -> None:
     with pytest.raises(MemsvcError) as refused:
         await documents.import_documents(scope, texts)
@@ -91,7 +91,7 @@ async def test_what_makes_no_notebook_is_refused_whole(
 
 
 async def test_a_notebook_that_was_written_takes_no_import(
-    notebook: NotebookDoor, documents: Documents, scope: Scope
+    notebook: NotebookDoor, documents: NotebookDocuments, scope: Scope
 ) -> None:
     await notebook.write("root", "mine")
     with pytest.raises(MemsvcError, match="this notebook has been written already"):

@@ -5,8 +5,8 @@ from time import process_time
 
 import pytest
 
+from memsvc.styles.notebook.document_split import joined, names, split_text
 from memsvc.styles.notebook.links import without_links
-from memsvc.styles.notebook.splitting import cut, joined, names
 from tests.styles.notebook.conftest import NotebookDoor
 
 pytestmark = pytest.mark.anyio
@@ -203,6 +203,6 @@ async def test_there_may_be_nothing_to_split(notebook: NotebookDoor) -> None:
 async def test_no_document_takes_long_to_be_moved_out_of_or_to_be_cut(text: str) -> None:
     began_s = process_time()
     assert "[[a]]" not in without_links(text, {"a"})
-    found = cut(text, "a", bytes_max=16_000)
-    joined(found, names(found.sections, lambda _: False))
+    found = split_text(text, "a", bytes_max=16_000)
+    joined(found, names(found.new_documents, lambda _: False))
     assert process_time() - began_s < 15

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from memsvc.cli.maintain import _Upkeep
+from memsvc.cli.maintenance_commands import _Maintenance
 from memsvc.core.scope import Scope
 from memsvc.settings import Settings
 from memsvc.store.database import Database
 from memsvc.styles.notebook.links import links
-from memsvc.styles.notebook.rebuilding import Rebuilding
+from memsvc.styles.notebook.tree_rebuild import TreeRebuild
 from memsvc.styles.notebook.yaml_tree import block_style
 from tests.styles.notebook.conftest import NotebookDoor
 
@@ -196,7 +196,7 @@ async def test_random_steps_lead_to_the_same_tree_as_in_a_simple_model(
         await walk.step("update", name, text)
     for step in steps:
         await walk.step(*step)
-    assert not await Rebuilding(database).check(Scope(scope.tenant, project))
+    assert not await TreeRebuild(database).check(Scope(scope.tenant, project))
 
 
 async def test_an_outline_that_was_damaged_is_found_out_and_made_anew_from_the_texts(
@@ -205,7 +205,7 @@ async def test_an_outline_that_was_damaged_is_found_out_and_made_anew_from_the_t
     await notebook.write("root", "[[a]] [[b]]")
     await notebook.write("a", "[[c]] [[メモ]]")
     await notebook.write("c", "")
-    rebuilding = Rebuilding(database)
+    rebuilding = TreeRebuild(database)
     assert await rebuilding.check(scope) == {}
     rows = await admin.fetch("SELECT * FROM outline_nodes ORDER BY node")
     await admin.execute("DELETE FROM outline_nodes WHERE node = 'c'")
@@ -226,7 +226,7 @@ async def test_maintenance_compares_and_rebuilds_the_notebook_of_a_project(
 ) -> None:
     await notebook.write("root", "[[a]] walrus")
     await admin.execute("DELETE FROM outline_nodes WHERE node = 'a'; DELETE FROM postings; DELETE FROM fresh_terms")
-    upkeep = _Upkeep(database, Settings())
+    upkeep = _Maintenance(database, Settings())
     found = (await upkeep.project(scope, None, check=True, rebuild=False))["differences"]
     assert found["outline_nodes"] == 1
     assert found["postings"] >= 1
@@ -239,5 +239,5 @@ async def test_maintenance_compares_and_rebuilds_the_notebook_of_a_project(
 async def test_a_notebook_that_nobody_wrote_has_nothing_to_rebuild(
     database: Database, scope: Scope, admin: asyncpg.Connection
 ) -> None:
-    assert await Rebuilding(database).run(scope) == {}
+    assert await TreeRebuild(database).run(scope) == {}
     assert await admin.fetchval("SELECT count(*) FROM outlines") == 0

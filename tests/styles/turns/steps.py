@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from memsvc.store.database import Tx
-from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
+from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, happens: Callable[[int], Awaitable[None]]) -> None:
     """Let something happen before each step of a rebuild, which are counted from 1."""
-    step = Rebuilding._step
+    step = TurnRebuild._step
     numbers = count(1)
 
     @asynccontextmanager
-    async def after_it(self: Rebuilding, *given: Any) -> AsyncIterator[Tx]:
+    async def after_it(self: TurnRebuild, *given: Any) -> AsyncIterator[Tx]:
         await happens(next(numbers))
         async with step(self, *given) as tx:
             yield tx
 
-    monkeypatch.setattr(Rebuilding, "_step", after_it)
+    monkeypatch.setattr(TurnRebuild, "_step", after_it)

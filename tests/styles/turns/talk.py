@@ -15,7 +15,7 @@ from memsvc.store.schema import metadata
 from memsvc.styles.turns import block
 from tests.door import Door
 
-_RANKS = decompress(files("memsvc.adapters").joinpath(tokens.VOCABULARY).read_bytes()).split()
+_RANKS = decompress(files("memsvc.adapters").joinpath(tokens.ENCODING_FILE).read_bytes()).split()
 ENCODING = tiktoken.Encoding(
     "o200k_base",
     pat_str=tokens.PATTERN,

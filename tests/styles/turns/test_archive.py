@@ -7,7 +7,7 @@ import pytest
 import zstandard
 from zstandard import ZstdDecompressor
 
-from memsvc.styles.turns.upkeep.archive import FED_BYTES, unpacked
+from memsvc.styles.turns.maintenance.raw_archive import INPUT_BYTES, decompress
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
@@ -30,7 +30,7 @@ async def read_archive(door: Door, path: str = ARCHIVE) -> bytes:
     """An archive as a caller reads it: base64."""
     answer = await door("file_read", project="default", path=path)
     assert answer["content_encoding"] == "base64"
-    return unpacked(b64decode(answer["content"]), most=MOST)
+    return decompress(b64decode(answer["content"]), bytes_max=MOST)
 
 
 async def test_events_of_a_day_gone_by_are_packed_byte_for_byte(short: Door, clock: FakeClock) -> None:
@@ -95,17 +95,17 @@ async def test_a_large_file_is_packed_as_soon_as_its_day_is_over(short: Door, cl
 @pytest.mark.parametrize("content", [b"no archive", b"\x28\xb5\x2f\xfd\x00"])
 def test_what_is_no_whole_archive_is_refused(content: bytes) -> None:
     with pytest.raises(ValueError):
-        unpacked(content, most=MOST)
+        decompress(content, bytes_max=MOST)
 
 
 def test_an_archive_of_many_frames_is_read_piece_by_piece_in_their_order() -> None:
     said = [f"line {at}\n".encode() * (at % 7 * 400) for at in range(400)]
     packed = b"".join(EMPTY_FRAME + zstandard.compress(some) for some in said) + EMPTY_FRAME
-    assert unpacked(packed, most=MOST) == b"".join(said)
+    assert decompress(packed, bytes_max=MOST) == b"".join(said)
     with pytest.raises(ValueError, match="not a whole"):
-        unpacked(packed + EMPTY_FRAME[:-1], most=MOST)
+        decompress(packed + EMPTY_FRAME[:-1], bytes_max=MOST)
     with pytest.raises(ValueError, match="more than 1000 bytes"):
-        unpacked(packed, most=1000)
+        decompress(packed, bytes_max=1000)
 
 
 @pytest.mark.slow
@@ -127,12 +127,12 @@ def test_unpacking_takes_a_bounded_piece_for_each_frame_however_many_there_are(m
         decompressobj = Counted
 
     monkeypatch.setattr(zstandard, "ZstdDecompressor", Counting)
-    assert unpacked(EMPTY_FRAME * 145_000, most=MOST) == b""
+    assert decompress(EMPTY_FRAME * 145_000, bytes_max=MOST) == b""
     assert len(given) == 145_000
-    assert max(given) <= FED_BYTES
+    assert max(given) <= INPUT_BYTES
 
 
 def test_an_archive_of_more_frames_than_are_ever_packed_is_refused_at_the_first_too_many() -> None:
-    assert unpacked(EMPTY_FRAME * 5, most=MOST, frames_most=5) == b""
+    assert decompress(EMPTY_FRAME * 5, bytes_max=MOST, frames_max=5) == b""
     with pytest.raises(ValueError, match="more than 5 frames"):
-        unpacked(EMPTY_FRAME * 6, most=MOST, frames_most=5)
+        decompress(EMPTY_FRAME * 6, bytes_max=MOST, frames_max=5)

@@ -58,7 +58,7 @@ def test_the_tokens_of_a_summary_add_to_those_of_what_stands_before_it(
     summary = {"id": shown, "from": None, "to": None, "text": said}
     for recalled in ({}, {"turn": [{"text": shown}]}, {"insight": [{"summary": '],"summary":{' + shown}]}):
         _, data = block.build(recalled, summary=summary)
-        first, rest = block.parted(data)
+        first, rest = block.split_summary(data)
         assert [first + rest] == texts([data])
         assert orjson.loads("{" + '"' + rest.removesuffix(CLOSE)) == {"summary": summary}
         assert tokens.count(first) + tokens.count(rest) == tokens.count(first + rest)
@@ -66,7 +66,7 @@ def test_the_tokens_of_a_summary_add_to_those_of_what_stands_before_it(
 
 def test_a_block_without_a_summary_is_one_part() -> None:
     _, data = built('],"summary":{')
-    assert block.parted(data) == (*texts([data]), "")
+    assert block.split_summary(data) == (*texts([data]), "")
 
 
 @given(st.one_of(st.sampled_from(HOSTILE), st.text()))

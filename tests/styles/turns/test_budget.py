@@ -20,7 +20,7 @@ def test_what_is_kept_never_exceeds_the_room_and_goes_in_the_order_of_its_worth(
     room: int, pieces: list[int], history: list[int], recent: list[int]
 ) -> None:
     recalled = [0, *(budget.BLOCK_TOKENS + cost for cost in accumulate(pieces))]
-    fit = budget.fit(room, recalled=recalled, history=line(history), recent=line(recent))
+    fit = budget.split_capacity(room, recalled=recalled, history=line(history), recent=line(recent))
     kept_history = history[len(history) - fit.history :]
     kept_recent = recent[len(recent) - fit.recent :]
     assert sum(kept_history) + recalled[fit.recalled] + sum(kept_recent) <= room
@@ -33,26 +33,26 @@ def test_what_is_kept_never_exceeds_the_room_and_goes_in_the_order_of_its_worth(
         assert history[len(history) - fit.history - 1] + sum(kept_history) > room
 
 
-def line(costs: list[int]) -> budget.Line:
+def line(costs: list[int]) -> budget.ItemSequence:
     """A line that may be cut anywhere."""
-    return budget.Line(costs, range(len(costs)))
+    return budget.ItemSequence(costs, range(len(costs)))
 
 
 @given(costs=COSTS, room=st.integers(0, 4000), starts=st.sets(st.integers(0, 11)))
 def test_a_line_is_cut_only_where_it_may_begin(costs: list[int], room: int, starts: set[int]) -> None:
-    kept = budget.Line(costs, sorted(starts)).kept(room)
+    kept = budget.ItemSequence(costs, sorted(starts)).kept(room)
     assert kept == 0 or len(costs) - kept in starts
     assert sum(costs[len(costs) - kept :]) <= room
 
 
 def test_an_input_that_fits_exactly_fits() -> None:
-    budget.check_fits(100, 100)
-    assert budget.fit(6, recalled=[0], history=line([1, 2]), recent=line([3])) == budget.Fit(0, 2, 1)
+    budget.check_limit(100, 100)
+    assert budget.split_capacity(6, recalled=[0], history=line([1, 2]), recent=line([3])) == budget.BudgetResult(0, 2, 1)
 
 
 def test_an_input_over_the_limit_is_told_by_how_much() -> None:
     with pytest.raises(MemsvcError, match=r"130 tokens, 30 more than max_input_tok \(100\)") as refused:
-        budget.check_fits(130, 100)
+        budget.check_limit(130, 100)
     assert refused.value.code is Code.INVALID_ARGUMENT
     assert not refused.value.retryable
 

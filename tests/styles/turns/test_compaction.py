@@ -9,8 +9,8 @@ from memsvc.core.scope import Scope
 from memsvc.store import context as running
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import session_lock
-from memsvc.styles.turns.follow_up import EVERY_ITEMS
-from memsvc.styles.turns.upkeep.compaction import replace_summary, standing_summary
+from memsvc.styles.turns.follow_up import ITEM_INTERVAL
+from memsvc.styles.turns.maintenance.compaction import current_summary, replace_summary
 from tests.door import Door
 from tests.fakes import FakeClock, RecordingMeter
 from tests.styles.turns import folders
@@ -232,7 +232,7 @@ async def test_pictures_are_not_read_to_compact_or_list_what_holds_them(
 
 async def test_the_follow_up_of_turns_compacts_without_being_asked(opened: Opened, meter: RecordingMeter) -> None:
     door = opened(recent_context_items=2)
-    await talk(door, EVERY_ITEMS // 2)
+    await talk(door, ITEM_INTERVAL // 2)
     assert ("turns.follow_up", "s1") in await door.work()
     assert meter.total("mcp_memory_compaction_total") == 1
     assert (await file_records(door, CURRENT))[0]["type"] == "compact_summary"
@@ -245,9 +245,9 @@ async def test_a_model_may_word_a_summary_anew_while_it_stands(
     await talk(door, 6)
     await door(RUN, session_id="s1")
     async with database.begin(scope, locks=[session_lock("s1")]) as tx:
-        standing = await standing_summary(tx, "s1")
+        standing = await current_summary(tx, "s1")
         assert standing is not None
-        assert [one.text for one in standing.said][:2] == ["My sister Person1 lives in City1 since 1991.", "Noted 1."]
+        assert [one.text for one in standing.messages][:2] == ["My sister Person1 lives in City1 since 1991.", "Noted 1."]
         assert await replace_summary(tx, "s1", standing.event, "Five sisters, five cities.", now=clock.now())
     assert memory(await ask(door, "Good morning!"))["summary"]["text"] == "Five sisters, five cities."
     await talk(door, 6, first=7)

@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from memsvc.adapters.clock import SystemClock
+from memsvc.core.call_context import NO_TRACER, call_scope
 from memsvc.core.scope import Scope
-from memsvc.core.underway import UNTRACED, begun
 from memsvc.styles.turns.follow_up import FOLLOW_UP_JOB
 from memsvc.styles.turns.recall.digests import FRESH_MAX, SPAN_ITEMS, WORDS_MAX, digest_of, span_ref
 from memsvc.worker import Worker, WorkerOptions
@@ -139,7 +139,7 @@ async def test_a_gap_in_the_numbers_of_a_session_costs_no_walk(door: Door, admin
 
 async def trips(door: Door) -> int:
     """How many round trips the follow-up takes."""
-    with begun("", UNTRACED) as under_way:
+    with call_scope("", NO_TRACER) as under_way:
         await follow_up(door)
     return under_way.round_trips
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.core.facts import Statement, Tier
+from memsvc.core.facts import FactTier, Statement
 from memsvc.core.items import Item
 from memsvc.core.rules import extraction
 from memsvc.core.rules.extraction import STATEMENTS_MAX, TEXT_CHARS_READ, TURN_CHARS_READ, extract
@@ -24,11 +24,11 @@ def pairs(*texts: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("My name is Ada Lovelace.", ("user_name", "name", "Ada Lovelace", Tier.L0, 0.95, "t1-fact-name")),
-        ("I prefer dark mode", ("user_preference", "preference", "dark mode", Tier.L0, 0.92, "t1-fact-prefer")),
-        ("I like jazz!", ("user_like", "like", "jazz", Tier.L2, 0.85, "t1-fact-like")),
-        ("Today I need milk, bread", ("today_task", "today_task", "milk", Tier.L1, 0.80, "t1-fact-today-task")),
-        ("This week I need a plan", ("weekly_task", "weekly_task", "a plan", Tier.L2, 0.82, "t1-fact-week-task")),
+        ("My name is Ada Lovelace.", ("user_name", "name", "Ada Lovelace", FactTier.L0, 0.95, "t1-fact-name")),
+        ("I prefer dark mode", ("user_preference", "preference", "dark mode", FactTier.L0, 0.92, "t1-fact-prefer")),
+        ("I like jazz!", ("user_like", "like", "jazz", FactTier.L2, 0.85, "t1-fact-like")),
+        ("Today I need milk, bread", ("today_task", "today_task", "milk", FactTier.L1, 0.80, "t1-fact-today-task")),
+        ("This week I need a plan", ("weekly_task", "weekly_task", "a plan", FactTier.L2, 0.82, "t1-fact-week-task")),
     ],
 )
 def test_each_rule_finds_its_fact_with_tier_confidence_and_evidence(text: str, expected: tuple[Any, ...]) -> None:
@@ -119,13 +119,13 @@ def test_no_more_is_read_of_a_turn_whatever_is_left_for_its_oldest_texts(
     rest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chars: list[int] = []
-    findings = extraction._findings
+    findings = extraction._matches_in
 
-    def counted(text: str) -> extraction.Found:
+    def counted(text: str) -> extraction.ItemMatches:
         chars.append(len(text))
         return findings(text)
 
-    monkeypatch.setattr(extraction, "_findings", counted)
+    monkeypatch.setattr(extraction, "_matches_in", counted)
     middle = "so it is. " * 2000
     old = user(f"{middle}\nI like tea.{middle}")
     assert found(old, old, *[user("x " * 10_000)] * 3) == []

@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.core.cursors import cursor_of
+from memsvc.core.cursors import encode_cursor
 from memsvc.core.scope import Scope
 from tests.door import Door
 from tests.fakes import FakeClock
@@ -104,12 +104,12 @@ NOW = datetime(2026, 1, 5, tzinfo=UTC)
         "x",
         "é",
         "W10",
-        cursor_of(NOW, 1),
-        cursor_of(NOW, 1, "1"),
-        cursor_of(NOW, 2**63, 1),
-        cursor_of(NOW, 1, 2**31),
-        cursor_of(NOW, 1, -1),
-        cursor_of("2026-01-05", 1, 1),
+        encode_cursor(NOW, 1),
+        encode_cursor(NOW, 1, "1"),
+        encode_cursor(NOW, 2**63, 1),
+        encode_cursor(NOW, 1, 2**31),
+        encode_cursor(NOW, 1, -1),
+        encode_cursor("2026-01-05", 1, 1),
     ],
 )
 async def test_a_cursor_that_no_page_had_is_refused(door: Door, cursor: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memsvc.core.items import Item, digest
+from memsvc.core.items import Item, item_hash
 from memsvc.styles.turns import history
 from memsvc.styles.turns.history import Conversation
 from tests.styles.turns.talk import assistant, developer, user
@@ -13,17 +13,17 @@ YES, OK = user("yes"), assistant("ok")
 
 
 def digests(*items: Item) -> list[int]:
-    return [digest(item) for item in items]
+    return [item_hash(item) for item in items]
 
 
 def delta(
     given: list[Item], stored: list[Item], *, window: int = 30, block: bool = False, older: bool = False
 ) -> list[Item]:
-    return history.delta(given, digests(*stored), window=window, block_found=block, older=older)
+    return history.delta(given, digests(*stored), window=window, block_found=block, has_more=older)
 
 
 def unseen(recent: list[Item], before: list[Item], current: list[Item], behind: list[Item] | None = None) -> list[int]:
-    return history.unseen(recent, digests(*recent), Conversation(before, current, behind or []))
+    return history.new_positions(recent, digests(*recent), Conversation(before, current, behind or []))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def unseen(recent: list[Item], before: list[Item], current: list[Item], behind: 
 def test_a_conversation_is_cut_where_the_caller_says_with_bounds_kept(
     start: int, count: int, before: list[Item], now: list[Item]
 ) -> None:
-    conversation = history.cut([ONE, TWO, THREE], start, count)
+    conversation = history.split_conversation([ONE, TWO, THREE], start, count)
     assert (conversation.history, conversation.current) == (before, now)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.core.items import Item, canonical, digest
+from memsvc.core.items import Item, canonical, item_hash
 from memsvc.styles.turns import history
 from memsvc.styles.turns.history import Conversation
 from tests.door import Door
@@ -35,7 +35,7 @@ def prepared(stored: list[Item], told: Conversation) -> list[Item]:
     recent = stored[-RECENT:]
     return [
         *told.history,
-        *(recent[at] for at in history.unseen(recent, list(map(digest, recent)), told)),
+        *(recent[at] for at in history.new_positions(recent, list(map(item_hash, recent)), told)),
         *told.current,
     ]
 
@@ -62,11 +62,11 @@ def test_a_client_of_any_kind_has_every_item_stored_once_and_in_order(
     stored: list[Item] = []
     spoken: list[Item] = []
     for said, answered in turns:
-        marks = [digest(item) for item in stored[-LOOKED_AT:]]
+        marks = [item_hash(item) for item in stored[-LOOKED_AT:]]
         # a block comes with what before_turn prepared and with nothing else
         found = block and way.startswith("prepared") and bool(stored)
         older = len(marks) == LOOKED_AT
-        inputs = history.delta(sent(way, stored, said), marks, window=RECENT, block_found=found, older=older)
+        inputs = history.delta(sent(way, stored, said), marks, window=RECENT, block_found=found, has_more=older)
         stored += [*inputs, *answered]
         spoken += [*said, *answered]
         assert stored == spoken
@@ -118,7 +118,7 @@ def test_a_turn_that_is_asked_again_in_the_middle_is_not_shown_beside_itself(
         bounds.append((len(stored), len(asked)))
         stored += [*asked, *answered]
     start, count = bounds[which % len(bounds)]
-    assert prepared(stored, history.cut(stored, start, count)) == stored[: start + count]
+    assert prepared(stored, history.split_conversation(stored, start, count)) == stored[: start + count]
 
 
 Client = Callable[[Door, list[Item], list[Item], str, list[Item]], Any]

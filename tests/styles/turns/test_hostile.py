@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 from time import process_time
 
-from memsvc.core.analysis import dates_named
+from memsvc.core.analysis import parse_date_names
 from memsvc.core.items import user_message
 from memsvc.core.rules.extraction import STATEMENTS_MAX, extract
-from memsvc.styles.turns.upkeep.summaries import Shelf, shelves
+from memsvc.styles.turns.maintenance.directory_summaries import DirectoryStats, total_statistics
 from tests.door import Door
 from tests.styles.turns.conftest import Opened
 from tests.styles.turns.talk import ask, say, values
@@ -72,14 +72,14 @@ async def test_why_nothing_was_recalled_is_explained(opened: Opened) -> None:
 
 def test_hostile_texts_are_read_in_a_moment() -> None:
     started = process_time()
-    assert dates_named("may " * 250_000) == []
+    assert parse_date_names("may " * 250_000) == []
     likes = [("e", user_message("i like a," * 100_000))]
     assert len(extract(likes, session="s", turn="t", user="")) == STATEMENTS_MAX
     assert process_time() - started < QUICK_S
 
 
 def test_many_directories_are_summed_up_in_a_moment() -> None:
-    census = [Shelf(f"/memory/s{number}/events/raw", 1, 0, 1, NOW, NOW, ()) for number in range(3000)]
+    census = [DirectoryStats(f"/memory/s{number}/events/raw", 1, 0, 1, NOW, NOW, ()) for number in range(3000)]
     started = process_time()
-    assert shelves(census, "/memory")["/memory"].directories == 9000
+    assert total_statistics(census, "/memory")["/memory"].directories == 9000
     assert process_time() - started < QUICK_S

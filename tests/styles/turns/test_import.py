@@ -11,9 +11,9 @@ from memsvc.core.errors import Code
 from memsvc.core.scope import Scope
 from memsvc.store import guard
 from memsvc.store.database import Database
+from memsvc.styles.turns.maintenance.session_maintenance import MAINTENANCE_TURN
 from memsvc.styles.turns.migration import legacy as reading
-from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
-from memsvc.styles.turns.upkeep.maintenance import GUARDED_AS
+from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from tests.door import Door, Refused
 from tests.fakes import FakeClock
 from tests.styles.turns.folders import DAY, L0, L2, RAW, canonical, event, fact, jsonl, legacy, superseded, turn
@@ -136,12 +136,12 @@ async def test_older_turns_that_could_not_be_put_in_their_place_are_put_there_by
     await say(door, "now", "This is said today.", answer="Yes.")
     clock.advance(minutes=1)
     async with database.begin(scope) as tx:
-        claim = await guard.claim(tx, "s1", GUARDED_AS, fingerprint=b"", now=clock.now())
+        claim = await guard.claim(tx, "s1", MAINTENANCE_TURN, fingerprint=b"", now=clock.now())
     with pytest.raises(Refused) as refused:
         await bring(door, canonical())
     assert refused.value.code is Code.RESOURCE_BUSY
     async with database.begin(scope) as tx:
-        await guard.release(tx, "s1", GUARDED_AS, claim.token)
+        await guard.release(tx, "s1", MAINTENANCE_TURN, claim.token)
     assert await order(door) == ["now", "t1", "t2"]
     await bring(door, canonical())
     assert await order(door) == ["t1", "t2", "now"]
@@ -156,17 +156,17 @@ async def test_an_import_that_was_killed_while_it_put_turns_in_their_place_loses
 ) -> None:
     await say(door, "now", "This is said today.", answer="Yes.")
     clock.advance(minutes=1)
-    whole = getattr(Rebuilding, part)
+    whole = getattr(TurnRebuild, part)
     done: list[int] = []
 
-    async def killed(self: Rebuilding, *given: Any, **more: Any) -> Any:
+    async def killed(self: TurnRebuild, *given: Any, **more: Any) -> Any:
         if len(done) == parts_done:
             raise KeyboardInterrupt
         done.append(1)
         return await whole(self, *given, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Rebuilding, part, killed)
+        patched.setattr(TurnRebuild, part, killed)
         with pytest.raises(KeyboardInterrupt):
             await bring(door, canonical())
     assert await order(door) == ["now", "t1", "t2"]
@@ -316,9 +316,9 @@ async def test_files_of_nobody_are_told_and_nothing_of_them_is_kept(door: Door, 
 
 async def test_a_killed_import_goes_on_where_it_stood(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     many = jsonl([line for at in range(500) for line in turn(f"t{at}", f"word{at}", "ok")])
-    from memsvc.styles.turns.migration.importing import Importing  # noqa: PLC0415 - only to be killed here
+    from memsvc.styles.turns.migration.session_import import SessionImport  # noqa: PLC0415
 
-    whole = Importing._write
+    whole = SessionImport._write
     calls = []
 
     async def killed(self: Any, *given: Any) -> None:
@@ -327,10 +327,10 @@ async def test_a_killed_import_goes_on_where_it_stood(door: Door, monkeypatch: p
             raise KeyboardInterrupt
         await whole(self, *given)
 
-    monkeypatch.setattr(Importing, "_write", killed)
+    monkeypatch.setattr(SessionImport, "_write", killed)
     with pytest.raises(KeyboardInterrupt):
         await bring(door, {"log.jsonl": many})
-    monkeypatch.setattr(Importing, "_write", whole)
+    monkeypatch.setattr(SessionImport, "_write", whole)
     counts = (await bring(door, {"log.jsonl": many}))["counts"]
     assert (counts["turns_already_here"], counts["turns"]) == (200, 300)
     assert len(await events(door, day=DAY.replace("-", "/"))) == 1000
@@ -375,7 +375,7 @@ async def test_the_service_goes_on_with_other_calls_while_files_are_read(
     readers: list[threading.Thread] = []
     whole = reading.read
 
-    def read(files: Any) -> reading.Reading:
+    def read(files: Any) -> reading.LegacyRecords:
         readers.append(threading.current_thread())
         return whole(files)
 

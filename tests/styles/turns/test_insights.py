@@ -9,8 +9,8 @@ from memsvc.core.scope import Scope
 from memsvc.store import index, insights
 from memsvc.store.database import Database
 from memsvc.store.insights import Insight
-from memsvc.styles.turns import books
-from memsvc.styles.turns.upkeep.insights import insight_id
+from memsvc.styles.turns import turn_index
+from memsvc.styles.turns.maintenance.insight_rules import insight_id
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
@@ -25,9 +25,9 @@ def kept(database: Database, scope: Scope, clock: FakeClock) -> Any:
     """Looks up what stands of the insights of a session and a user."""
 
     async def look(session: str = "s1", user: str = "") -> list[Insight]:
-        shelves = [book.number for book in books.insights(session, user)]
+        shelves = [book.number for book in turn_index.insights(session, user)]
         async with database.begin(scope, read_only=True) as tx:
-            return await insights.of_books(tx, shelves, clock.now())
+            return await insights.list_valid(tx, shelves, clock.now())
 
     return look
 
@@ -165,7 +165,7 @@ async def test_a_topic_goes_with_what_it_cites(
     await over_three_days(door, clock)
     await door(RUN, session_id="s1")
     async with database.begin(scope) as tx:
-        await index.hide(tx, books.turns("s1").number, {0: "The sourdough bubbled."})
+        await index.hide(tx, turn_index.turns("s1").number, {0: "The sourdough bubbled."})
     assert not any("sourdough" in one.summary for one in await kept())
 
 
@@ -175,7 +175,7 @@ async def test_another_tenant_has_none_of_it(
     await chat(door, "My name is Ada.", *FILLER, "My name is Ada.")
     await door(RUN, session_id="s1")
     async with database.begin(other_scope, read_only=True) as tx:
-        assert await insights.of_books(tx, [book.number for book in books.insights("s1", "")], clock.now()) == []
+        assert await insights.list_valid(tx, [book.number for book in turn_index.insights("s1", "")], clock.now()) == []
 
 
 def test_the_id_of_an_insight_never_changes() -> None:

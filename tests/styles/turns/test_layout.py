@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from memsvc.core.facts import Tier
-from memsvc.styles.turns import layout
+from memsvc.core.facts import FactTier
+from memsvc.styles.turns import file_layout
 
 
 @pytest.mark.parametrize(
@@ -22,15 +22,15 @@ from memsvc.styles.turns import layout
 )
 def test_facts_of_a_week_stand_under_its_iso_year(day: str, directory: str) -> None:
     now = datetime.fromisoformat(day).replace(tzinfo=UTC)
-    assert layout.tier_file("s1", Tier.L2, now) == f"/memory/s1/memory_tiers/L2/{directory}.jsonl"
+    assert file_layout.tier_file("s1", FactTier.L2, now) == f"/memory/s1/memory_tiers/L2/{directory}.jsonl"
 
 
 def test_lasting_facts_stand_by_month_and_those_of_a_day_by_day() -> None:
     now = datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)
-    assert layout.tier_file("s1", Tier.L0, now) == "/memory/s1/memory_tiers/L0/2026/12/facts-202612.jsonl"
-    assert layout.tier_file("s1", Tier.L1, now) == "/memory/s1/memory_tiers/L1/2026/12/facts-20261231.jsonl"
-    assert layout.raw_events("s1", now) == "/memory/s1/events/raw/2026/12/31/log-20261231.jsonl"
-    assert layout.raw_events("s1", now + timedelta(seconds=1)) == "/memory/s1/events/raw/2027/01/01/log-20270101.jsonl"
+    assert file_layout.tier_file("s1", FactTier.L0, now) == "/memory/s1/memory_tiers/L0/2026/12/facts-202612.jsonl"
+    assert file_layout.tier_file("s1", FactTier.L1, now) == "/memory/s1/memory_tiers/L1/2026/12/facts-20261231.jsonl"
+    assert file_layout.raw_events("s1", now) == "/memory/s1/events/raw/2026/12/31/log-20261231.jsonl"
+    assert file_layout.raw_events("s1", now + timedelta(seconds=1)) == "/memory/s1/events/raw/2027/01/01/log-20270101.jsonl"
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,14 @@ def test_lasting_facts_stand_by_month_and_those_of_a_day_by_day() -> None:
 )
 def test_a_session_has_one_directory_of_its_own_whatever_it_is_called(session: str, segment: str) -> None:
     # a session id must not climb into the directory of another session
-    assert layout.session_root(session) == f"/memory/{segment}"
+    assert file_layout.session_root(session) == f"/memory/{segment}"
 
 
 @pytest.mark.parametrize("turn", ["t1", "a-in-0", "turn-1-out-2", "-", "a b"])
 @pytest.mark.parametrize("direction", ["in", "out"])
 def test_the_turn_of_an_event_is_known_from_its_id(turn: str, direction: str) -> None:
-    assert layout.turn_of(layout.event_id(turn, direction, 12)) == turn
+    assert file_layout.turn_of(file_layout.event_id(turn, direction, 12)) == turn
 
 
 def test_times_are_told_in_utc() -> None:
-    assert layout.timestamp(datetime(2026, 1, 1, 1, 30, tzinfo=timezone(timedelta(hours=2)))) == "2025-12-31T23:30:00Z"
+    assert file_layout.timestamp(datetime(2026, 1, 1, 1, 30, tzinfo=timezone(timedelta(hours=2)))) == "2025-12-31T23:30:00Z"

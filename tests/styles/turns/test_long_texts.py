@@ -10,7 +10,7 @@ from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from memsvc.store.schema import TENANT_TABLES
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
+from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from tests.administration.archived import exported, restored
 from tests.door import Door
 from tests.fakes import FakeClock
@@ -91,7 +91,7 @@ async def test_a_long_text_is_carried_rebuilt_forgotten_and_purged_like_any_othe
 ) -> None:
     await say(door, "t1", PASTE)
     await say(door, "t2", "walrus " * (WHOLE // 7))
-    rebuilding = Rebuilding(database, clock, tokens, TurnOptions())
+    rebuilding = TurnRebuild(database, clock, tokens, TurnOptions())
     assert not await rebuilding.check(scope, "s1")
     await restored(other_call, await exported(door))
     assert await stored(other_call) == await stored(door)

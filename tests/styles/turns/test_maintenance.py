@@ -10,14 +10,14 @@ import asyncpg
 import orjson
 import pytest
 
+from memsvc.core.call_context import NO_TRACER, TimeSliceError, call_scope
 from memsvc.core.errors import Code
 from memsvc.core.scope import Scope
-from memsvc.core.underway import UNTRACED, SliceOverError, begun
 from memsvc.store import guard
 from memsvc.store.database import Database, Tx
 from memsvc.store.locks import session_lock
-from memsvc.styles.turns.upkeep import expiry
-from memsvc.styles.turns.upkeep.maintenance import GUARDED_AS, MAINTAIN_JOB
+from memsvc.styles.turns.maintenance import expiry
+from memsvc.styles.turns.maintenance.session_maintenance import MAINTAIN_JOB, MAINTENANCE_TURN
 from tests.door import Door, Refused
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
@@ -40,7 +40,7 @@ SAID = "My name is Ada. Today I need milk. This week I need a plan."
 
 async def claim(database: Database, scope: Scope, clock: FakeClock) -> guard.Guard:
     async with database.begin(scope) as tx:
-        return await guard.claim(tx, "s1", GUARDED_AS, fingerprint=b"", now=clock.now())
+        return await guard.claim(tx, "s1", MAINTENANCE_TURN, fingerprint=b"", now=clock.now())
 
 
 async def test_a_run_says_what_it_did_and_a_second_one_has_nothing_to_do(door: Door, clock: FakeClock) -> None:
@@ -62,7 +62,7 @@ async def test_a_job_whose_every_step_takes_a_slice_comes_to_its_end(door: Door,
     maintain, slices = door.jobs[MAINTAIN_JOB], 0
     while slices < 10:
         slices += 1
-        with suppress(SliceOverError), begun("", UNTRACED, slice_s=-1.0):
+        with suppress(TimeSliceError), call_scope("", NO_TRACER, slice_s=-1.0):
             await maintain.run(Scope(door.caller.tenant, "default"), "s1")
             break
     assert 1 < slices < 10
@@ -131,7 +131,7 @@ async def test_of_two_runs_at_once_one_is_told_to_come_back(door: Door, database
 
 async def _claimed(database: Database, scope: Scope) -> bool:
     async with database.begin(scope, read_only=True) as tx:
-        return await guard.find(tx, "s1", GUARDED_AS) is not None
+        return await guard.find(tx, "s1", MAINTENANCE_TURN) is not None
 
 
 async def test_a_claim_is_taken_over_after_two_minutes_and_whoever_held_it_is_fenced_out(
@@ -150,22 +150,22 @@ async def test_a_claim_is_taken_over_after_two_minutes_and_whoever_held_it_is_fe
         with pytest.raises(Exception, match="taken over"):
             await attempt(database, scope, clock, stale)
     async with database.begin(scope) as tx:
-        await guard.release(tx, "s1", GUARDED_AS, stale.token)
+        await guard.release(tx, "s1", MAINTENANCE_TURN, stale.token)
     assert await _claimed(database, scope)
     async with database.begin(scope) as tx:
-        await guard.hold(tx, "s1", GUARDED_AS, fresh.token, now=clock.now())
-        await guard.release(tx, "s1", GUARDED_AS, fresh.token)
+        await guard.hold(tx, "s1", MAINTENANCE_TURN, fresh.token, now=clock.now())
+        await guard.release(tx, "s1", MAINTENANCE_TURN, fresh.token)
     assert (await door(RUN, session_id="s1"))["ok"]
 
 
 async def _hold(database: Database, scope: Scope, clock: FakeClock, held: guard.Guard) -> None:
     async with database.begin(scope) as tx:
-        await guard.hold(tx, "s1", GUARDED_AS, held.token, now=clock.now())
+        await guard.hold(tx, "s1", MAINTENANCE_TURN, held.token, now=clock.now())
 
 
 async def _finish(database: Database, scope: Scope, clock: FakeClock, held: guard.Guard) -> None:
     async with database.begin(scope) as tx:
-        await guard.finish(tx, "s1", GUARDED_AS, held.token, result={})
+        await guard.finish(tx, "s1", MAINTENANCE_TURN, held.token, result={})
 
 
 async def test_a_run_that_is_overtaken_in_the_middle_stops_and_writes_no_more(
@@ -182,7 +182,7 @@ async def test_a_run_that_is_overtaken_in_the_middle_stops_and_writes_no_more(
         if begun == 3:
             clock.advance(minutes=3)
             async with original(self, scope) as tx:
-                await guard.claim(tx, "s1", GUARDED_AS, fingerprint=b"", now=clock.now())
+                await guard.claim(tx, "s1", MAINTENANCE_TURN, fingerprint=b"", now=clock.now())
         async with original(self, *given, **more) as tx:
             yield tx
 

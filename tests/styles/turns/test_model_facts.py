@@ -8,33 +8,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.core.facts import Evidence, Fact, Origin, Retraction, State, Statement, Tier, merge
-from memsvc.styles.turns.models.model_facts import KEYS, PROPOSALS_MAX, Proposal, believed
-from memsvc.styles.turns.models.shown import Message, Shown, most_related
+from memsvc.core.facts import Evidence, Fact, FactState, FactTier, Origin, RemovalClaim, Statement, merge
+from memsvc.styles.turns.models.model_facts import KEYS, PROPOSALS_MAX, FactProposal, claims_of_proposals
+from memsvc.styles.turns.models.model_input import InputMessage, ModelInput, most_related
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 SAID = [
-    Message(4, "t2-in-0", "user", "", "I moved to Kobe.", NOW, NOW),
-    Message(5, "t2-out-0", "assistant", "", "How nice.", NOW, NOW),
+    InputMessage(4, "t2-in-0", "user", "", "I moved to Kobe.", NOW, NOW),
+    InputMessage(5, "t2-out-0", "assistant", "", "How nice.", NOW, NOW),
 ]
 
 
 def fact(key: str, value: str, *, entry: int = 0, origin: Origin = "model", at: datetime = NOW, slot: str = "") -> Fact:
     evidence = Evidence("s1", "t1", "t1-in-0", "", origin)
-    statement = Statement(f"r{entry}", key, key, slot, value, Tier.L0, 0.8, "", evidence)
-    return Fact(entry, statement, State.ACTIVE, at, None, None, None, 7)
+    statement = Statement(f"r{entry}", key, key, slot, value, FactTier.L0, 0.8, "", evidence)
+    return Fact(entry, statement, FactState.ACTIVE, at, None, None, None, 7)
 
 
-def shown(*facts: Fact) -> Shown:
-    return Shown("s1", "", SAID, [], facts)
+def shown(*facts: Fact) -> ModelInput:
+    return ModelInput("s1", "", SAID, [], facts)
 
 
-def proposal(change: str, **fields: Any) -> Proposal:
-    return Proposal.model_validate({"change": change, "tier": "L0", "evidence": ["m1"]} | fields)
+def proposal(change: str, **fields: Any) -> FactProposal:
+    return FactProposal.model_validate({"change": change, "tier": "L0", "evidence": ["m1"]} | fields)
 
 
-def claims(*proposals: Proposal, facts: tuple[Fact, ...] = (), deleted: tuple[Fact, ...] = ()) -> Any:
-    return believed(proposals, shown(*facts), holding=facts, deleted=deleted)
+def claims(*proposals: FactProposal, facts: tuple[Fact, ...] = (), deleted: tuple[Fact, ...] = ()) -> Any:
+    return claims_of_proposals(proposals, shown(*facts), active=facts, deleted=deleted)
 
 
 def test_an_addition_is_a_statement_of_the_message_that_says_it() -> None:
@@ -42,7 +42,7 @@ def test_an_addition_is_a_statement_of_the_message_that_says_it() -> None:
     assert isinstance(statement, Statement)
     assert (statement.fact_id, statement.key, statement.slot, statement.value) == ("dog_name", "dog_name", "", "Rex")
     assert statement.evidence == Evidence("s1", "t2", "t2-in-0", "", "model")
-    assert statement.said_at == NOW
+    assert statement.message_at == NOW
     assert not dropped
 
 
@@ -116,10 +116,10 @@ def test_what_the_user_said_gives_way_only_to_what_the_user_says_later(
 
 def test_what_was_deleted_since_is_not_said_again_by_an_older_message() -> None:
     held = fact("home", "Kobe")
-    gone = Fact(0, held.statement, State.DELETED, NOW, NOW + timedelta(seconds=1), None, None, 7)
+    gone = Fact(0, held.statement, FactState.DELETED, NOW, NOW + timedelta(seconds=1), None, None, 7)
     again = proposal("add", key="home", value="kobe")
     assert claims(again, deleted=(gone,)) == ([], {"stale": 1})
-    before = Fact(0, held.statement, State.DELETED, NOW, NOW - timedelta(seconds=1), None, None, 7)
+    before = Fact(0, held.statement, FactState.DELETED, NOW, NOW - timedelta(seconds=1), None, None, 7)
     assert len(claims(again, deleted=(before,))[0]) == 1
     by_the_assistant = proposal("add", key="home", value="kobe", evidence=["m2"])
     assert claims(by_the_assistant, deleted=(before,)) == ([], {"stale": 1})
@@ -127,7 +127,7 @@ def test_what_was_deleted_since_is_not_said_again_by_an_older_message() -> None:
 
 def test_a_fact_that_holds_no_longer_is_left_alone() -> None:
     seen = fact("home", "Rome")
-    found = believed([proposal("delete", fact="f1")], shown(seen), holding=[], deleted=[])
+    found = claims_of_proposals([proposal("delete", fact="f1")], shown(seen), active=[], deleted=[])
     assert found == ([], {"stale": 1})
 
 
@@ -140,15 +140,15 @@ def test_more_than_a_model_may_propose_is_dropped() -> None:
 def test_the_facts_that_share_words_with_what_was_said_are_shown() -> None:
     facts = [fact("thing", f"number {at}", entry=at, at=NOW + timedelta(seconds=at)) for at in range(50)]
     home = fact("home", "Kobe", entry=99, at=NOW - timedelta(days=9))
-    chosen = most_related([home, *facts], SAID, most=3)
+    chosen = most_related([home, *facts], SAID, limit=3)
     assert chosen[0] == home
     assert [one.entry for one in chosen[1:]] == [49, 48]
 
 
 @given(st.text(), st.text())
 def test_no_text_ends_the_data(said: str, value: str) -> None:
-    message = Message(1, "t1-in-0", "user", said, said, NOW, NOW)
-    text = Shown("s1", "", [message], [message], [fact("k", value)]).text(NOW)
+    message = InputMessage(1, "t1-in-0", "user", said, said, NOW, NOW)
+    text = ModelInput("s1", "", [message], [message], [fact("k", value)]).text(NOW)
     assert not set("<>&") & set(text)
     assert orjson.loads(text).keys() == {"today", "facts", "earlier", "messages"}
 
@@ -156,7 +156,7 @@ def test_no_text_ends_the_data(said: str, value: str) -> None:
 @given(
     st.lists(
         st.builds(
-            Proposal,
+            FactProposal,
             change=st.sampled_from(["add", "update", "delete", "", "grant"]),
             fact=st.sampled_from(["f1", "f2", "f0", "", "r0"]),
             key=st.text(max_size=80),
@@ -169,13 +169,13 @@ def test_no_text_ends_the_data(said: str, value: str) -> None:
         max_size=30,
     )
 )
-def test_whatever_is_proposed_each_is_claimed_or_counted(proposals: list[Proposal]) -> None:
+def test_whatever_is_proposed_each_is_claimed_or_counted(proposals: list[FactProposal]) -> None:
     held = (fact("home", "Rome", origin="rule", at=NOW - timedelta(days=1)), fact("pet", "Rex", entry=1))
     found, dropped = claims(*proposals, facts=held)
     assert len(found) + sum(dropped.values()) == len(proposals)
     for claim in found:
         assert claim.evidence.item in {"t2-in-0", "t2-out-0"}
-        if isinstance(claim, Retraction):
+        if isinstance(claim, RemovalClaim):
             continue
         assert 0 < claim.confidence <= 1
         assert 0 < len(claim.value.encode()) <= 512

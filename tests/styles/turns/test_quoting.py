@@ -9,13 +9,13 @@ import pytest
 
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.core.ports import Cited, Passages
+from memsvc.core.ports import CitedPassage, PassageSearch
 from memsvc.core.scope import Caller, Scope
 from memsvc.gateway.audit import AuditOptions, call_log
 from memsvc.gateway.catalogue import Catalogue
 from memsvc.gateway.dispatch import Dispatch
 from memsvc.store.database import Database
-from memsvc.styles.citing import Citing
+from memsvc.styles.passage_search import CitationSearch
 from memsvc.styles.turns import tools as turn_tools
 from memsvc.styles.turns.options import TurnOptions
 from tests.door import Door
@@ -34,7 +34,7 @@ Quoting = Callable[..., Door]
 def quoting(database: Database, clock: FakeClock, tokens: O200kCounter, meter: RecordingMeter, scope: Scope) -> Quoting:
     """Turn memory that quotes these sources, with turn options of its own."""
 
-    def make(passages: dict[str, Passages] | None = None, **options: Any) -> Door:
+    def make(passages: dict[str, PassageSearch] | None = None, **options: Any) -> Door:
         parts = turn_tools.published(database, clock, tokens, meter, TurnOptions(**options), passages=passages)
         dispatch = Dispatch(Catalogue(parts.tools), call_log(database, meter, clock, AuditOptions()), meter, clock)
         return Door(dispatch, Caller(scope.tenant, "test"), database, parts.jobs)
@@ -53,11 +53,11 @@ def notes(database: Database, scope: Scope, clock: FakeClock) -> Owned:
 
 
 @pytest.fixture
-def both(database: Database, meter: RecordingMeter) -> dict[str, Passages]:
+def both(database: Database, meter: RecordingMeter) -> dict[str, PassageSearch]:
     """Boards and documents as they are found."""
     return {
-        "whiteboard": Citing(database, meter, "boards", directory_of=lambda user: f"/whiteboard/{user}"),
-        "notebook": Citing(database, meter, "notes"),
+        "whiteboard": CitationSearch(database, meter, "boards", directory_of=lambda user: f"/whiteboard/{user}"),
+        "notebook": CitationSearch(database, meter, "notes"),
     }
 
 
@@ -66,19 +66,19 @@ async def as_ada(door: Door, question: str, **more: Any) -> dict[str, Any]:
     return await ask(door, question, user_id="ada", **more)
 
 
-def passage(path: str, score: float, text: str = "about bees") -> Cited:
-    return Cited(path, 0, len(text), text, score, datetime(2026, 1, 1, tzinfo=UTC))
+def passage(path: str, score: float, text: str = "about bees") -> CitedPassage:
+    return CitedPassage(path, 0, len(text), text, score, datetime(2026, 1, 1, tzinfo=UTC))
 
 
-def finding(*found: Cited) -> Passages:
-    async def find(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[Cited]:
+def finding(*found: CitedPassage) -> PassageSearch:
+    async def find(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
         return found[:limit]
 
     return find
 
 
 async def test_a_passage_says_which_source_and_file_it_is_of_and_since_when(
-    quoting: Quoting, boards: Owned, notes: Owned, both: dict[str, Passages], clock: FakeClock
+    quoting: Quoting, boards: Owned, notes: Owned, both: dict[str, PassageSearch], clock: FakeClock
 ) -> None:
     await boards.keep(BOARDS, "The bees in Zanzibar need sugar water in winter.")
     clock.advance(hours=1)
@@ -101,7 +101,7 @@ async def test_a_passage_says_which_source_and_file_it_is_of_and_since_when(
 
 
 async def test_boards_and_documents_are_quoted_only_where_they_are_asked_for(
-    quoting: Quoting, boards: Owned, both: dict[str, Passages]
+    quoting: Quoting, boards: Owned, both: dict[str, PassageSearch]
 ) -> None:
     await boards.keep(BOARDS, "The bees in Zanzibar need sugar water in winter.")
     door = quoting(both)
@@ -110,7 +110,7 @@ async def test_boards_and_documents_are_quoted_only_where_they_are_asked_for(
 
 
 async def test_another_tenant_or_project_is_quoted_nothing(
-    quoting: Quoting, boards: Owned, both: dict[str, Passages], other_scope: Scope
+    quoting: Quoting, boards: Owned, both: dict[str, PassageSearch], other_scope: Scope
 ) -> None:
     await boards.keep(BOARDS, "The bees in Zanzibar need sugar water in winter.")
     door, sources = quoting(both), ["whiteboard", "notebook"]
@@ -121,7 +121,7 @@ async def test_another_tenant_or_project_is_quoted_nothing(
 
 @pytest.mark.parametrize("other", ["bob", "ad", "adaa", "Ada", "ada%", "ad_"])
 async def test_a_board_is_quoted_to_its_own_user_alone(
-    quoting: Quoting, boards: Owned, both: dict[str, Passages], other: str
+    quoting: Quoting, boards: Owned, both: dict[str, PassageSearch], other: str
 ) -> None:
     await boards.keep(BOARDS, "The bees in Zanzibar need sugar water in winter.")
     door = quoting(both)
@@ -168,7 +168,7 @@ async def test_a_source_that_is_not_kept_here_is_refused_and_those_that_are_name
 
 
 async def test_a_rewritten_board_is_quoted_as_it_is_now(
-    quoting: Quoting, boards: Owned, both: dict[str, Passages]
+    quoting: Quoting, boards: Owned, both: dict[str, PassageSearch]
 ) -> None:
     await boards.keep(BOARDS, "The bees in Zanzibar need sugar water in winter.")
     await boards.keep(BOARDS, "The bees in Zanzibar need nothing in winter.")
@@ -177,7 +177,7 @@ async def test_a_rewritten_board_is_quoted_as_it_is_now(
 
 
 async def test_as_of_a_moment_nothing_that_was_written_later_is_quoted(
-    quoting: Quoting, boards: Owned, notes: Owned, both: dict[str, Passages], clock: FakeClock
+    quoting: Quoting, boards: Owned, notes: Owned, both: dict[str, PassageSearch], clock: FakeClock
 ) -> None:
     await notes.keep(NOTES, "The bees in Zanzibar need quiet in winter.")
     clock.advance(hours=2)
@@ -217,7 +217,7 @@ async def test_search_limit_bounds_each_source(quoting: Quoting) -> None:
 async def test_sources_are_looked_up_at_the_same_time(quoting: Quoting) -> None:
     together = asyncio.Barrier(3)
 
-    async def find(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[Cited]:
+    async def find(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
         await together.wait()
         return [passage("/p", 1.0)]
 
@@ -230,12 +230,12 @@ async def test_sources_are_looked_up_at_the_same_time(quoting: Quoting) -> None:
 async def test_an_error_of_one_source_is_the_error_of_the_call_and_stops_the_others(quoting: Quoting) -> None:
     stopped = asyncio.Event()
 
-    async def fail(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[Cited]:
+    async def fail(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
         raise MemsvcError(Code.INVALID_QUERY, "no such question")
 
-    async def hang(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[Cited]:
+    async def hang(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
         try:
-            return await asyncio.Future[Sequence[Cited]]()
+            return await asyncio.Future[Sequence[CitedPassage]]()
         finally:
             stopped.set()
 
@@ -251,7 +251,7 @@ async def test_an_error_of_one_source_is_the_error_of_the_call_and_stops_the_oth
 async def test_a_source_is_asked_with_the_end_of_a_long_question(quoting: Quoting) -> None:
     asked: list[str] = []
 
-    async def find(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[Cited]:
+    async def find(scope: Scope, question: str, limit: int, *, user: str = "") -> Sequence[CitedPassage]:
         asked.append(question)
         return []
 
@@ -284,7 +284,7 @@ async def test_with_quotes_the_count_is_exact_and_the_limit_holds(quoting: Quoti
 
 @pytest.mark.parametrize("text", [*CLOSING, *PLANTED])
 async def test_a_quoted_text_does_not_leave_its_block(
-    quoting: Quoting, boards: Owned, notes: Owned, both: dict[str, Passages], text: str
+    quoting: Quoting, boards: Owned, notes: Owned, both: dict[str, PassageSearch], text: str
 ) -> None:
     await boards.keep("/whiteboard/ada/%3C%2Fmemory_reference%3E", text)
     await notes.keep("/notebook/a", f"# Zanzibar\n\n{text}\n", title=text)

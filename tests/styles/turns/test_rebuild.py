@@ -11,7 +11,7 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
+from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
 from tests.door import Door, Refused
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
@@ -26,8 +26,8 @@ DERIVED = ("books", "entries", "facts", "fresh_terms", "guards", "postings", "se
 
 
 @pytest.fixture
-def rebuilding(database: Database, clock: FakeClock, tokens: O200kCounter) -> Rebuilding:
-    return Rebuilding(database, clock, tokens, TurnOptions())
+def rebuilding(database: Database, clock: FakeClock, tokens: O200kCounter) -> TurnRebuild:
+    return TurnRebuild(database, clock, tokens, TurnOptions())
 
 
 async def live(door: Door, clock: FakeClock) -> None:
@@ -109,33 +109,33 @@ async def rows(admin: asyncpg.Connection) -> dict[str, Any]:
     }
 
 
-async def differences(rebuilding: Rebuilding, scope: Scope) -> Counter[str]:
+async def differences(rebuilding: TurnRebuild, scope: Scope) -> Counter[str]:
     found: Counter[str] = Counter()
     for session in await rebuilding.sessions(scope):
         found += await rebuilding.check(scope, session)
-    for user, learnt_in in (await rebuilding.authors(scope)).items():
+    for user, learnt_in in (await rebuilding.users_with_facts(scope)).items():
         found += await rebuilding.check_user(scope, user, learnt_in)
     return found
 
 
-async def rebuild(rebuilding: Rebuilding, scope: Scope) -> Counter[str]:
+async def rebuild(rebuilding: TurnRebuild, scope: Scope) -> Counter[str]:
     found: Counter[str] = Counter()
     for session in await rebuilding.sessions(scope):
         found += await rebuilding.run(scope, session)
-    for user, learnt_in in (await rebuilding.authors(scope)).items():
+    for user, learnt_in in (await rebuilding.users_with_facts(scope)).items():
         found += await rebuilding.run_user(scope, user, learnt_in)
     return found
 
 
 async def test_a_lived_history_is_what_its_files_say(
-    door: Door, clock: FakeClock, rebuilding: Rebuilding, scope: Scope
+    door: Door, clock: FakeClock, rebuilding: TurnRebuild, scope: Scope
 ) -> None:
     await live(door, clock)
     assert await differences(rebuilding, scope) == Counter()
 
 
 async def test_everything_derived_comes_back_from_the_files_as_it_was(
-    door: Door, clock: FakeClock, admin: asyncpg.Connection, rebuilding: Rebuilding, scope: Scope
+    door: Door, clock: FakeClock, admin: asyncpg.Connection, rebuilding: TurnRebuild, scope: Scope
 ) -> None:
     await live(door, clock)
     before = await rows(admin)
@@ -173,7 +173,7 @@ async def test_a_check_tells_what_is_wrong_and_a_rebuild_puts_it_right(
     door: Door,
     clock: FakeClock,
     admin: asyncpg.Connection,
-    rebuilding: Rebuilding,
+    rebuilding: TurnRebuild,
     scope: Scope,
     harm: str,
     table: str,
@@ -192,7 +192,7 @@ async def test_a_check_tells_what_is_wrong_and_a_rebuild_puts_it_right(
 
 
 async def test_a_forgotten_turn_stays_forgotten_when_its_rows_are_made_anew(
-    door: Door, admin: asyncpg.Connection, rebuilding: Rebuilding, scope: Scope
+    door: Door, admin: asyncpg.Connection, rebuilding: TurnRebuild, scope: Scope
 ) -> None:
     await say(door, "t1", "The password of the harbour is swordfish.")
     await say(door, "t2", "The weather is fine.")
@@ -204,7 +204,7 @@ async def test_a_forgotten_turn_stays_forgotten_when_its_rows_are_made_anew(
 
 
 async def test_days_that_were_removed_are_not_missed_and_their_turns_stay_known(
-    door: Door, clock: FakeClock, rebuilding: Rebuilding, scope: Scope
+    door: Door, clock: FakeClock, rebuilding: TurnRebuild, scope: Scope
 ) -> None:
     policy = '{"ttl_days": 2}'
     where = "/memory/s1/meta/policy.json"
@@ -220,7 +220,7 @@ async def test_days_that_were_removed_are_not_missed_and_their_turns_stay_known(
 
 
 async def test_a_retry_is_answered_from_a_rebuilt_guard_as_it_was_before(
-    door: Door, admin: asyncpg.Connection, rebuilding: Rebuilding, scope: Scope
+    door: Door, admin: asyncpg.Connection, rebuilding: TurnRebuild, scope: Scope
 ) -> None:
     first = await say(door, "t1", "My name is Ada. Today I need milk.", answer="Yes.")
     await admin.execute("TRUNCATE guards")
@@ -247,7 +247,7 @@ async def test_turns_that_come_before_any_step_of_a_rebuild_keep_all_their_rows(
     door: Door,
     clock: FakeClock,
     admin: asyncpg.Connection,
-    rebuilding: Rebuilding,
+    rebuilding: TurnRebuild,
     scope: Scope,
     monkeypatch: pytest.MonkeyPatch,
     hours: int,
@@ -282,7 +282,7 @@ async def older(door: Door, number: int) -> None:
 
 
 async def test_older_turns_that_come_in_during_a_rebuild_keep_all_their_rows(
-    door: Door, clock: FakeClock, rebuilding: Rebuilding, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    door: Door, clock: FakeClock, rebuilding: TurnRebuild, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await three_days(door, clock)
 
@@ -299,7 +299,7 @@ async def test_older_turns_that_come_in_during_a_rebuild_keep_all_their_rows(
 
 
 async def test_a_rebuild_gives_up_where_older_turns_come_in_all_the_time_and_loses_nothing(
-    door: Door, clock: FakeClock, rebuilding: Rebuilding, scope: Scope, monkeypatch: pytest.MonkeyPatch
+    door: Door, clock: FakeClock, rebuilding: TurnRebuild, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await three_days(door, clock)
     came = []
@@ -323,7 +323,7 @@ async def test_a_rebuild_gives_up_where_older_turns_come_in_all_the_time_and_los
 async def test_a_turn_that_is_forgotten_during_a_rebuild_stays_forgotten(
     door: Door,
     clock: FakeClock,
-    rebuilding: Rebuilding,
+    rebuilding: TurnRebuild,
     scope: Scope,
     monkeypatch: pytest.MonkeyPatch,
     step: int,
@@ -342,10 +342,10 @@ async def test_a_turn_that_is_forgotten_during_a_rebuild_stays_forgotten(
 
 
 async def test_facts_that_are_learnt_in_a_session_which_came_meanwhile_are_kept(
-    door: Door, clock: FakeClock, rebuilding: Rebuilding, scope: Scope
+    door: Door, clock: FakeClock, rebuilding: TurnRebuild, scope: Scope
 ) -> None:
     await say(door, "t1", "My name is Ada.", user_id="u1")
-    learnt_in = (await rebuilding.authors(scope))["u1"]
+    learnt_in = (await rebuilding.users_with_facts(scope))["u1"]
     clock.advance(minutes=1)
     await say(door, "t2", "My favorite color is green.", session="s9", user_id="u1")
     assert await rebuilding.check_user(scope, "u1", learnt_in) == Counter()
@@ -354,7 +354,7 @@ async def test_facts_that_are_learnt_in_a_session_which_came_meanwhile_are_kept(
 
 
 async def test_a_large_session_is_compared_segment_by_segment(
-    opened: Opened, admin: asyncpg.Connection, rebuilding: Rebuilding, scope: Scope
+    opened: Opened, admin: asyncpg.Connection, rebuilding: TurnRebuild, scope: Scope
 ) -> None:
     door = opened()
     for at in range(11):
@@ -369,7 +369,7 @@ async def test_a_large_session_is_compared_segment_by_segment(
 
 
 async def test_a_rebuild_finds_out_in_which_sessions_more_than_one_user_spoke(
-    door: Door, admin: asyncpg.Connection, rebuilding: Rebuilding, scope: Scope
+    door: Door, admin: asyncpg.Connection, rebuilding: TurnRebuild, scope: Scope
 ) -> None:
     await say(door, "t1", "Hello.", user_id="u1")
     await say(door, "t2", "Hello.", user_id="u2")

@@ -9,7 +9,7 @@ from memsvc.core.scope import Scope
 from memsvc.store import insights
 from memsvc.store.database import Database
 from memsvc.store.insights import NewInsight
-from memsvc.styles.turns import books
+from memsvc.styles.turns import turn_index
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, FakeEmbedder, RecordingMeter
 from tests.servers import DatabaseUrls
@@ -107,7 +107,7 @@ async def test_an_insight_is_recalled_with_what_kind_it_is_of(
         NewInsight(f"i{number}", "pattern", f"Keeps bees in Zanzibar, house {number}.", "", 0.7, {})
         for number in range(7)
     ]
-    for place in books.insights("s1", "ada"):  # of the session and of the user: said once
+    for place in turn_index.insights("s1", "ada"):  # of the session and of the user: said once
         async with database.begin(Scope(scope.tenant, "default")) as tx:
             await insights.put(tx, place.name, made, clock.now())
     prepared = await ask(door, BEES, user_id="ada")

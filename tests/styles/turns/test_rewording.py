@@ -7,12 +7,12 @@ import asyncpg
 import pytest
 
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
+from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.styles.turns.models.rewording import SUMMARISE_JOB
+from memsvc.styles.turns.maintenance.compaction import SUMMARY_TOK_MAX
+from memsvc.styles.turns.models.summary_rewrite import SUMMARISE_JOB
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.upkeep.compaction import SUMMARY_TOK_MAX
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, RecordingMeter, ScriptedLlm
 from tests.styles.turns.talk import ask, file_paths, file_records, memory, say
@@ -97,7 +97,7 @@ async def test_run_twice_it_asks_once(door: Door, model: ScriptedLlm) -> None:
         "I cannot do that.",
         "- yesterday user: x",
         "- 2031-01-05 user: a day that nobody spoke of",
-        UnusableAnswerError(Code.INTERNAL_ERROR, "the model endpoint answered without a text"),
+        ModelOutputError(Code.INTERNAL_ERROR, "the model endpoint answered without a text"),
     ],
 )
 async def test_an_answer_that_is_no_summary_changes_nothing(door: Door, model: ScriptedLlm, answer: Any) -> None:

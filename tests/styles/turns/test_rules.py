@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memsvc.core.facts import Claim, Retraction, Statement
+from memsvc.core.facts import Claim, RemovalClaim, Statement
 from memsvc.core.rules.extraction import LANGUAGES, extract
 from tests.styles.turns.talk import user
 
@@ -30,24 +30,24 @@ def stated(text: str) -> list[tuple[str, str]]:
 def ended(text: str) -> list[tuple[str, str]]:
     """The ids and values of what a text takes back."""
     return [
-        (ending.fact_id, ending.value) for one in claims(text) if isinstance(one, Retraction) for ending in one.ends
+        (ending.fact_id, ending.value) for one in claims(text) if isinstance(one, RemovalClaim) for ending in one.conflicts
     ]
 
 
 def test_every_rule_reads_its_example() -> None:
     unread = [
-        f"{language.name}: {rule.topic.fact_id} = {rule.value} in {rule.says!r}: {found}"
+        f"{language.name}: {rule.topic.fact_id} = {rule.value} in {rule.example!r}: {found}"
         for language, rule in RULES
-        if (rule.topic.fact_id, rule.value) not in (found := ended(rule.says) if rule.ends else stated(rule.says))
+        if (rule.topic.fact_id, rule.value) not in (found := ended(rule.example) if rule.deletes else stated(rule.example))
     ]
     assert not unread, "\n".join(unread)
 
 
 def test_no_rule_states_anything_in_its_counter_example() -> None:
     misread = [
-        f"{language.name}: {rule.topic.fact_id} = {rule.value} in {rule.unsaid!r}"
+        f"{language.name}: {rule.topic.fact_id} = {rule.value} in {rule.counter_example!r}"
         for language, rule in RULES
-        if (rule.topic.fact_id, rule.value) in stated(rule.unsaid)
+        if (rule.topic.fact_id, rule.value) in stated(rule.counter_example)
     ]
     assert not misread, "\n".join(misread)
 
@@ -55,10 +55,10 @@ def test_no_rule_states_anything_in_its_counter_example() -> None:
 def test_every_language_speaks_of_the_main_themes() -> None:
     for language in LANGUAGES:
         themes = {rule.topic.fact_id for rule in language.rules}
-        ending = {rule.topic.fact_id for rule in language.rules if rule.ends}
+        ending = {rule.topic.fact_id for rule in language.rules if rule.deletes}
         assert themes >= _MAIN, language.name
         assert ending >= _TAKEN_BACK, language.name
-        assert themes - set(language.asked) <= _FOUND_BY_WORDS, language.name
+        assert themes - set(language.question_patterns) <= _FOUND_BY_WORDS, language.name
 
 
 def test_the_table_of_rules_in_the_documentation_is_true() -> None:
@@ -74,9 +74,9 @@ def table() -> str:
     for fact_id in ids:
         cells = []
         for language in LANGUAGES:
-            own = [rule.ends for rule in language.rules if rule.topic.fact_id == fact_id]
+            own = [rule.deletes for rule in language.rules if rule.topic.fact_id == fact_id]
             cells.append(f"{own.count(False)}+{own.count(True)}" if own else "")
         lines.append(f"| {fact_id} | {' | '.join(cells)} |")
-    ends = [sum(rule.ends for rule in language.rules) for language in LANGUAGES]
+    ends = [sum(rule.deletes for rule in language.rules) for language in LANGUAGES]
     totals = [f"{len(one.rules) - back}+{back}" for one, back in zip(LANGUAGES, ends, strict=True)]
     return "\n".join([*lines, f"| all | {' | '.join(totals)} |"])

@@ -13,7 +13,7 @@ SIZE_CHARS = 256 * 1024
 QUICK_S = 5.0
 """What takes minutes when a pattern runs away takes a tenth of a second when it does not."""
 
-PHRASES = [rule.says for language in LANGUAGES for rule in language.rules]
+PHRASES = [rule.example for language in LANGUAGES for rule in language.rules]
 MARKERS = [word for language in LANGUAGES for rule in language.rules for word in rule.on.split()]
 NASTY = {
     "every marker": " ".join(dict.fromkeys(MARKERS)),

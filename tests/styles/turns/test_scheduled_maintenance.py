@@ -3,7 +3,7 @@
 import pytest
 
 from memsvc.core.scope import Scope
-from memsvc.styles.turns.upkeep.maintenance import MAINTAIN_ALL_JOB, MAINTAIN_JOB
+from memsvc.styles.turns.maintenance.session_maintenance import MAINTAIN_ALL_JOB, MAINTAIN_JOB
 from tests.door import Door
 from tests.fakes import FakeClock
 from tests.styles.turns.conftest import Opened
@@ -19,7 +19,7 @@ async def due(door: Door) -> list[str]:
 async def test_it_is_off_unless_the_options_say_how_often(door: Door, opened: Opened) -> None:
     assert MAINTAIN_ALL_JOB not in door.jobs
     assert MAINTAIN_JOB in door.jobs
-    assert opened(maintenance_every_hours=6).jobs[MAINTAIN_ALL_JOB].every_s == 6 * 3600
+    assert opened(maintenance_every_hours=6).jobs[MAINTAIN_ALL_JOB].interval_s == 6 * 3600
 
 
 async def test_every_session_is_maintained_until_nothing_more_can_come_due_in_it(

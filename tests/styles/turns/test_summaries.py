@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.styles.turns.upkeep import summaries
-from memsvc.styles.turns.upkeep.summaries import Shelf
+from memsvc.styles.turns.maintenance import directory_summaries
+from memsvc.styles.turns.maintenance.directory_summaries import DirectoryStats
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 ROOT = "/memory/s1"
@@ -29,26 +29,26 @@ PLACES = [
 ]
 
 
-def shelf(path: str, *samples: str, size_bytes: int = 10) -> Shelf:
-    return Shelf(path, len(samples), 0, size_bytes, NOW, NOW, samples)
+def shelf(path: str, *samples: str, size_bytes: int = 10) -> DirectoryStats:
+    return DirectoryStats(path, len(samples), 0, size_bytes, NOW, NOW, samples)
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_every_place_has_an_abstract_of_its_own_of_the_right_length(place: str) -> None:
-    text = summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {})
-    assert summaries.ABSTRACT_WORDS_MIN <= len(text.split()) <= summaries.ABSTRACT_WORDS_MAX
+    text = directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {})
+    assert directory_summaries.ABSTRACT_WORDS_MIN <= len(text.split()) <= directory_summaries.ABSTRACT_WORDS_MAX
     assert "1 file, 10 bytes in all, written at 2026-01-05T12:00:00Z: f." in text
     assert len({*text.split(". ")}) == len(text.split(". "))
 
 
 @given(st.dictionaries(st.sampled_from(["", "events", "meta"]), st.text()), st.sampled_from(PLACES))
 def test_notes_never_make_an_abstract_too_long_or_too_short(notes: dict[str, str], place: str) -> None:
-    words = summaries.abstract(shelf(ROOT + place, "/f", size_bytes=2**60), ROOT, notes).split()
-    assert summaries.ABSTRACT_WORDS_MIN <= len(words) <= summaries.ABSTRACT_WORDS_MAX
+    words = directory_summaries.abstract(shelf(ROOT + place, "/f", size_bytes=2**60), ROOT, notes).split()
+    assert directory_summaries.ABSTRACT_WORDS_MIN <= len(words) <= directory_summaries.ABSTRACT_WORDS_MAX
 
 
 def test_abstracts_say_what_is_there_and_not_the_same_of_every_place() -> None:
-    told = {place: summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {}) for place in PLACES}
+    told = {place: directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, {}) for place in PLACES}
     kinds = {"", "/events", "/events/raw/2026/01/05", "/events/archive", "/memory_tiers/L1", "/meta", "/insights"}
     for place in kinds:
         others = {sentence for other in kinds - {place} for sentence in told[other].split(". ")}
@@ -59,13 +59,13 @@ def test_abstracts_say_what_is_there_and_not_the_same_of_every_place() -> None:
 
 def test_an_abstract_names_some_files_and_counts_the_others() -> None:
     names = [f"{ROOT}/events/raw/{number}" for number in range(20)]
-    told = summaries.abstract(shelf(f"{ROOT}/events/raw", *names), ROOT, {})
+    told = directory_summaries.abstract(shelf(f"{ROOT}/events/raw", *names), ROOT, {})
     assert ": 0, 1, 2, 3, 4, 5, 6, 7 and 12 more." in told
 
 
 def test_a_note_stands_where_it_belongs_and_above_and_not_below() -> None:
     notes = {"events/raw": "Six items.", "memory_tiers/L0": "Ada."}
-    told = {place: summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, notes) for place in PLACES}
+    told = {place: directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, notes) for place in PLACES}
     assert {place for place in PLACES if "Six items." in told[place]} == {"", "/events", "/events/raw"}
     assert {place for place in PLACES if "Ada." in told[place]} == {"", "/memory_tiers"}
 
@@ -76,7 +76,7 @@ def test_directories_count_what_lies_below_them_and_not_what_lies_beside() -> No
         shelf("/memory/s1/a/b/c", "/memory/s1/a/b/c/z", size_bytes=7),
         shelf("/memory/s1/ab", "/memory/s1/ab/x", size_bytes=11),
     ]
-    whole = summaries.shelves(census, ROOT)
+    whole = directory_summaries.total_statistics(census, ROOT)
     assert set(whole) == {ROOT, *(f"{ROOT}/{place}" for place in ("a", "a/b", "a/b/c", "ab"))}
     assert {path.removeprefix(ROOT): (one.files, one.directories, one.size_bytes) for path, one in whole.items()} == {
         "": (4, 4, 23),
@@ -88,7 +88,7 @@ def test_directories_count_what_lies_below_them_and_not_what_lies_beside() -> No
 
 
 def test_an_overview_says_what_is_there_as_json() -> None:
-    text = summaries.overview(shelf(ROOT, "/memory/s1/f", size_bytes=3), [shelf(f"{ROOT}/a", size_bytes=2)], NOW)
+    text = directory_summaries.overview(shelf(ROOT, "/memory/s1/f", size_bytes=3), [shelf(f"{ROOT}/a", size_bytes=2)], NOW)
     assert orjson.loads(text.removeprefix("Directory overview snapshot: ")) == {
         "generated_at": "2026-01-05T12:00:00Z",
         "path": ROOT,

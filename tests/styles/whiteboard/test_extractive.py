@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.styles.whiteboard.entries import Entry
+from memsvc.styles.whiteboard.entries import BoardEntry
 from memsvc.styles.whiteboard.extractive import extracted
 from tests.door import Door
 from tests.styles.whiteboard.conftest import Opened
@@ -20,7 +20,7 @@ def made(tokens: O200kCounter) -> Any:
 
     def make(*said: str, board: str = "", tokens_max: int = 1500) -> str:
         for text in said:
-            board = extracted(board, [Entry("user", text)], tokens_max=tokens_max, count=tokens.count)
+            board = extracted(board, [BoardEntry("user", text)], tokens_max=tokens_max, count=tokens.count)
         return board
 
     return make

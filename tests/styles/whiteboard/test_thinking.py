@@ -9,7 +9,7 @@ import pytest
 import regex
 
 from memsvc.adapters.tokens import O200kCounter
-from memsvc.styles.whiteboard.thinking import board_in
+from memsvc.styles.whiteboard.board_writers import board_in
 from tests.door import Door
 from tests.fakes import ScriptedLlm
 from tests.styles.whiteboard.conftest import Opened

@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
+from memsvc.core.errors import Code, MemsvcError, ModelOutputError
 from memsvc.store.changes import change_key
 from memsvc.store.database import Database
 from tests.door import Door, Refused
@@ -17,7 +17,7 @@ from tests.styles.whiteboard.pages import WHO, Gate, entry, note, read, through
 
 pytestmark = pytest.mark.anyio
 OUT_OF_REACH = MemsvcError(Code.UNAVAILABLE, "the model endpoint cannot be reached", retry_after_s=7.0)
-UNUSABLE = UnusableAnswerError(Code.INTERNAL_ERROR, "the model endpoint answered without a text")
+UNUSABLE = ModelOutputError(Code.INTERNAL_ERROR, "the model endpoint answered without a text")
 
 
 def gathers(question: Question) -> str:

@@ -18,9 +18,9 @@ from starlette.types import Receive, Scope, Send
 
 from memsvc.gateway.auth import Authenticator, caller_of
 from memsvc.gateway.limits import LimitsOptions
-from memsvc.gateway.mcp.http import SURFACE, McpEndpoint, asking_by
-from memsvc.gateway.mcp.server import McpServer, Offer
-from memsvc.gateway.mcp.sse import known_as
+from memsvc.gateway.mcp.http import SURFACE, McpEndpoint, http_sender
+from memsvc.gateway.mcp.server import McpServer, McpServerConfig
+from memsvc.gateway.mcp.sse import sdk_user
 
 EVENTS_KEPT: Final = 1000
 RETRY_MS: Final = 200
@@ -32,10 +32,10 @@ class ConformanceEndpoint:
 
     methods = ("GET", "POST", "DELETE")
 
-    def __init__(self, offer: Offer, authenticator: Authenticator, limits: LimitsOptions) -> None:
-        self._newer = McpEndpoint(offer, authenticator, limits)
-        server = McpServer(offer, asking_by(authenticator, SURFACE), sessions=True)
-        self._older = StreamableHTTPSessionManager(
+    def __init__(self, config: McpServerConfig, authenticator: Authenticator, limits: LimitsOptions) -> None:
+        self._current = McpEndpoint(config, authenticator, limits)
+        server = McpServer(config, http_sender(authenticator, SURFACE), sessions=True)
+        self._legacy = StreamableHTTPSessionManager(
             server.sdk,
             event_store=_Events(),
             retry_interval=RETRY_MS,
@@ -46,15 +46,15 @@ class ConformanceEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         version = dict(scope["headers"]).get(b"mcp-protocol-version", b"2025-03-26").decode("latin-1")
         if version in HANDSHAKE_PROTOCOL_VERSIONS:
-            scope["user"] = known_as(caller_of(scope))
-            await self._older.handle_request(scope, receive, send)
+            scope["user"] = sdk_user(caller_of(scope))
+            await self._legacy.handle_request(scope, receive, send)
         else:
-            await self._newer(scope, receive, send)
+            await self._current(scope, receive, send)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve; once in the life of the endpoint."""
-        async with self._newer.running(), self._older.run():
+        async with self._current.running(), self._legacy.run():
             yield
 
 

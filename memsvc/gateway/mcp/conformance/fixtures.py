@@ -10,11 +10,11 @@ from mcp_types import CallToolRequestParams
 from pydantic import ConfigDict
 
 from memsvc.core.errors import invalid
-from memsvc.core.progress import Progress
+from memsvc.core.progress import ProgressCallback
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Arguments, Result, Tool
-from memsvc.gateway.mcp.asking import Context
 from memsvc.gateway.mcp.conformance.schemas import HEADERS_SCHEMA, SCHEMA_2020_12
+from memsvc.gateway.mcp.sender import Context
 
 IMAGE: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 """One pixel, as PNG."""
@@ -27,12 +27,12 @@ Answer = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FixtureCall:
     """A call of a fixture: its context, its request, and its progress."""
 
     context: Context
     call: CallToolRequestParams
-    progress: Progress
+    progress: ProgressCallback
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Fixture:
 
     name: str
     description: str
-    answer: Callable[[Asked], Awaitable[Answer | MCPError]]
+    answer: Callable[[FixtureCall], Awaitable[Answer | MCPError]]
     schema: dict[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
 
 
@@ -65,8 +65,8 @@ class FixtureResult(Result):
 def tool_of(fixture: Fixture) -> Tool:
     """Return the fixture as a tool of the catalogue."""
 
-    async def elsewhere(scope: Scope, asked: FixtureArguments) -> FixtureResult:
-        del scope, asked
+    async def run(scope: Scope, args: FixtureArguments) -> FixtureResult:
+        del scope, args
         raise invalid("a fixture of the conformance suite answers over MCP alone")
 
     return Tool(
@@ -75,7 +75,7 @@ def tool_of(fixture: Fixture) -> Tool:
         description=fixture.description,
         arguments=FixtureArguments,
         result=FixtureResult,
-        run=elsewhere,
+        run=run,
         permission=Permission.READ,
         read_only=True,
         idempotent=True,
@@ -97,31 +97,31 @@ def image() -> dict[str, Any]:
     return {"type": "image", "data": IMAGE, "mimeType": "image/png"}
 
 
-def _constant(**result: Any) -> Callable[[Asked], Awaitable[Answer]]:
-    async def answer(_: Asked) -> Answer:
+def _constant(**result: Any) -> Callable[[FixtureCall], Awaitable[Answer]]:
+    async def answer(_: FixtureCall) -> Answer:
         return {"resultType": "complete", **result}
 
     return answer
 
 
-async def _with_progress(asked: Asked) -> Answer:
+async def _with_progress(call: FixtureCall) -> Answer:
     for done in (0, 50, 100):
-        asked.progress.report(done, 100, f"step {done} of 100")
+        call.progress.report(done, 100, f"step {done} of 100")
         await asyncio.sleep(STEP_S)
     return text("Three steps were told of.")
 
 
-async def _with_logging(asked: Asked) -> Answer:
+async def _with_logging(call: FixtureCall) -> Answer:
     for line in ("Tool execution started", "Tool processing data", "Tool execution completed"):
-        await log_line(asked.context, line)
+        await log_line(call.context, line)
         await asyncio.sleep(STEP_S / 3)
     return text("Three lines were logged.")
 
 
-async def _reconnecting(asked: Asked) -> Answer:
-    await log_line(asked.context, "The stream is closed now.")
-    if asked.context.close_sse_stream is not None:
-        await asked.context.close_sse_stream()
+async def _with_reconnect(call: FixtureCall) -> Answer:
+    await log_line(call.context, "The stream is closed now.")
+    if call.context.close_sse_stream is not None:
+        await call.context.close_sse_stream()
     await asyncio.sleep(STEP_S)
     return text("Reconnection test completed")
 
@@ -144,19 +144,19 @@ def fixtures() -> list[Fixture]:
     mixed = embedded("test://mixed-content-resource", "application/json", '{"test":"data","value":123}')
     plain = embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")
     audio = {"type": "audio", "data": AUDIO, "mimeType": "audio/wav"}
-    several = [{"type": "text", "text": "Multiple content types test:"}, image(), mixed]
-    said = [{"type": "text", "text": failure}]
+    mixed_content = [{"type": "text", "text": "Multiple content types test:"}, image(), mixed]
+    error_content = [{"type": "text", "text": failure}]
     return [
         Fixture("test_simple_text", "Answers a text.", _constant(content=[{"type": "text", "text": simple}])),
         Fixture("test_image_content", "Answers an image.", _constant(content=[image()])),
         Fixture("test_audio_content", "Answers a sound.", _constant(content=[audio])),
         Fixture("test_embedded_resource", "Answers a resource.", _constant(content=[plain])),
-        Fixture("test_multiple_content_types", "Answers a text, an image, a resource.", _constant(content=several)),
-        Fixture("test_error_handling", "Answers an error.", _constant(content=said, isError=True)),
+        Fixture("test_multiple_content_types", "Answers a text, an image, a resource.", _constant(content=mixed_content)),
+        Fixture("test_error_handling", "Answers an error.", _constant(content=error_content, isError=True)),
         Fixture("test_tool_with_progress", "Tells of its progress.", _with_progress),
         Fixture("test_tool_with_logging", "Logs three lines to the client.", _with_logging),
         Fixture("test_logging_tool", "Logs three lines to the client, if it takes any.", _with_logging),
-        Fixture("test_reconnection", "Closes its stream before it answers.", _reconnecting),
+        Fixture("test_reconnection", "Closes its stream before it answers.", _with_reconnect),
         Fixture("json_schema_2020_12_tool", "Has a schema of many words.", _constant(content=[]), SCHEMA_2020_12),
         Fixture("test_custom_headers", "Has arguments that are headers too.", _constant(content=[]), HEADERS_SCHEMA),
     ]

@@ -48,7 +48,7 @@ def strings(*names: str) -> Schema:
     return form(names, **{name: {"type": "string"} for name in names})
 
 
-def _titled(*pairs: tuple[str, str]) -> list[Schema]:
+def _with_title(*pairs: tuple[str, str]) -> list[Schema]:
     return [{"const": value, "title": title} for value, title in pairs]
 
 
@@ -64,7 +64,7 @@ ENUMS_FORM: Final = form(
     untitledSingle={"type": "string", "enum": ["option1", "option2", "option3"]},
     titledSingle={
         "type": "string",
-        "oneOf": _titled(("value1", "First Option"), ("value2", "Second Option"), ("value3", "Third Option")),
+        "oneOf": _with_title(("value1", "First Option"), ("value2", "Second Option"), ("value3", "Third Option")),
     },
     legacyEnum={
         "type": "string",
@@ -75,7 +75,7 @@ ENUMS_FORM: Final = form(
     titledMulti={
         "type": "array",
         "items": {
-            "anyOf": _titled(("value1", "First Choice"), ("value2", "Second Choice"), ("value3", "Third Choice"))
+            "anyOf": _with_title(("value1", "First Choice"), ("value2", "Second Choice"), ("value3", "Third Choice"))
         },
     },
 )

@@ -3,58 +3,58 @@
 from datetime import datetime
 from typing import Final
 
-from memsvc.core.cursors import cursor_of, no_such_cursor, read_cursor
+from memsvc.core.cursors import decode_cursor, encode_cursor, invalid_cursor
 from memsvc.core.errors import invalid
-from memsvc.core.facts import Fact, State, Tier
+from memsvc.core.facts import Fact, FactState, FactTier
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Tool
-from memsvc.store.fact_history import Place, Wanted
-from memsvc.styles.turns.facts.fact_contract import (
+from memsvc.store.fact_history import FactHistoryFilter, FactPosition
+from memsvc.styles.turns.facts.fact_models import (
     FactEvidence,
-    ForgetArguments,
-    ForgetResult,
+    FactForgetArguments,
+    FactForgetResult,
     ForgottenTurn,
     ListedFact,
     ListFactsArguments,
     ListFactsResult,
 )
-from memsvc.styles.turns.facts.forgetting import Forgetting, Named, Whose
-from memsvc.styles.turns.offering import FACTS
+from memsvc.styles.turns.facts.fact_removal import FactOwner, FactRemoval, RemovalTargets
+from memsvc.styles.turns.turn_resources import FACTS
 
-_HOLDING: Final = {"active": True, "past": False, "all": None}
+_ACTIVE_BY_STATE: Final = {"active": True, "past": False, "all": None}
 
 
 class FactTools:
     """Functions of the fact tools."""
 
-    def __init__(self, forgetting: Forgetting, clock: Clock) -> None:
-        self._forgetting = forgetting
+    def __init__(self, fact_removal: FactRemoval, clock: Clock) -> None:
+        self._fact_removal = fact_removal
         self._clock = clock
 
-    async def list_facts(self, scope: Scope, asked: ListFactsArguments) -> ListFactsResult:
+    async def list_facts(self, scope: Scope, args: ListFactsArguments) -> ListFactsResult:
         now = self._clock.now()
-        wanted = Wanted(Tier(asked.tier) if asked.tier else None, _HOLDING[asked.state], now, asked.fact_id or None)
-        whose = Whose(asked.session_id, asked.user_id, asked.reach)
-        found = await self._forgetting.listed(scope, whose, wanted, behind=_place(asked.cursor), most=asked.limit + 1)
-        page = found[: asked.limit]
+        query = FactHistoryFilter(FactTier(args.tier) if args.tier else None, _ACTIVE_BY_STATE[args.state], now, args.fact_id or None)
+        owner = FactOwner(args.session_id, args.user_id, args.reach)
+        found = await self._fact_removal.listed(scope, owner, query, after=_place(args.cursor), limit=args.limit + 1)
+        page = found[: args.limit]
         last = page[-1] if len(found) > len(page) else None
         return ListFactsResult(
             facts=[_listed(fact, now) for fact in page],
-            next_cursor=cursor_of(last.valid_from, last.book, last.entry) if last else None,
+            next_cursor=encode_cursor(last.valid_from, last.index_id, last.entry) if last else None,
         )
 
-    async def forget(self, scope: Scope, asked: ForgetArguments) -> ForgetResult:
-        named = Named(asked.fact_ids, asked.query, asked.turn_ids)
-        if not (named.names or named.question.strip() or named.turns):
+    async def forget(self, scope: Scope, args: FactForgetArguments) -> FactForgetResult:
+        targets = RemovalTargets(args.fact_ids, args.query, args.turn_ids)
+        if not (targets.names or targets.question.strip() or targets.turns):
             raise invalid("say what to forget: fact_ids, a query or turn_ids")
-        dry_run = bool(named.question.strip()) if asked.dry_run is None else asked.dry_run
-        whose = Whose(asked.session_id, asked.user_id, asked.reach)
-        forgetting = self._forgetting
-        found = await (forgetting.would_forget if dry_run else forgetting.forget)(scope, whose, named)
+        dry_run = bool(targets.question.strip()) if args.dry_run is None else args.dry_run
+        owner = FactOwner(args.session_id, args.user_id, args.reach)
+        fact_removal = self._fact_removal
+        found = await (fact_removal.would_forget if dry_run else fact_removal.forget)(scope, owner, targets)
         turns = [ForgottenTurn(turn_id=turn, items=len(items)) for turn, items in found.items_by_turn.items()]
         now = self._clock.now()
-        return ForgetResult(
+        return FactForgetResult(
             dry_run=dry_run,
             facts=[_listed(fact, now) for fact in found.facts],
             turns=turns,
@@ -64,7 +64,7 @@ class FactTools:
 
 def _listed(fact: Fact, now: datetime) -> ListedFact:
     statement, evidence = fact.statement, fact.statement.evidence
-    expired = fact.state is State.ACTIVE and not fact.holds(now)
+    expired = fact.state is FactState.ACTIVE and not fact.is_valid(now)
     return ListedFact(
         fact_id=statement.fact_id,
         record_id=statement.record,
@@ -87,13 +87,13 @@ def _listed(fact: Fact, now: datetime) -> ListedFact:
     )
 
 
-def _place(cursor: str) -> Place | None:
+def _place(cursor: str) -> FactPosition | None:
     """Return the position where a page ended; INVALID_ARGUMENT for an invalid cursor."""
     if not cursor:
         return None
-    place = Place(*read_cursor(cursor, datetime, int, int))
-    if not (-(2**63) <= place.book < 2**63 and 0 <= place.entry < 2**31):
-        raise no_such_cursor()
+    place = FactPosition(*decode_cursor(cursor, datetime, int, int))
+    if not (-(2**63) <= place.index_id < 2**63 and 0 <= place.entry < 2**31):
+        raise invalid_cursor()
     return place
 
 
@@ -125,8 +125,8 @@ def fact_tools(functions: FactTools) -> list[Tool]:
                 "turns with the facts learnt in them. Recall never shows them again. The session's files keep the "
                 "record of what was said."
             ),
-            arguments=ForgetArguments,
-            result=ForgetResult,
+            arguments=FactForgetArguments,
+            result=FactForgetResult,
             run=functions.forget,
             permission=Permission.WRITE,
             read_only=False,

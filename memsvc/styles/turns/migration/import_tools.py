@@ -6,17 +6,17 @@ from anyio import to_thread
 from pydantic import Field, field_validator
 
 from memsvc.core.errors import invalid
-from memsvc.core.progress import Progress
+from memsvc.core.progress import ProgressCallback
 from memsvc.core.scope import Permission, Scope
-from memsvc.core.tools import Reporting, Result, Tool
-from memsvc.styles.turns.contract import SessionArguments
+from memsvc.core.tools import ProgressFunction, Result, Tool
 from memsvc.styles.turns.migration import legacy
-from memsvc.styles.turns.migration.importing import Imported, Importing
+from memsvc.styles.turns.migration.session_import import ImportReport, SessionImport
+from memsvc.styles.turns.turn_models import SessionArguments
 
 FILES_MAX = 200
 
 
-class ImportArguments(SessionArguments):
+class SessionImportArguments(SessionArguments):
     files: dict[str, str] = Field(
         description="the session's files by their paths within it, such as log.jsonl or events/raw/2026/01/05/...jsonl"
     )
@@ -32,52 +32,52 @@ class ImportArguments(SessionArguments):
         return {legacy.check_name(name): text for name, text in value.items()}
 
 
-class UnreadPlace(Result):
+class ImportIssue(Result):
     file: str = Field(description="the file")
     line: int = Field(description="the line, counted from 1; 0 for the whole file")
     why: str = Field(description="why it could not be read")
 
 
-class ImportResult(Result):
+class SessionImportResult(Result):
     ok: bool = Field(description="true: what could be read is in memory")
     counts: dict[str, int] = Field(description="what was imported, was here already, or was left out, by kind")
-    broken: list[UnreadPlace] = Field(description="the first places that could not be read")
+    broken: list[ImportIssue] = Field(description="the first places that could not be read")
     broken_count: int = Field(description="how many places could not be read")
     conflicts: list[str] = Field(description="turns that are here with other items; they were left as they are")
     unknown_files: list[str] = Field(description="files that are none of a session's")
 
 
-def told(done: Imported) -> ImportResult:
+def import_result(report: ImportReport) -> SessionImportResult:
     """Return the result of an import."""
-    return ImportResult(
+    return SessionImportResult(
         ok=True,
-        counts=dict(sorted((+done.counts).items())),
+        counts=dict(sorted((+report.counts).items())),
         broken=[
-            UnreadPlace(file=one.file, line=one.line, why=one.why) for one in done.broken[: legacy.BROKEN_SHOWN_MAX]
+            ImportIssue(file=issue.file, line=issue.line, why=issue.why) for issue in report.broken[: legacy.REPORT_LIMIT]
         ],
-        broken_count=len(done.broken),
-        conflicts=done.conflicts,
-        unknown_files=done.unknown,
+        broken_count=len(report.broken),
+        conflicts=report.conflicts,
+        unknown_files=report.unknown,
     )
 
 
-def _reading(files: dict[str, str]) -> legacy.Reading:
+def _parse_files(files: dict[str, str]) -> legacy.LegacyRecords:
     return legacy.read({name: text.encode("utf-8", "replace") for name, text in files.items()})
 
 
-def import_tools(importing: Importing) -> list[Tool]:
+def import_tools(session_import: SessionImport) -> list[Tool]:
     """Return the import tool."""
 
-    async def import_session(scope: Scope, asked: ImportArguments, progress: Progress) -> ImportResult:
-        reading = await to_thread.run_sync(_reading, asked.files)
+    async def import_session(scope: Scope, args: SessionImportArguments, progress: ProgressCallback) -> SessionImportResult:
+        records = await to_thread.run_sync(_parse_files, args.files)
         turns = 0
 
-        def advance(more: int) -> None:
+        def add_progress(more: int) -> None:
             nonlocal turns
             turns += more
-            progress.report(turns, doing="turns")
+            progress.report(turns, step="turns")
 
-        return told(await importing.run(scope, asked.session_id, reading, dry_run=asked.dry_run, advance=advance))
+        return import_result(await session_import.run(scope, args.session_id, records, dry_run=args.dry_run, on_progress=add_progress))
 
     return [
         Tool(
@@ -88,9 +88,9 @@ def import_tools(importing: Importing) -> list[Tool]:
                 "the canonical layout or log.jsonl, context.jsonl, memory_facts.jsonl, meta.json). Importing twice "
                 "changes nothing."
             ),
-            arguments=ImportArguments,
-            result=ImportResult,
-            run=Reporting(import_session),
+            arguments=SessionImportArguments,
+            result=SessionImportResult,
+            run=ProgressFunction(import_session),
             permission=Permission.WRITE,
             read_only=False,
             idempotent=True,

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from memsvc.core.facts import Evidence, Fact, State, Statement, Tier, merge, slot_of
+from memsvc.core.facts import Evidence, Fact, FactState, FactTier, Statement, merge, slot_of
 from memsvc.core.rules import topics
 from memsvc.store import derived_facts, facts, index
+from memsvc.store.append_log import append
 from memsvc.store.database import Tx
-from memsvc.store.facts import Dated
-from memsvc.store.journals import append
-from memsvc.styles.turns import books, layout
+from memsvc.store.facts import StatementWithExpiry
+from memsvc.styles.turns import file_layout, turn_index
 from memsvc.styles.turns.migration.legacy_facts import OldFact
 
 _KNOWN = {
@@ -20,11 +20,11 @@ _KNOWN = {
 }
 """Topics here for the identities that older clients use."""
 
-Expiry = Callable[[Tier, datetime], datetime | None]
+Expiry = Callable[[FactTier, datetime], datetime | None]
 
 
 async def import_facts(
-    tx: Tx, session: str, user: str, old: Sequence[OldFact], expiry: Expiry, *, now: datetime, dry_run: bool
+    tx: Tx, session: str, user: str, old_facts: Sequence[OldFact], expiry: Expiry, *, now: datetime, dry_run: bool
 ) -> tuple[Counter[str], int | None]:
     """Write the facts of one user (or of none) of a session that are not stored yet.
 
@@ -32,83 +32,83 @@ async def import_facts(
     locks of the session and of the user's indexes. Superseded and deleted facts are imported as
     such. A valid fact is a proposal: newer evidence here wins over it, and a fact deleted here
     since stays deleted."""
-    shelves = [book.number for book in books.facts(session, user)]
-    book = books.facts_learnt(session, user)
-    there = await derived_facts.recorded(tx, shelves, session, [fact.record for fact in old])
-    counts: Counter[str] = Counter(facts_already_here=len(there))
-    dated = []
-    for one in old:
-        ends = one.expires_at or expiry(one.tier, one.valid_from)
-        if one.record in there:
+    index_ids = [target_index.number for target_index in turn_index.facts(session, user)]
+    target_index = turn_index.new_facts(session, user)
+    existing = await derived_facts.existing_records(tx, index_ids, session, [fact.record for fact in old_facts])
+    counts: Counter[str] = Counter(facts_already_here=len(existing))
+    candidates = []
+    for old_fact in old_facts:
+        expires_at = old_fact.expires_at or expiry(old_fact.tier, old_fact.valid_from)
+        if old_fact.record in existing:
             continue
-        if ends is not None and ends <= now:
+        if expires_at is not None and expires_at <= now:
             counts["facts_expired"] += 1
         else:
-            dated.append((one, Dated(_statement(one, session), ends)))
-    claims = [each.statement for one, each in dated if one.state is State.ACTIVE]
-    merged = merge(await facts.concerned(tx, shelves, claims), claims, now)
+            candidates.append((old_fact, StatementWithExpiry(_statement(old_fact, session), expires_at)))
+    claims = [new_fact.statement for old_fact, new_fact in candidates if old_fact.state is FactState.ACTIVE]
+    merged = merge(await facts.facts_of_claims(tx, index_ids, claims), claims, now)
     kept = {statement.record for statement in merged.kept}
-    wanted = []
-    for one, each in dated:
-        if one.state is State.ACTIVE and one.record not in kept:
+    accepted = []
+    for old_fact, new_fact in candidates:
+        if old_fact.state is FactState.ACTIVE and old_fact.record not in kept:
             counts["facts_known_better"] += 1
         else:
-            wanted.append((one, each))
-            counts[f"facts_{one.state.value}"] += 1
-    if not wanted or dry_run:
+            accepted.append((old_fact, new_fact))
+            counts[f"facts_{old_fact.state.value}"] += 1
+    if not accepted or dry_run:
         return +counts, None
-    await _write(tx, book, wanted, {by: fact for fact, by in merged.replaced}, now)
-    return +counts, book.number
+    await _write(tx, target_index, accepted, {by: fact for fact, by in merged.replaced}, now)
+    return +counts, target_index.number
 
 
 async def _write(
     tx: Tx,
-    book: books.Book,
-    wanted: Sequence[tuple[OldFact, Dated]],
+    target_index: turn_index.TurnIndex,
+    accepted: Sequence[tuple[OldFact, StatementWithExpiry]],
     replaced: dict[str, Fact],
     now: datetime,
 ) -> None:
     entries = [
-        replace(entry, said_at=one.valid_from)
-        for (one, _), entry in zip(wanted, facts.entries([each for _, each in wanted], now), strict=True)
+        replace(entry, message_at=old_fact.valid_from)
+        for (old_fact, _), entry in zip(accepted, facts.entries([new_fact for _, new_fact in accepted], now), strict=True)
     ]
-    first = (await index.add(tx, {book.name: entries}))[book.name]
-    made = [
+    first = (await index.add(tx, {target_index.name: entries}))[target_index.name]
+    new_facts = [
         Fact(
             first + at,
-            each.statement,
-            one.state,
-            one.valid_from,
-            one.valid_to,
-            each.expires_at,
-            one.superseded_by,
-            book.number,
+            new_fact.statement,
+            old_fact.state,
+            old_fact.valid_from,
+            old_fact.valid_to,
+            new_fact.expires_at,
+            old_fact.superseded_by,
+            target_index.number,
         )
-        for at, (one, each) in enumerate(wanted)
+        for at, (old_fact, new_fact) in enumerate(accepted)
     ]
-    starts = {one.statement.record: one.valid_from for one in made}
+    valid_from_by_record = {old_fact.statement.record: old_fact.valid_from for old_fact in new_facts}
     closed = [
-        replace(fact, state=State.SUPERSEDED, valid_to=max(starts[by], fact.valid_from), superseded_by=by)
+        replace(fact, state=FactState.SUPERSEDED, valid_to=max(valid_from_by_record[by], fact.valid_from), superseded_by=by)
         for by, fact in replaced.items()
     ]
-    await derived_facts.put_facts(tx, [*closed, *made])
-    for shelf in sorted({fact.book for fact in [*closed, *made]}):
-        past = [fact for fact in [*closed, *made] if fact.book == shelf and fact.state is not State.ACTIVE]
-        await index.hide(tx, shelf, facts.indexed(past))
+    await derived_facts.put_facts(tx, [*closed, *new_facts])
+    for index_id in sorted({fact.index_id for fact in [*closed, *new_facts]}):
+        past = [fact for fact in [*closed, *new_facts] if fact.index_id == index_id and fact.state is not FactState.ACTIVE]
+        await index.hide(tx, index_id, facts.indexed(past))
     lines: dict[str, bytes] = {}
-    for fact in made:
-        _put(lines, fact, layout.fact_line(fact.statement, fact.valid_from, fact.expires_at))
-    for fact in [*closed, *made]:
-        if fact.state is State.SUPERSEDED:
-            _put(lines, fact, layout.superseded_line(fact, fact.superseded_by or "", fact.valid_to or now))
-        elif fact.state is State.DELETED:
-            _put(lines, fact, layout.deleted_line(fact, fact.valid_to or now))
-    await append(tx, lines, owner=layout.OWNER, now=now)
+    for fact in new_facts:
+        _put(lines, fact, file_layout.fact_line(fact.statement, fact.valid_from, fact.expires_at))
+    for fact in [*closed, *new_facts]:
+        if fact.state is FactState.SUPERSEDED:
+            _put(lines, fact, file_layout.superseded_line(fact, fact.superseded_by or "", fact.valid_to or now))
+        elif fact.state is FactState.DELETED:
+            _put(lines, fact, file_layout.deleted_line(fact, fact.valid_to or now))
+    await append(tx, lines, owner=file_layout.OWNER, now=now)
 
 
 def _put(lines: dict[str, bytes], fact: Fact, line: bytes) -> None:
     statement = fact.statement
-    path = layout.tier_file(statement.evidence.session, statement.tier, fact.valid_from)
+    path = file_layout.tier_file(statement.evidence.session, statement.tier, fact.valid_from)
     lines[path] = lines.get(path, b"") + line
 
 
@@ -122,7 +122,7 @@ def _statement(old: OldFact, session: str) -> Statement:
         value=old.value,
         tier=old.tier,
         confidence=old.confidence,
-        cues=old.cues or (topic.cues if topic else ""),
+        keywords=old.keywords or (topic.keywords if topic else ""),
         evidence=Evidence(session, old.turn, old.item, old.user, "import"),
-        said_at=old.valid_from,
+        message_at=old.valid_from,
     )

@@ -13,17 +13,17 @@ from typing import Any
 import orjson
 
 from memsvc.core.errors import Code, MemsvcError
-from memsvc.styles.turns.upkeep.archive import unpacked
+from memsvc.styles.turns.maintenance.raw_archive import decompress
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """Size limit of one file; for a packed one, when it is unpacked."""
 FRAMES_MAX = 10_000
 """Frames of a packed file: maintenance adds at most one an hour, to a past day."""
-BROKEN_SHOWN_MAX = 100
+REPORT_LIMIT = 100
 
 _ARCHIVED = ".zst"
 _LEGACY = re.compile(r"(log|context|memory_facts|meta|legacy[A-Za-z0-9_.-]*)\.jsonl?\Z")
-_WRITTEN_ANEW = frozenset({".abstract", ".overview", "watermarks.json", "metrics.json", "latest_compact_pointer.json"})
+_GENERATED = frozenset({".abstract", ".overview", "watermarks.json", "metrics.json", "latest_compact_pointer.json"})
 _PLACES = (
     "events/archive/",
     "events/raw/",
@@ -38,7 +38,7 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_.-]+\Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Kind(Enum):
+class LegacyKind(Enum):
     """Kind of a record."""
 
     EVENT = auto()
@@ -51,17 +51,17 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LegacyRecord:
     """One record with its place; only the place may be reported."""
 
-    kind: Kind
+    kind: LegacyKind
     body: dict[str, Any]
     file: str
     line: int
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class InvalidRecord:
     """A place that could not be read, and why; `line` 0 is the whole file."""
 
     file: str
@@ -70,15 +70,15 @@ class Broken:
 
 
 @dataclass(slots=True)
-class Reading:
+class LegacyRecords:
     """The records of a session in the order of writing, as far as its files show."""
 
-    records: list[Record] = field(default_factory=list)
-    broken: list[Broken] = field(default_factory=list)
+    records: list[LegacyRecord] = field(default_factory=list)
+    broken: list[InvalidRecord] = field(default_factory=list)
     files: int = 0
     unknown: list[str] = field(default_factory=list)
 
-    def of(self, *kinds: Kind) -> list[Record]:
+    def of(self, *kinds: LegacyKind) -> list[LegacyRecord]:
         """Return the records of these kinds."""
         return [record for record in self.records if record.kind in kinds]
 
@@ -103,26 +103,26 @@ def check_name(name: str) -> str:
     return name
 
 
-def read(files: Mapping[str, bytes]) -> Reading:
+def read(files: Mapping[str, bytes]) -> LegacyRecords:
     """Return the records of a session's files, given by their names within it."""
-    reading = Reading()
+    result = LegacyRecords()
     for name in sorted(files, key=_order):
-        if name.rpartition("/")[2] in _WRITTEN_ANEW:
+        if name.rpartition("/")[2] in _GENERATED:
             continue
         if not (_LEGACY.match(name) or name.startswith(_PLACES)):
-            reading.unknown.append(name)
+            result.unknown.append(name)
             continue
-        reading.files += 1
-        for line, body in _bodies(name, files[name], reading.broken):
+        result.files += 1
+        for line, body in _read_records(name, files[name], result.broken):
             kind = _kind(body)
             if kind is None:
-                reading.broken.append(Broken(name, line, "not a record of a session"))
+                result.broken.append(InvalidRecord(name, line, "not a record of a session"))
             else:
-                reading.records.append(Record(kind, body, name, line))
-    return reading
+                result.records.append(LegacyRecord(kind, body, name, line))
+    return result
 
 
-def moment(text: Any, now: datetime) -> datetime | None:
+def record_timestamp(text: Any, now: datetime) -> datetime | None:
     """Return the timestamp of a record, not later than now; None where it has none."""
     if not isinstance(text, str):
         return None
@@ -142,32 +142,32 @@ def _order(name: str) -> tuple[int, str]:
     return (2 if _LEGACY.match(name) else 3 if name.startswith("runtime/") else 1), shard
 
 
-def _bodies(name: str, content: bytes, broken: list[Broken]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _read_records(name: str, content: bytes, broken: list[InvalidRecord]) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         if name.endswith(_ARCHIVED):
-            content = unpacked(content, most=FILE_BYTES_MAX, frames_most=FRAMES_MAX)
+            content = decompress(content, bytes_max=FILE_BYTES_MAX, frames_max=FRAMES_MAX)
     except ValueError as error:
-        broken.append(Broken(name, 0, str(error)))
+        broken.append(InvalidRecord(name, 0, str(error)))
         return
     if len(content) > FILE_BYTES_MAX:
-        broken.append(Broken(name, 0, f"larger than {FILE_BYTES_MAX} bytes"))
+        broken.append(InvalidRecord(name, 0, f"larger than {FILE_BYTES_MAX} bytes"))
         return
-    whole = _parsed(content) if name.endswith(".json") else None
-    if isinstance(whole, dict):
-        yield 1, whole
-    elif isinstance(whole, list):
-        yield from _dicts(name, enumerate(whole, 1), broken)
+    parsed = _parsed(content) if name.endswith(".json") else None
+    if isinstance(parsed, dict):
+        yield 1, parsed
+    elif isinstance(parsed, list):
+        yield from _dicts(name, enumerate(parsed, 1), broken)
     else:
         lines = ((at, _parsed(line)) for at, line in enumerate(content.split(b"\n"), 1) if line.strip())
         yield from _dicts(name, lines, broken)
 
 
-def _dicts(name: str, values: Iterable[tuple[int, Any]], broken: list[Broken]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _dicts(name: str, values: Iterable[tuple[int, Any]], broken: list[InvalidRecord]) -> Iterator[tuple[int, dict[str, Any]]]:
     for at, value in values:
         if isinstance(value, dict):
             yield at, value
         else:
-            broken.append(Broken(name, at, "not a JSON object"))
+            broken.append(InvalidRecord(name, at, "not a JSON object"))
 
 
 def _parsed(text: bytes) -> Any:
@@ -177,21 +177,21 @@ def _parsed(text: bytes) -> Any:
         return None
 
 
-def _kind(body: Mapping[str, Any]) -> Kind | None:
+def _kind(body: Mapping[str, Any]) -> LegacyKind | None:
     match body:
         case {"type": "compact_summary"}:
-            return Kind.SUMMARY
+            return LegacyKind.SUMMARY
         case {"type": "input_item" | "output_item", "item": dict()}:
-            return Kind.EVENT
+            return LegacyKind.EVENT
         case {"type": "fact_upsert" | "fact_delete" | "fact_supersede"} | {"fact_id": str(), "key": str()}:
-            return Kind.FACT
+            return LegacyKind.FACT
         case {"facts": dict()}:
-            return Kind.INDEX
+            return LegacyKind.INDEX
         case {"summary": str(), "related_fact_ids": _}:
-            return Kind.INSIGHT
+            return LegacyKind.INSIGHT
         case {"processed_turn_ids": _} | {"processed_turn": _} | {"latest_turn_id": _}:
-            return Kind.STATE
+            return LegacyKind.STATE
         case {"tiers": dict()}:
-            return Kind.POLICY
+            return LegacyKind.POLICY
         case _:
             return None

@@ -7,12 +7,18 @@ from hashlib import sha256
 from typing import Any
 
 from memsvc.core.errors import MemsvcError
-from memsvc.core.items import Item, canonical, normalise_item, text_parts
+from memsvc.core.items import Item, canonical, normalize_item, text_parts
 from memsvc.core.paths import check_identifier
-from memsvc.styles.turns import layout
-from memsvc.styles.turns.migration.legacy import Broken, Kind, Reading, Record, moment
+from memsvc.styles.turns import file_layout
+from memsvc.styles.turns.migration.legacy import (
+    InvalidRecord,
+    LegacyKind,
+    LegacyRecord,
+    LegacyRecords,
+    record_timestamp,
+)
 
-_WAYS = {"input_item": "in", "output_item": "out"}
+_DIRECTION_BY_TYPE = {"input_item": "in", "output_item": "out"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +27,9 @@ class OldEvent:
 
     event: str
     item_id: str
-    way: str
+    direction: str
     item: Item
-    said_at: datetime
+    message_at: datetime
 
 
 @dataclass(slots=True)
@@ -35,9 +41,9 @@ class OldTurn:
     at: datetime
     events: list[OldEvent] = field(default_factory=list)
 
-    def items(self, way: str) -> list[Item]:
+    def items(self, direction: str) -> list[Item]:
         """Return the items of one direction."""
-        return [event.item for event in self.events if event.way == way]
+        return [event.item for event in self.events if event.direction == direction]
 
 
 @dataclass(slots=True)
@@ -70,82 +76,82 @@ def user_name(body: dict[str, Any], member: str) -> str:
         return ""
 
 
-def turns(reading: Reading, now: datetime) -> OldTurns:
+def turns(reading: LegacyRecords, now: datetime) -> OldTurns:
     """Return the turns of a session, oldest first.
 
     An event that occurs several times is taken once."""
-    found = OldTurns(summaries=len(reading.of(Kind.SUMMARY)))
+    result = OldTurns(summaries=len(reading.of(LegacyKind.SUMMARY)))
     by_name: dict[str, OldTurn] = {}
     seen: dict[tuple[str, str], bytes] = {}
     latest: datetime | None = None
-    for record in reading.of(Kind.EVENT):
+    for record in reading.of(LegacyKind.EVENT):
         event = _event(record, latest, now)
-        if isinstance(event, Broken):
+        if isinstance(event, InvalidRecord):
             reading.broken.append(event)
             continue
-        turn, one = event
-        latest = one.said_at
-        if _is_memory_block(one.item):
-            found.memory_blocks += 1
+        turn, old_event = event
+        latest = old_event.message_at
+        if _is_memory_block(old_event.item):
+            result.memory_blocks += 1
             continue
-        there, mark = seen.get((turn, one.event)), canonical(one.item)
-        if there is not None:
-            found.repeated += 1
-            found.conflicting += there != mark
+        existing, mark = seen.get((turn, old_event.event)), canonical(old_event.item)
+        if existing is not None:
+            result.repeated += 1
+            result.conflicting += existing != mark
             continue
-        seen[turn, one.event] = mark
+        seen[turn, old_event.event] = mark
         name = turn_name(turn)
         if name not in by_name:
-            by_name[name] = OldTurn(name, "", one.said_at)
-            found.renamed += name != turn
+            by_name[name] = OldTurn(name, "", old_event.message_at)
+            result.renamed += name != turn
         by_name[name].user = by_name[name].user or user_name(record.body, "user_id")
-        by_name[name].events.append(one)
-    found.turns = [_whole(turn) for turn in sorted(by_name.values(), key=lambda turn: turn.at)]
-    found.order = {turn.turn: at for at, turn in enumerate(found.turns)}
-    return found
+        by_name[name].events.append(old_event)
+    result.turns = [_whole(turn) for turn in sorted(by_name.values(), key=lambda turn: turn.at)]
+    result.order = {turn.turn: at for at, turn in enumerate(result.turns)}
+    return result
 
 
-def processed(reading: Reading) -> list[str]:
+def processed(reading: LegacyRecords) -> list[str]:
     """Return the ids of turns stored according to the session's state, oldest first."""
     names: dict[str, None] = {}
-    for record in reading.of(Kind.STATE):
+    for record in reading.of(LegacyKind.STATE):
         for member in ("processed_turn_ids", "processed_turn"):
-            given = record.body.get(member)
-            for turn in given if isinstance(given, list) else given if isinstance(given, dict) else [given]:
+            value = record.body.get(member)
+            for turn in value if isinstance(value, list) else value if isinstance(value, dict) else [value]:
                 if isinstance(turn, str) and turn:
                     names[turn_name(turn)] = None
     return list(names)
 
 
-def _event(record: Record, latest: datetime | None, now: datetime) -> tuple[str, OldEvent] | Broken:
+def _event(record: LegacyRecord, latest: datetime | None, now: datetime) -> tuple[str, OldEvent] | InvalidRecord:
     body = record.body
     place = (record.file, record.line)
-    way, event = _WAYS[body["type"]], body.get("id")
+    direction, event = _DIRECTION_BY_TYPE[body["type"]], body.get("id")
     event = event if isinstance(event, str) else ""
-    turn = body.get("turn_id") or (layout.turn_of(event) if event.count("-") > 1 else "")
-    said_at = moment(body.get("ts"), now) or latest
+    turn = body.get("turn_id") or (file_layout.turn_of(event) if event.count("-") > 1 else "")
+    message_at = record_timestamp(body.get("ts"), now) or latest
     if not isinstance(turn, str) or not turn:
-        return Broken(*place, "no turn_id")
-    if said_at is None:
-        return Broken(*place, "no time")
+        return InvalidRecord(*place, "no turn_id")
+    if message_at is None:
+        return InvalidRecord(*place, "no time")
     try:
-        item = normalise_item(body["item"], "item")
+        item = normalize_item(body["item"], "item")
     except MemsvcError:
-        return Broken(*place, "not a response item")
+        return InvalidRecord(*place, "not a response item")
     item_id = body.get("item_id")
-    return turn, OldEvent(event, item_id if isinstance(item_id, str) else "", way, item, said_at)
+    return turn, OldEvent(event, item_id if isinstance(item_id, str) else "", direction, item, message_at)
 
 
 def _whole(turn: OldTurn) -> OldTurn:
     """Return the turn with inputs before outputs, each event under an id of the usual form.
 
     An event keeps its own id where that has the form."""
-    ordered = sorted(turn.events, key=lambda event: event.way)
-    own = [_number(event, turn.turn) for event in ordered]
-    kept = len(set(zip(own, [event.way for event in ordered], strict=True))) == len(own) and -1 not in own
-    numbers = own if kept else _counted(ordered)
+    ordered = sorted(turn.events, key=lambda event: event.direction)
+    numbers_given = [_number(event, turn.turn) for event in ordered]
+    kept = len(set(zip(numbers_given, [event.direction for event in ordered], strict=True))) == len(numbers_given) and -1 not in numbers_given
+    numbers = numbers_given if kept else _counted(ordered)
     turn.events = [
-        OldEvent(layout.event_id(turn.turn, event.way, number), event.item_id, event.way, event.item, event.said_at)
+        OldEvent(file_layout.event_id(turn.turn, event.direction, number), event.item_id, event.direction, event.item, event.message_at)
         for event, number in zip(ordered, numbers, strict=True)
     ]
     return turn
@@ -154,15 +160,15 @@ def _whole(turn: OldTurn) -> OldTurn:
 def _number(event: OldEvent, turn: str) -> int:
     """Return the number in an event's id, or -1 where the id has another form."""
     head, _, number = event.event.rpartition("-")
-    return int(number) if head == f"{turn}-{event.way}" and number.isascii() and number.isdigit() else -1
+    return int(number) if head == f"{turn}-{event.direction}" and number.isascii() and number.isdigit() else -1
 
 
 def _counted(events: Sequence[OldEvent]) -> list[int]:
     counts = {"in": 0, "out": 0}
     numbers = []
     for event in events:
-        numbers.append(counts[event.way])
-        counts[event.way] += 1
+        numbers.append(counts[event.direction])
+        counts[event.direction] += 1
     return numbers
 
 

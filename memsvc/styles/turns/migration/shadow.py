@@ -12,24 +12,24 @@ from typing import Any, Final
 
 import orjson
 
-from memsvc.core.facts import normalised_value
+from memsvc.core.facts import normalized_value
 from memsvc.core.items import Item, text_parts
 from memsvc.store import files, tree
+from memsvc.store.append_log import append
 from memsvc.store.database import Tx
-from memsvc.store.journals import append
 from memsvc.styles.turns import block
-from memsvc.styles.turns.layout import OWNER, exact, session_root
+from memsvc.styles.turns.file_layout import OWNER, exact_timestamp, session_root
 
-TOKENS_APART: Final = 0.05
+TOKEN_DIFFERENCE_MAX: Final = 0.05
 """Token counts are equal when they differ by at most this share of the larger one."""
 FILES_A_PAGE: Final = 1000
 LINES_BYTES_MAX: Final = 8 * 1024 * 1024
-_COMPARED: Final = ("events/raw/", "memory_tiers/", "insights/")
+_COMPARED_PATHS: Final = ("events/raw/", "memory_tiers/", "insights/")
 """Folders that both sides write alike; the rest of a session is not compared."""
 
 
 @dataclass(frozen=True, slots=True)
-class TheirFile:
+class ClientFile:
     """A file of the client, by its path within the session; None for unknown values."""
 
     path: str
@@ -38,7 +38,7 @@ class TheirFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FactComparison:
     """Facts by id: only the client's, only ours, both and equal, both and different."""
 
     only_there: list[str]
@@ -48,7 +48,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class FileComparison:
     """Files by path: missing here, missing there, and those with another number of lines."""
 
     missing_here: list[str]
@@ -61,14 +61,14 @@ class Files:
 class Comparison:
     """One turn on both sides.
 
-    Tokens are as each side counts them; `tokens_agree` allows for TOKENS_APART. `files` is None
+    Tokens are as each side counts them; `tokens_match` allows for TOKENS_APART. `files` is None
     when the client sent no list of files."""
 
-    facts: Facts
+    facts: FactComparison
     tokens_there: int | None
     tokens_here: int
     tokens_agree: bool | None
-    files: Files | None
+    files: FileComparison | None
 
     @property
     def agrees(self) -> bool:
@@ -93,50 +93,50 @@ def recalled_facts(items: Sequence[Item]) -> dict[str, str]:
 
 def value_hash(value: str) -> str:
     """Return a hash of a value that ignores case and white space."""
-    return blake2b(normalised_value(value).encode(), digest_size=8).hexdigest()
+    return blake2b(normalized_value(value).encode(), digest_size=8).hexdigest()
 
 
-def compare_facts(there: Mapping[str, str | None], here: Mapping[str, str]) -> Facts:
+def compare_facts(client: Mapping[str, str | None], server: Mapping[str, str]) -> FactComparison:
     """Compare facts by id and hash of their value.
 
     None is an unknown value and counts as the same."""
-    both = sorted(there.keys() & here.keys())
-    return Facts(
-        only_there=sorted(there.keys() - here.keys()),
-        only_here=sorted(here.keys() - there.keys()),
-        same=[name for name in both if there[name] in (None, here[name])],
-        different=[name for name in both if there[name] not in (None, here[name])],
+    both = sorted(client.keys() & server.keys())
+    return FactComparison(
+        only_there=sorted(client.keys() - server.keys()),
+        only_here=sorted(server.keys() - client.keys()),
+        same=[name for name in both if client[name] in (None, server[name])],
+        different=[name for name in both if client[name] not in (None, server[name])],
     )
 
 
-def tokens_agree(there: int | None, here: int) -> bool | None:
+def tokens_match(client: int | None, server: int) -> bool | None:
     """Return whether two counts are about equal; None where one is unknown."""
-    return None if there is None else abs(there - here) <= TOKENS_APART * max(there, here)
+    return None if client is None else abs(client - server) <= TOKEN_DIFFERENCE_MAX * max(client, server)
 
 
-async def compare_files(tx: Tx, session: str, theirs: Sequence[TheirFile]) -> Files:
+async def compare_files(tx: Tx, session: str, client_files: Sequence[ClientFile]) -> FileComparison:
     """Compare the client's files with ours, in the folders that both sides write alike.
 
     Lines of events and facts are only counted, as their members differ."""
     root = session_root(session)
-    there = {name: file for file in theirs if (name := file.path.removeprefix(root + "/")).startswith(_COMPARED)}
-    here = {
+    client = {name: file for file in client_files if (name := file.path.removeprefix(root + "/")).startswith(_COMPARED_PATHS)}
+    server = {
         path.removeprefix(root + "/"): path
         for path in await _paths(tx, root)
-        if path.removeprefix(root + "/").startswith(_COMPARED) and not path.endswith((".abstract", ".overview"))
+        if path.removeprefix(root + "/").startswith(_COMPARED_PATHS) and not path.endswith((".abstract", ".overview"))
     }
     different = []
-    both = sorted(there.keys() & here.keys())
+    both = sorted(client.keys() & server.keys())
     for name in both:
-        file = await files.find(tx, here[name])
-        lines = there[name].lines
+        file = await files.find(tx, server[name])
+        lines = client[name].lines
         if file is not None and lines is not None and file.size_bytes <= LINES_BYTES_MAX:
             content = await files.read(tx, file, 0, file.size_bytes)
             if content.count(b"\n") != lines:
                 different.append(name)
-    return Files(
-        missing_here=sorted(there.keys() - here.keys()),
-        missing_there=sorted(here.keys() - there.keys()),
+    return FileComparison(
+        missing_here=sorted(client.keys() - server.keys()),
+        missing_there=sorted(server.keys() - client.keys()),
         different=different,
         same=len(both) - len(different),
     )
@@ -149,11 +149,11 @@ def report_file(session: str, now: datetime) -> str:
 
 async def keep(tx: Tx, session: str, turn: str, found: Comparison, now: datetime) -> None:
     """Append a comparison to the session's reports."""
-    record = {"ts": exact(now), "type": "shadow_comparison", "turn_id": turn, "agrees": found.agrees} | asdict(found)
+    record = {"ts": exact_timestamp(now), "type": "shadow_comparison", "turn_id": turn, "agrees": found.agrees} | asdict(found)
     await append(tx, {report_file(session, now): orjson.dumps(record) + b"\n"}, owner=OWNER, now=now)
 
 
-async def summed(tx: Tx, session: str) -> Counter[str]:
+async def count_comparisons(tx: Tx, session: str) -> Counter[str]:
     """Return counts over the comparisons of a session, of each turn the last one."""
     latest: dict[str, dict[str, Any]] = {}
     for path in await _paths(tx, f"{session_root(session)}/shadow"):
@@ -179,6 +179,6 @@ async def summed(tx: Tx, session: str) -> Counter[str]:
 
 async def _paths(tx: Tx, directory: str) -> list[str]:
     found: list[str] = []
-    while page := await tree.files_at(tx, directory, after=found[-1] if found else "", most=FILES_A_PAGE):
+    while page := await tree.files_at(tx, directory, after=found[-1] if found else "", limit=FILES_A_PAGE):
         found += page
     return found

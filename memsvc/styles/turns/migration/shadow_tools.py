@@ -10,25 +10,25 @@ from memsvc.core.scope import Permission, Scope
 from memsvc.core.tools import Arguments, Result, Tool
 from memsvc.store.database import Database
 from memsvc.styles.turns.budget import Costs
-from memsvc.styles.turns.contract import BeforeTurnArguments, Items
-from memsvc.styles.turns.given import items_of
+from memsvc.styles.turns.input_parsing import items_of
 from memsvc.styles.turns.migration import shadow
-from memsvc.styles.turns.migration.shadow import Comparison, TheirFile
+from memsvc.styles.turns.migration.shadow import ClientFile, Comparison
 from memsvc.styles.turns.options import TurnOptions
-from memsvc.styles.turns.rebuild.rebuilding import Rebuilding
+from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
+from memsvc.styles.turns.turn_models import BeforeTurnArguments, Items
 from memsvc.styles.turns.turn_tools import TurnTools
 
-THEIRS_MAX = 2000
+CLIENT_ITEMS_MAX = 2000
 
 
-class OwnFact(BaseModel):
+class ClientFact(BaseModel):
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
     id: str = Field(max_length=256, description="its fact_id")
     value: str | None = Field(None, max_length=4096, description="its value; compared by its words, never kept")
 
 
-class OwnFile(BaseModel):
+class ListedClientFile(BaseModel):
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
     path: str = Field(max_length=1024, description="its path, from the session on or from the root")
@@ -38,16 +38,16 @@ class OwnFile(BaseModel):
 
 class ShadowArguments(BeforeTurnArguments):
     own_input_items: Items = Field(default_factory=list, description="what your own memory prepared for the model")
-    own_facts: list[OwnFact] = Field(default_factory=list, description="the facts that your own memory recalled")
+    own_facts: list[ClientFact] = Field(default_factory=list, description="the facts that your own memory recalled")
     own_fact_ids: list[str] = Field(default_factory=list, description="the same by id alone, without values")
     own_token_count: int | None = Field(None, ge=0, description="tokens as your side counted them")
-    own_files: list[OwnFile] | None = Field(None, description="the files of the session on your side")
+    own_files: list[ListedClientFile] | None = Field(None, description="the files of the session on your side")
 
     @field_validator("own_facts", "own_fact_ids", "own_files")
     @classmethod
-    def _bounded(cls, value: list[object] | None) -> list[object] | None:
-        if value is not None and len(value) > THEIRS_MAX:
-            raise invalid(f"own_facts, own_fact_ids and own_files may hold {THEIRS_MAX} each")
+    def _check_length(cls, value: list[object] | None) -> list[object] | None:
+        if value is not None and len(value) > CLIENT_ITEMS_MAX:
+            raise invalid(f"own_facts, own_fact_ids and own_files may hold {CLIENT_ITEMS_MAX} each")
         return value
 
 
@@ -91,7 +91,7 @@ class ShadowTools:
         self,
         database: Database,
         functions: TurnTools,
-        rebuilding: Rebuilding,
+        rebuilding: TurnRebuild,
         clock: Clock,
         meter: Meter,
         options: TurnOptions,
@@ -106,27 +106,27 @@ class ShadowTools:
         self._options = options
         self._costs = costs
 
-    async def compare(self, scope: Scope, asked: ShadowArguments) -> ShadowResult:
-        own = items_of(asked.own_input_items, "own_input_items", self._options)
-        prepared = await self._functions.before_turn(scope, asked)
-        theirs: dict[str, str | None] = dict.fromkeys(asked.own_fact_ids)
-        theirs |= {one.id: None if one.value is None else shadow.value_hash(one.value) for one in asked.own_facts}
-        there = asked.own_token_count
-        if there is None and own:
-            there = sum(map(self._costs.item, own))
-        here = prepared.context_token_count
-        listed = [TheirFile(one.path, one.size, one.lines) for one in asked.own_files or []]
+    async def compare(self, scope: Scope, args: ShadowArguments) -> ShadowResult:
+        client_items = items_of(args.own_input_items, "own_input_items", self._options)
+        prepared = await self._functions.before_turn(scope, args)
+        client_facts: dict[str, str | None] = dict.fromkeys(args.own_fact_ids)
+        client_facts |= {client_fact.id: None if client_fact.value is None else shadow.value_hash(client_fact.value) for client_fact in args.own_facts}
+        client_tokens = args.own_token_count
+        if client_tokens is None and client_items:
+            client_tokens = sum(map(self._costs.item, client_items))
+        server_tokens = prepared.context_token_count
+        listed = [ClientFile(client_fact.path, client_fact.size, client_fact.lines) for client_fact in args.own_files or []]
         now = self._clock.now()
         async with self._database.begin(scope) as tx:
-            kept = None if asked.own_files is None else await shadow.compare_files(tx, asked.session_id, listed)
+            kept = None if args.own_files is None else await shadow.compare_files(tx, args.session_id, listed)
             found = Comparison(
-                shadow.compare_facts(theirs, shadow.recalled_facts(prepared.input_items)),
-                there,
-                here,
-                shadow.tokens_agree(there, here),
+                shadow.compare_facts(client_facts, shadow.recalled_facts(prepared.input_items)),
+                client_tokens,
+                server_tokens,
+                shadow.tokens_match(client_tokens, server_tokens),
                 kept,
             )
-            await shadow.keep(tx, asked.session_id, prepared.turn_id, found, now)
+            await shadow.keep(tx, args.session_id, prepared.turn_id, found, now)
         self._meter.add("mcp_memory_shadow_total", result="agree" if found.agrees else "differ")
         return ShadowResult.model_validate({"agrees": found.agrees} | asdict(found))
 
@@ -140,7 +140,7 @@ async def report(database: Database, scope: Scope, sessions: list[str]) -> Shado
     compared = 0
     for session in sessions:
         async with database.begin(scope, read_only=True) as tx:
-            found = await shadow.summed(tx, session)
+            found = await shadow.count_comparisons(tx, session)
         compared += bool(found["turns"])
         for name, count in found.items():
             counts[name] = counts.get(name, 0) + count

@@ -11,12 +11,22 @@ from typing import Final
 import regex
 from pydantic import BaseModel, Field
 
-from memsvc.core.facts import Claim, Ending, Evidence, Fact, Retraction, Statement, Tier, normalised_value, slot_of
+from memsvc.core.facts import (
+    Claim,
+    Evidence,
+    Fact,
+    FactExpiry,
+    FactTier,
+    RemovalClaim,
+    Statement,
+    normalized_value,
+    slot_of,
+)
 from memsvc.core.rules import topics
 from memsvc.core.rules.rule import Topic
 from memsvc.core.secrets import is_secret
-from memsvc.styles.turns.layout import turn_of
-from memsvc.styles.turns.models.shown import Message, Shown
+from memsvc.styles.turns.file_layout import turn_of
+from memsvc.styles.turns.models.model_input import InputMessage, ModelInput
 
 PROPOSALS_MAX: Final = 20
 VALUE_BYTES_MAX: Final = 512
@@ -31,15 +41,15 @@ SAME_WORDS_MIN: Final = 3
 """A value with this many words is the same statement under any key."""
 
 _NO_KEY: Final = regex.compile(r"\W+")
-_BREAKS: Final = regex.compile(r"[\p{Cc}\p{Zl}\p{Zp}]")
-_UNSEEN: Final = regex.compile(r"[\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", regex.V1)
+_LINE_BREAK: Final = regex.compile(r"[\p{Cc}\p{Zl}\p{Zp}]")
+_HIDDEN: Final = regex.compile(r"[\p{Cs}\p{Co}\p{Cn}[\p{Cf}--[\u200c\u200d]]]", regex.V1)
 _TOPICS: Final = {one.key.replace(" ", "_"): one for one in vars(topics).values() if isinstance(one, Topic)}
 KEYS: Final = tuple(sorted(_TOPICS))
 """Keys under which rules store facts: a model that uses them too repeats nothing."""
-_OWN_WORDS: Final = frozenset(("rule", "user"))
+_USER_ORIGINS: Final = frozenset(("rule", "user"))
 
 
-class Proposal(BaseModel):
+class FactProposal(BaseModel):
     """One change of the facts, as loosely as a model may put it.
 
     What is wrong with it is found out later, so that one bad proposal does not cost the others."""
@@ -57,25 +67,25 @@ class Proposal(BaseModel):
 class Proposals(BaseModel):
     """The changes of the facts that the messages give reason for; often none."""
 
-    changes: list[Proposal] = Field(default_factory=list)
+    changes: list[FactProposal] = Field(default_factory=list)
 
 
 class _DroppedError(Exception):
     """A rejected proposal; the reason is one of the published outcomes."""
 
 
-def believed(
-    proposals: Sequence[Proposal],
-    shown: Shown,
+def claims_of_proposals(
+    proposals: Sequence[FactProposal],
+    model_input: ModelInput,
     *,
-    holding: Sequence[Fact],
+    active: Sequence[Fact],
     deleted: Sequence[Fact],
 ) -> tuple[list[Claim], Counter[str]]:
     """Return the claims of an answer, and counts of rejected proposals by reason.
 
-    `holding` are the active facts, `deleted` those retracted or forgotten recently. Facts that
+    `active` are the active facts, `deleted` those retracted or forgotten recently. Facts that
     changed since the model saw them, and invented ids, make no claims."""
-    judge = _Judge(shown, holding, deleted)
+    judge = _ProposalJudge(model_input, active, deleted)
     claims: list[Claim] = []
     dropped: Counter[str] = Counter()
     # deletions first: their value may be added under another key
@@ -89,25 +99,25 @@ def believed(
     return claims, dropped
 
 
-class _Judge:
+class _ProposalJudge:
     """Conversion of proposals into claims, one after the other.
 
     Claims count as facts for later ones."""
 
     def __init__(
         self,
-        shown: Shown,
-        holding: Sequence[Fact],
+        model_input: ModelInput,
+        active: Sequence[Fact],
         deleted: Sequence[Fact],
     ) -> None:
-        self._shown = shown
-        self._messages = {f"m{at}": message for at, message in enumerate(shown.messages, 1)}
-        self._facts = {f"f{at}": fact for at, fact in enumerate(shown.facts, 1)}
-        self._holding = {(fact.book, fact.entry): fact for fact in holding}
-        self._held = [fact.statement for fact in holding]
+        self._input = model_input
+        self._messages = {f"m{at}": message for at, message in enumerate(model_input.messages, 1)}
+        self._facts = {f"f{at}": fact for at, fact in enumerate(model_input.facts, 1)}
+        self._active = {(fact.index_id, fact.entry): fact for fact in active}
+        self._statements = [fact.statement for fact in active]
         self._deleted = deleted
 
-    def claim(self, proposal: Proposal, at: int) -> Claim:
+    def claim(self, proposal: FactProposal, at: int) -> Claim:
         message = self._evidence(proposal)
         match proposal.change:
             case "add":
@@ -119,25 +129,25 @@ class _Judge:
             case _:
                 raise _DroppedError("unfit")
 
-    def _evidence(self, proposal: Proposal) -> Message:
+    def _evidence(self, proposal: FactProposal) -> InputMessage:
         """Return the latest of the cited messages, preferring those of the user."""
         cited = [self._messages[one] for one in proposal.evidence[:100] if one in self._messages]
         if not cited:
             raise _DroppedError("unknown")
         return max(cited, key=lambda message: (message.role == "user", message.entry))
 
-    def _add(self, proposal: Proposal, message: Message, at: int) -> Statement:
+    def _add(self, proposal: FactProposal, message: InputMessage, at: int) -> Statement:
         key = _NO_KEY.sub("_", _plain(proposal.key).casefold()).strip("_")
         if not key or len(key.encode()) > KEY_BYTES_MAX:
             raise _DroppedError("unfit")
         value = _checked_value(key, proposal.value)
-        fact_id, key, several = self._subject(key)
-        slot = slot_of(value) if several or proposal.several else ""
+        fact_id, key, has_many = self._subject(key)
+        slot = slot_of(value) if has_many or proposal.several else ""
         statement = self._statement(proposal, message, at, (fact_id, key, slot, value))
         self._check_new(statement)
-        active = next((fact for fact in self._holding.values() if fact.statement.identity == statement.identity), None)
+        active = next((fact for fact in self._active.values() if fact.statement.identity == statement.identity), None)
         if active is not None:
-            _check_may_change(active, message)
+            _check_precedence(active, message)
         return self._kept(statement, message, active)
 
     def _subject(self, key: str) -> tuple[str, str, bool]:
@@ -147,10 +157,10 @@ class _Judge:
         topic = _TOPICS.get(key)
         if topic is not None:
             return topic.fact_id, topic.key, topic.many
-        held = next((one for one in self._held if one.key == key), None)
-        return (held.fact_id, key, bool(held.slot)) if held else (key, key, False)
+        existing = next((one for one in self._statements if one.key == key), None)
+        return (existing.fact_id, key, bool(existing.slot)) if existing else (key, key, False)
 
-    def _update(self, proposal: Proposal, message: Message, at: int) -> Statement:
+    def _update(self, proposal: FactProposal, message: InputMessage, at: int) -> Statement:
         old = self._target(proposal, message)
         value = _checked_value(old.statement.key, proposal.value)
         slot = slot_of(value) if old.statement.slot else ""
@@ -158,75 +168,75 @@ class _Judge:
         statement = self._statement(proposal, message, at, identity)
         self._check_new(statement)
         if slot:
-            gone = Ending(old.statement.fact_id, old.statement.key, old.statement.value, exact=True)
-            statement = replace(statement, ends=(gone,))
+            gone = FactExpiry(old.statement.fact_id, old.statement.key, old.statement.value, exact=True)
+            statement = replace(statement, conflicts=(gone,))
         return self._kept(statement, message, old)
 
-    def _delete(self, proposal: Proposal, message: Message) -> Retraction:
+    def _delete(self, proposal: FactProposal, message: InputMessage) -> RemovalClaim:
         old = self._target(proposal, message)
-        gone = Ending(old.statement.fact_id, old.statement.key, old.statement.value, exact=True)
-        self._held = [one for one in self._held if one != old.statement]
-        return Retraction((gone,), self._evidence_of(message), self._weight(message, old))
+        gone = FactExpiry(old.statement.fact_id, old.statement.key, old.statement.value, exact=True)
+        self._statements = [one for one in self._statements if one != old.statement]
+        return RemovalClaim((gone,), self._evidence_of(message), self._weight(message, old))
 
-    def _target(self, proposal: Proposal, message: Message) -> Fact:
+    def _target(self, proposal: FactProposal, message: InputMessage) -> Fact:
         """Return the fact that is meant, if it is still as the model saw it."""
         seen = self._facts.get(proposal.fact)
         if seen is None:
             raise _DroppedError("unknown")
-        if self._holding.get((seen.book, seen.entry)) is None:
+        if self._active.get((seen.index_id, seen.entry)) is None:
             raise _DroppedError("stale")
-        _check_may_change(seen, message)
+        _check_precedence(seen, message)
         return seen
 
-    def _statement(self, proposal: Proposal, message: Message, at: int, named: tuple[str, str, str, str]) -> Statement:
-        fact_id, key, slot, value = named
-        if proposal.tier not in Tier.__members__:
+    def _statement(self, proposal: FactProposal, message: InputMessage, at: int, identity: tuple[str, str, str, str]) -> Statement:
+        fact_id, key, slot, value = identity
+        if proposal.tier not in FactTier.__members__:
             raise _DroppedError("unfit")
-        sure = proposal.confidence if 0 < proposal.confidence <= 1 else CONFIDENCE
+        confidence = proposal.confidence if 0 < proposal.confidence <= 1 else CONFIDENCE
         if message.role != "user":
-            sure = min(sure, ASSISTANT_CONFIDENCE_MAX)
+            confidence = min(confidence, ASSISTANT_CONFIDENCE_MAX)
         evidence = self._evidence_of(message)
-        mark = "|".join((evidence.turn, fact_id, slot, str(self._shown.messages[-1].entry), str(at)))
+        mark = "|".join((evidence.turn, fact_id, slot, str(self._input.messages[-1].entry), str(at)))
         number = hashlib.sha1(mark.encode(), usedforsecurity=False).hexdigest()[:12]
         record = f"{evidence.turn}-llm-{number}"
-        return Statement(record, fact_id, key, slot, value, Tier[proposal.tier], sure, "", evidence)
+        return Statement(record, fact_id, key, slot, value, FactTier[proposal.tier], confidence, "", evidence)
 
     def _check_new(self, statement: Statement) -> None:
         # repeats of the same identity are left to the merge, which knows about tiers
-        if any(one.identity != statement.identity and _same(one, statement) for one in self._held):
+        if any(one.identity != statement.identity and _same(one, statement) for one in self._statements):
             raise _DroppedError("repeated")
 
-    def _kept(self, statement: Statement, message: Message, old: Fact | None) -> Statement:
+    def _kept(self, statement: Statement, message: InputMessage, old: Fact | None) -> Statement:
         for fact in self._deleted:
             forgotten_since = fact.valid_to is None or fact.valid_to >= message.stored_at
             if (forgotten_since or message.role != "user") and _same(fact.statement, statement):
                 raise _DroppedError("stale")
-        self._held.append(statement)
-        return replace(statement, said_at=self._weight(message, old))
+        self._statements.append(statement)
+        return replace(statement, message_at=self._weight(message, old))
 
-    def _weight(self, message: Message, old: Fact | None) -> datetime:
+    def _weight(self, message: InputMessage, old: Fact | None) -> datetime:
         """Return the time from which a claim counts against existing facts.
 
         It wins over a rule's fact from the same words, and over a model's fact from earlier words,
         though that was written later than they were sent."""
         if old is None:
             return message.stored_at
-        learnt = old.statement.evidence
-        same_words = (learnt.session, learnt.turn) == (self._shown.session, turn_of(message.event))
-        if learnt.origin == "model" or same_words:
+        source = old.statement.evidence
+        same_words = (source.session, source.turn) == (self._input.session, turn_of(message.event))
+        if source.origin == "model" or same_words:
             return max(message.stored_at, old.valid_from + timedelta(microseconds=1))
         return message.stored_at
 
-    def _evidence_of(self, message: Message) -> Evidence:
-        shown = self._shown
-        return Evidence(shown.session, turn_of(message.event), message.event, shown.user, origin="model")
+    def _evidence_of(self, message: InputMessage) -> Evidence:
+        model_input = self._input
+        return Evidence(model_input.session, turn_of(message.event), message.event, model_input.user, origin="model")
 
 
-def _check_may_change(fact: Fact, message: Message) -> None:
+def _check_precedence(fact: Fact, message: InputMessage) -> None:
     """Raise _DroppedError unless the message may change the fact.
 
     A user's statement is changed only by a later statement of the user or in the same message."""
-    if fact.statement.evidence.origin in _OWN_WORDS and (message.role != "user" or message.stored_at < fact.valid_from):
+    if fact.statement.evidence.origin in _USER_ORIGINS and (message.role != "user" or message.stored_at < fact.valid_from):
         raise _DroppedError("stale")
 
 
@@ -239,16 +249,16 @@ def _checked_value(key: str, given: str) -> str:
     return value
 
 
-def _same(one: Statement, other: Statement) -> bool:
+def _same(first: Statement, second: Statement) -> bool:
     """Return whether two statements are equivalent.
 
     They have one value of one key, or a value of several words under any key."""
-    said = normalised_value(one.value)
-    if said.strip(".!") != normalised_value(other.value).strip(".!"):
+    value = normalized_value(first.value)
+    if value.strip(".!") != normalized_value(second.value).strip(".!"):
         return False
-    return set(one.key.split("_")) == set(other.key.split("_")) or len(said.split()) >= SAME_WORDS_MIN
+    return set(first.key.split("_")) == set(second.key.split("_")) or len(value.split()) >= SAME_WORDS_MIN
 
 
 def _plain(text: str) -> str:
     """Return the text in one line, without characters that cannot be stored or seen."""
-    return " ".join(unicodedata.normalize("NFC", _UNSEEN.sub("", _BREAKS.sub(" ", text[:TEXT_CHARS_MAX]))).split())
+    return " ".join(unicodedata.normalize("NFC", _HIDDEN.sub("", _LINE_BREAK.sub(" ", text[:TEXT_CHARS_MAX]))).split())

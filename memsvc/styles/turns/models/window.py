@@ -11,20 +11,20 @@ from memsvc.core import facts as fact_rules
 from memsvc.core.facts import Fact
 from memsvc.core.items import user_message
 from memsvc.core.ports import TokenCounter
-from memsvc.store import facts, reading
+from memsvc.store import conversation, facts
+from memsvc.store.conversation import TranscriptItem
 from memsvc.store.database import Tx
-from memsvc.store.reading import Spoken
-from memsvc.styles.turns import block, books
-from memsvc.styles.turns.models.shown import Message, Shown, most_related
+from memsvc.styles.turns import block, turn_index
+from memsvc.styles.turns.models.model_input import InputMessage, ModelInput, most_related
 
 MESSAGES_MAX: Final = 40
 MESSAGES_TOK: Final = 6000
 TEXT_CHARS_MAX: Final = 8000
 """Characters of one message in the model's input."""
-EARLIER_MESSAGES: Final = 6
-EARLIER_CHARS_MAX: Final = 1000
-FACTS_SHOWN: Final = 60
-CUT: Final = " [...]"
+CONTEXT_MESSAGES: Final = 6
+CONTEXT_CHARS_MAX: Final = 1000
+FACT_LIMIT: Final = 60
+ELLIPSIS: Final = " [...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,66 +33,66 @@ class Window:
 
     start: int
     stop: int
-    shown: Shown
+    model_input: ModelInput
 
-    def first_half(self) -> "Window":
+    def first_part(self) -> "Window":
         """Return a window of about the first half of its messages."""
-        messages = self.shown.messages[: len(self.shown.messages) // 2]
-        return replace(self, stop=messages[-1].entry + 1, shown=replace(self.shown, messages=messages))
+        messages = self.model_input.messages[: len(self.model_input.messages) // 2]
+        return replace(self, stop=messages[-1].entry + 1, model_input=replace(self.model_input, messages=messages))
 
 
 async def next_window(tx: Tx, session: str, tokens: TokenCounter, now: datetime) -> Window | None:
     """Return the next window; None when all was read.
 
     It may hold no message: memory blocks and removed messages are skipped."""
-    start = await reading.watermark(tx, session)
+    start = await conversation.read_position(tx, session)
     if start is None:
         return None
-    book = books.turns(session).number
-    spoken = await reading.spoken(tx, book, start, before=EARLIER_MESSAGES, most=MESSAGES_MAX, chars_max=TEXT_CHARS_MAX)
-    said = [one for one in spoken if one.entry >= start]
-    if not said:
+    index_id = turn_index.turns(session).number
+    entries = await conversation.read_messages(tx, index_id, start, before=CONTEXT_MESSAGES, limit=MESSAGES_MAX, chars_max=TEXT_CHARS_MAX)
+    new_entries = [one for one in entries if one.entry >= start]
+    if not new_entries:
         return None
-    user, messages, stop = _together(said, tokens)
-    before = [_told(one, EARLIER_CHARS_MAX) for one in spoken if one.entry < start]
-    shelves = [shelf.number for shelf in books.facts(session, user)]
-    believed = list(fact_rules.latest_by_identity(await facts.holding(tx, shelves, now)).values())
-    earlier = [told[1] for told in before if told is not None and told[0] == user]
-    shown = Shown(session, user, messages, earlier, _related(believed, messages))
-    return Window(start, stop, shown)
+    user, messages, stop = _select_messages(new_entries, tokens)
+    before = [_load_message(one, CONTEXT_CHARS_MAX) for one in entries if one.entry < start]
+    index_ids = [index.number for index in turn_index.facts(session, user)]
+    current_facts = list(fact_rules.latest_by_identity(await facts.current_facts(tx, index_ids, now)).values())
+    context = [loaded[1] for loaded in before if loaded is not None and loaded[0] == user]
+    model_input = ModelInput(session, user, messages, context, _related(current_facts, messages))
+    return Window(start, stop, model_input)
 
 
-def _related(believed: Sequence[Fact], messages: Sequence[Message]) -> list[Fact]:
-    return most_related(believed, messages, most=FACTS_SHOWN)
+def _related(current_facts: Sequence[Fact], messages: Sequence[InputMessage]) -> list[Fact]:
+    return most_related(current_facts, messages, limit=FACT_LIMIT)
 
 
-def _together(said: Sequence[Spoken], tokens: TokenCounter) -> tuple[str, list[Message], int]:
+def _select_messages(entries: Sequence[TranscriptItem], tokens: TokenCounter) -> tuple[str, list[InputMessage], int]:
     """Return the first messages of one user within the token limit, the user and the stop entry.
 
     There is at least one message; the stop entry follows the last one."""
-    messages: list[Message] = []
-    of = ""
-    stop = said[0].entry
+    messages: list[InputMessage] = []
+    owner = ""
+    stop = entries[0].entry
     left = MESSAGES_TOK
-    for one in said:
-        told = _told(one, TEXT_CHARS_MAX)
-        if told is not None:
-            user, message = told
-            cost = one.tokens if len(one.text) <= TEXT_CHARS_MAX else tokens.count(message.text)
-            if messages and (user != of or cost > left):
+    for entry in entries:
+        loaded = _load_message(entry, TEXT_CHARS_MAX)
+        if loaded is not None:
+            user, message = loaded
+            cost = entry.tokens if len(entry.text) <= TEXT_CHARS_MAX else tokens.count(message.text)
+            if messages and (user != owner or cost > left):
                 break
-            of = user
+            owner = user
             left -= cost
             messages.append(message)
-        stop = one.entry + 1
-    return of, messages, stop
+        stop = entry.entry + 1
+    return owner, messages, stop
 
 
-def _told(one: Spoken, chars_max: int) -> tuple[str, Message] | None:
+def _load_message(entry: TranscriptItem, chars_max: int) -> tuple[str, InputMessage] | None:
     """Return a message and its user; None for a memory block, or a removed event."""
-    if one.line is None or block.is_data(user_message(one.text)):
+    if entry.line is None or block.is_data(user_message(entry.text)):
         return None
-    event = orjson.loads(one.line)
-    text = one.text if len(one.text) <= chars_max else one.text[:chars_max] + CUT
+    event = orjson.loads(entry.line)
+    text = entry.text if len(entry.text) <= chars_max else entry.text[:chars_max] + ELLIPSIS
     stored_at = datetime.fromisoformat(event["ts"])
-    return event.get("user_id") or "", Message(one.entry, one.ref, one.role, one.speaker, text, one.said_at, stored_at)
+    return event.get("user_id") or "", InputMessage(entry.entry, entry.ref, entry.role, entry.speaker, text, entry.said_at, stored_at)

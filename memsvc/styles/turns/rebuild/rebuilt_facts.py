@@ -8,21 +8,21 @@ from typing import Any, Final
 
 import orjson
 
-from memsvc.core.facts import Evidence, Fact, State, Statement, Tier
+from memsvc.core.facts import Evidence, Fact, FactState, FactTier, Statement
 from memsvc.store import derived_facts, derived_index, facts, files, index, tree
 from memsvc.store.database import Tx
 from memsvc.store.derived import same_value
-from memsvc.store.facts import Dated
+from memsvc.store.facts import StatementWithExpiry
 from memsvc.store.sessions import ENTRY_MAX
-from memsvc.styles.turns import books
-from memsvc.styles.turns.books import Book
-from memsvc.styles.turns.layout import session_root
+from memsvc.styles.turns import turn_index
+from memsvc.styles.turns.file_layout import session_root
+from memsvc.styles.turns.turn_index import TurnIndex
 
 FILES_A_PAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FileFact:
     """A fact according to its records; `forgotten` facts are never shown again."""
 
     fact: Fact
@@ -37,97 +37,97 @@ async def users_of(tx: Tx, session: str) -> list[str]:
     return sorted(users - {""})
 
 
-async def compare_facts(tx: Tx, book: Book, sessions: Iterable[str], *, mend: bool) -> Counter[str]:
+async def compare_facts(tx: Tx, target_index: TurnIndex, sessions: Iterable[str], *, fix: bool) -> Counter[str]:
     """Return how many facts of an index differ from the files of these sessions.
 
-    The sessions are all that the index has facts of. With `mend` they are repaired: existing ones
+    The sessions are all that the index has facts of. With `fix` they are repaired: existing ones
     keep their entries, missing ones are appended."""
-    told = await _told(tx, book, sessions)
-    held = {_name(fact): fact for fact in await derived_facts.facts_of(tx, book.number)}
-    hidden = await derived_facts.forgotten(tx, book.number)
-    missing = [one for name, one in told.items() if name not in held]
-    gone = [fact for name, fact in held.items() if name not in told]
+    expected = await _file_facts(tx, target_index, sessions)
+    existing = {_name(fact): fact for fact in await derived_facts.facts_of(tx, target_index.number)}
+    hidden = await derived_facts.forgotten(tx, target_index.number)
+    missing = [one for name, one in expected.items() if name not in existing]
+    gone = [fact for name, fact in existing.items() if name not in expected]
     wrong = [
-        Told(replace(one.fact, entry=held[name].entry), one.forgotten)
-        for name, one in told.items()
-        if name in held and not (_same(held[name], one.fact) and one.forgotten == (held[name].entry in hidden))
+        FileFact(replace(one.fact, entry=existing[name].entry), one.forgotten)
+        for name, one in expected.items()
+        if name in existing and not (_same(existing[name], one.fact) and one.forgotten == (existing[name].entry in hidden))
     ]
-    if mend:
-        await derived_facts.drop_facts(tx, book.number, [fact.entry for fact in gone])
-        await derived_index.drop_rows(tx, book.number, [fact.entry for fact in gone])
-        first = await _next(tx, book)
-        missing = [Told(replace(one.fact, entry=first + at), one.forgotten) for at, one in enumerate(missing)]
+    if fix:
+        await derived_facts.drop_facts(tx, target_index.number, [fact.entry for fact in gone])
+        await derived_index.drop_rows(tx, target_index.number, [fact.entry for fact in gone])
+        first = await _next(tx, target_index)
+        missing = [FileFact(replace(one.fact, entry=first + at), one.forgotten) for at, one in enumerate(missing)]
         if missing:
             entries = _entries([one.fact for one in missing])
-            await index.add(tx, {book.name: entries})
+            await index.add(tx, {target_index.name: entries})
         await derived_facts.put_facts(tx, [one.fact for one in [*missing, *wrong]])
         await derived_facts.set_forgotten(
-            tx, book.number, {one.fact.entry: one.forgotten for one in [*missing, *wrong]}
+            tx, target_index.number, {one.fact.entry: one.forgotten for one in [*missing, *wrong]}
         )
     found = Counter(facts=len(missing) + len(gone) + len(wrong))
-    found["entries"] = await _compare_entries(tx, book, mend=mend)
+    found["entries"] = await _compare_entries(tx, target_index, fix=fix)
     return +found
 
 
-async def _compare_entries(tx: Tx, book: Book, *, mend: bool) -> int:
+async def _compare_entries(tx: Tx, target_index: TurnIndex, *, fix: bool) -> int:
     """Compare the entries of an index with its facts."""
-    held = await derived_facts.facts_of(tx, book.number)
-    wanted = {fact.entry: entry for fact, entry in zip(held, _entries(held), strict=True)}
-    hidden = {fact.entry for fact in held if fact.state is not State.ACTIVE}
+    facts_stored = await derived_facts.facts_of(tx, target_index.number)
+    expected = {fact.entry: entry for fact, entry in zip(facts_stored, _entries(facts_stored), strict=True)}
+    hidden = {fact.entry for fact in facts_stored if fact.state is not FactState.ACTIVE}
     return await derived_index.compare_rows(
-        tx, book.number, 0, ENTRY_MAX, wanted, hidden=hidden, placeless=set(), mend=mend
+        tx, target_index.number, 0, ENTRY_MAX, expected, hidden=hidden, without_position=set(), fix=fix
     )
 
 
-async def _next(tx: Tx, book: Book) -> int:
-    shelf = await derived_index.shelf(tx, book.number)
-    return shelf.next_entry if shelf else 0
+async def _next(tx: Tx, target_index: TurnIndex) -> int:
+    index_row = await derived_index.read_counters(tx, target_index.number)
+    return index_row.next_entry if index_row else 0
 
 
-def _entries(held: Sequence[Fact]) -> list[index.NewEntry]:
-    made = facts.entries([Dated(fact.statement, fact.expires_at) for fact in held], datetime.now(UTC))
-    return [replace(entry, said_at=fact.valid_from) for entry, fact in zip(made, held, strict=True)]
+def _entries(facts_stored: Sequence[Fact]) -> list[index.NewEntry]:
+    made = facts.entries([StatementWithExpiry(fact.statement, fact.expires_at) for fact in facts_stored], datetime.now(UTC))
+    return [replace(entry, message_at=fact.valid_from) for entry, fact in zip(made, facts_stored, strict=True)]
 
 
-async def _told(tx: Tx, book: Book, sessions: Iterable[str]) -> dict[tuple[str, str], Told]:
+async def _file_facts(tx: Tx, target_index: TurnIndex, sessions: Iterable[str]) -> dict[tuple[str, str], FileFact]:
     """Return the facts of an index by session and record, oldest first.
 
     Facts of the same time are in the order of tiers and lines."""
-    found: dict[tuple[str, str], Told] = {}
-    endings: list[dict[str, Any]] = []
+    found: dict[tuple[str, str], FileFact] = {}
+    changes: list[dict[str, Any]] = []
     for session in sessions:
         async for record in _records(tx, f"{session_root(session)}/memory_tiers"):
             statement = _statement(record)
             evidence = statement.evidence
-            if books.facts_learnt(evidence.session, evidence.user) != book:
+            if turn_index.new_facts(evidence.session, evidence.user) != target_index:
                 continue
             if record["type"] == "fact_upsert":
-                fact = Fact(0, statement, State.ACTIVE, _moment(record["ts"]), None, _day(record), None, book.number)
-                found.setdefault(_name(fact), Told(fact, forgotten=False))
+                fact = Fact(0, statement, FactState.ACTIVE, _parse_time(record["ts"]), None, _day(record), None, target_index.number)
+                found.setdefault(_name(fact), FileFact(fact, forgotten=False))
             else:
-                endings.append(record)
-    for record in endings:
+                changes.append(record)
+    for record in changes:
         name = (record["source_session_id"], record["of"])
         if name not in found:
             continue
         fact = found[name].fact
-        if fact.state is State.ACTIVE:
+        if fact.state is FactState.ACTIVE:
             deleted = record["type"] == "fact_delete"
             fact = replace(
                 fact,
-                state=State.DELETED if deleted else State.SUPERSEDED,
-                valid_to=_moment(record["ts"]),
+                state=FactState.DELETED if deleted else FactState.SUPERSEDED,
+                valid_to=_parse_time(record["ts"]),
                 superseded_by=record.get("superseded_by"),
             )
         elif record["type"] == "fact_delete":  # replaced, and forgotten too
-            fact = replace(fact, state=State.DELETED, valid_to=_moment(record["ts"]), superseded_by=None)
-        found[name] = Told(fact, found[name].forgotten or bool(record.get("forgotten")))
+            fact = replace(fact, state=FactState.DELETED, valid_to=_parse_time(record["ts"]), superseded_by=None)
+        found[name] = FileFact(fact, found[name].forgotten or bool(record.get("forgotten")))
     return dict(sorted(found.items(), key=lambda one: one[1].fact.valid_from))
 
 
 async def _records(tx: Tx, directory: str) -> Any:
     last = ""
-    while page := await tree.files_at(tx, directory, after=last, most=FILES_A_PAGE):
+    while page := await tree.files_at(tx, directory, after=last, limit=FILES_A_PAGE):
         last = page[-1]
         for path in page:
             file = await files.find(tx, path) if path.endswith(".jsonl") else None
@@ -143,9 +143,9 @@ def _statement(record: dict[str, Any]) -> Statement:
         key=record["key"],
         slot=record.get("slot", ""),
         value=record["value"],
-        tier=Tier(record["tier"]),
+        tier=FactTier(record["tier"]),
         confidence=record["confidence"],
-        cues=record.get("cues", ""),
+        keywords=record.get("cues", ""),
         evidence=Evidence(
             record["source_session_id"],
             record["source_turn_id"],
@@ -160,27 +160,27 @@ def _name(fact: Fact) -> tuple[str, str]:
     return fact.statement.evidence.session, fact.statement.record
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _day(record: dict[str, Any]) -> datetime | None:
-    return _moment(record["expires_at"]) if "expires_at" in record else None
+    return _parse_time(record["expires_at"]) if "expires_at" in record else None
 
 
-def _same(held: Fact, told: Fact) -> bool:
+def _same(stored: Fact, expected: Fact) -> bool:
     """Return whether a row equals its records.
 
     Records have confidences with four digits and, older ones, whole seconds."""
-    one, other = held.statement, told.statement
-    plain = replace(one, confidence=other.confidence, cues=other.cues or one.cues) == other or (
-        not other.cues and replace(one, confidence=other.confidence, cues="") == other
+    statement, expected_statement = stored.statement, expected.statement
+    plain = replace(statement, confidence=expected_statement.confidence, keywords=expected_statement.keywords or statement.keywords) == expected_statement or (
+        not expected_statement.keywords and replace(statement, confidence=expected_statement.confidence, keywords="") == expected_statement
     )
     return (
         plain
-        and abs(one.confidence - other.confidence) < 1e-4
-        and (held.state, held.superseded_by) == (told.state, told.superseded_by)
-        and same_value(held.valid_from, told.valid_from)
-        and same_value(held.valid_to, told.valid_to)
-        and held.expires_at == told.expires_at
+        and abs(statement.confidence - expected_statement.confidence) < 1e-4
+        and (stored.state, stored.superseded_by) == (expected.state, expected.superseded_by)
+        and same_value(stored.valid_from, expected.valid_from)
+        and same_value(stored.valid_to, expected.valid_to)
+        and stored.expires_at == expected.expires_at
     )

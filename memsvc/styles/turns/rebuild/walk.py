@@ -8,12 +8,12 @@ from typing import Any
 
 from memsvc.core.items import fingerprint
 from memsvc.store import guard
-from memsvc.store.derived import Count, Done, Extent
-from memsvc.store.sessions import Session
-from memsvc.styles.turns.upkeep.event_files import EventFile, Line
+from memsvc.store.derived import DoneTurn, FileSize, SessionCounts
+from memsvc.store.sessions import StoredSession
+from memsvc.styles.turns.maintenance.event_files import EventFile, EventLine
 
 
-class Onward(Enum):
+class WalkStatus(Enum):
     """State after a step. VOID: the files that it depends on changed, so it has to start again."""
 
     MORE = "more"
@@ -30,10 +30,10 @@ class Walk:
     refs: dict[str, int]
     forgotten: set[str]
     after: EventFile | None = None
-    read: dict[str, Extent] = field(default_factory=dict)
+    read: dict[str, FileSize] = field(default_factory=dict)
     stop: int = 0
     users: list[str] = field(default_factory=list)
-    turns: dict[str, Done] = field(default_factory=dict)
+    turns: dict[str, DoneTurn] = field(default_factory=dict)
     items: int = 0
     facts: int = 0
     created_at: datetime | None = None
@@ -43,38 +43,38 @@ class Walk:
         return max(self.refs.get(ref, -1), self.stop)
 
 
-def done(turn: str, placed: Sequence[tuple[int, Line]]) -> Done:
+def done(turn: str, lines_by_number: Sequence[tuple[int, EventLine]]) -> DoneTurn:
     """Return the guard of a turn, from its lines."""
-    inputs = [line.item for _, line in placed if line.way == "in"]
-    outputs = [line.item for _, line in placed if line.way == "out"]
-    last = placed[-1][1]
-    return Done(turn, fingerprint([inputs, outputs]), placed[0][0], last.result, last.said_at)
+    inputs = [line.item for _, line in lines_by_number if line.direction == "in"]
+    output_items = [line.item for _, line in lines_by_number if line.direction == "out"]
+    last = lines_by_number[-1][1]
+    return DoneTurn(turn, fingerprint([inputs, output_items]), lines_by_number[0][0], last.result, last.message_at)
 
 
-def resulting(one: Done, held: Done | None) -> Done:
+def with_result(turn_guard: DoneTurn, existing: DoneTurn | None) -> DoneTurn:
     """Return a guard with a result.
 
     Lines without one keep the existing result, or a minimal one."""
-    if one.result is not None:
-        return one
-    told: dict[str, Any] = held.result if held else {"turn_id": one.turn, "stored_items": 0, "fact_ids": []}
-    return Done(one.turn, one.fingerprint, one.first_entry, told, one.at)
+    if turn_guard.result is not None:
+        return turn_guard
+    result: dict[str, Any] = existing.result if existing else {"turn_id": turn_guard.turn, "stored_items": 0, "fact_ids": []}
+    return DoneTurn(turn_guard.turn, turn_guard.fingerprint, turn_guard.first_entry, result, turn_guard.at)
 
 
-def counted(walk: Walk, wanted: dict[str, Done], before: Session | None) -> Count | None:
+def session_counts(walk: Walk, guard_by_turn: dict[str, DoneTurn], before: StoredSession | None) -> SessionCounts | None:
     """Return the session's row according to the files; None when they hold no turn.
 
     Where days of it were removed, the totals stay as they were `before`."""
-    stored = [one for one in wanted.values() if one.fingerprint != guard.ANY_CONTENT]
+    stored = [turn_guard for turn_guard in guard_by_turn.values() if turn_guard.fingerprint != guard.ANY_CONTENT]
     if not stored or walk.created_at is None:
         return None
-    counters = {"items": walk.items, "facts": sum(len(one.result["fact_ids"]) for one in stored)}
-    return Count(
+    counters = {"items": walk.items, "facts": sum(len(turn_guard.result["fact_ids"]) for turn_guard in stored)}
+    return SessionCounts(
         user_id=walk.users[-1] if walk.users else before.user_id if before else "",
         latest_turn=stored[-1].turn,
         turns=before.turns if before else len(stored),
         counters={name: before.counters.get(name, 0) for name in counters} if before else counters,
         created_at=before.created_at if before else walk.created_at,
-        updated_at=max(one.at for one in stored),
+        updated_at=max(turn_guard.at for turn_guard in stored),
         shared=len(set(walk.users)) > 1 or (before is not None and before.shared),
     )

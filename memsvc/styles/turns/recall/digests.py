@@ -6,16 +6,16 @@ from itertools import groupby
 from typing import Final
 
 from memsvc.core.analysis import is_stop_word
+from memsvc.core.call_context import step_done
 from memsvc.core.paths import encode_segment
 from memsvc.core.ports import Clock
 from memsvc.core.scope import Scope
-from memsvc.core.underway import step_done
 from memsvc.store import digests, index
 from memsvc.store.database import Database
 from memsvc.store.index import NewEntry
-from memsvc.store.locks import book_lock
+from memsvc.store.locks import index_lock
 from memsvc.store.sessions import ENTRY_MAX
-from memsvc.styles.turns import books
+from memsvc.styles.turns import turn_index
 from memsvc.styles.turns.options import TurnOptions
 
 SPAN_ITEMS: Final = 100
@@ -33,7 +33,7 @@ read."""
 _WORD: Final = re.compile(r"\w+")
 
 
-class Digests:
+class SessionDigests:
     """Updates the digests of a session with a user.
 
     A full span is written once, the last one again each time. Sessions without a user have none,
@@ -54,40 +54,40 @@ class Digests:
     async def _write(self, scope: Scope, session: str) -> bool:
         """Write the next spans; return whether there are more."""
         async with self._database.begin(scope, read_only=True) as tx:
-            known = await digests.due(tx, session)
+            known = await digests.read_progress(tx, session)
         if known is None or not known.user:
             return False
         if known.shared:
             async with self._database.begin(scope) as tx:
                 return bool(await digests.remove(tx, digest_prefix(session), limit=DIGESTS_A_STEP))
-        shelf, book = books.digests(known.user), books.turns(session).number
-        locks = [book_lock(shelf.name)]
+        digest_index, index_id = turn_index.digests(known.user), turn_index.turns(session).number
+        locks = [index_lock(digest_index.name)]
         timeout_ms = self._options.session_lock_timeout_ms
         async with self._database.begin(scope, locks=locks, lock_timeout_ms=timeout_ms) as tx:
-            due = await digests.due(tx, session, hold=True)
-            if due is None or due.user != known.user or due.shared:
-                return due is not None  # another user spoke meanwhile: retry with that user's index
-            start = due.entry // SPAN_ITEMS * SPAN_ITEMS
+            pending = await digests.read_progress(tx, session, hold=True)
+            if pending is None or pending.user != known.user or pending.shared:
+                return pending is not None  # another user spoke meanwhile: retry with that user's index
+            start = pending.entry // SPAN_ITEMS * SPAN_ITEMS
             # only existing entries: numbers may have gaps of any size
-            said = await digests.texts(tx, book, start, most=ITEMS_A_STEP, chars_max=TEXT_CHARS_MAX)
-            last = max(said, default=start) // SPAN_ITEMS * SPAN_ITEMS
-            more = len(said) == ITEMS_A_STEP
-            old = await digests.written(tx, shelf.number, digest_prefix(session), start, last if more else ENTRY_MAX)
+            texts = await digests.texts(tx, index_id, start, limit=ITEMS_A_STEP, chars_max=TEXT_CHARS_MAX)
+            last = max(texts, default=start) // SPAN_ITEMS * SPAN_ITEMS
+            more = len(texts) == ITEMS_A_STEP
+            old = await digests.existing_digests(tx, digest_index.number, digest_prefix(session), start, last if more else ENTRY_MAX)
             now = self._clock.now()
-            spans = groupby(said.items(), key=lambda item: item[0] // SPAN_ITEMS * SPAN_ITEMS)
+            spans = groupby(texts.items(), key=lambda item: item[0] // SPAN_ITEMS * SPAN_ITEMS)
             entries = [
-                NewEntry(ref=span_ref(session, span), text="", cues=words, said_at=now, role="digest")
+                NewEntry(ref=span_ref(session, span), text="", keywords=words, message_at=now, role="digest")
                 for span, items in spans
                 if (span < last or not more) and (words := digest_of(text for _, text in items))
             ]
-            kept = {(entry.ref, entry.cues) for entry in entries} & set(old.values())
+            kept = {(entry.ref, entry.keywords) for entry in entries} & set(old.values())
             gone = {entry: words for entry, (ref, words) in old.items() if (ref, words) not in kept}
-            await index.remove(tx, shelf.number, gone)
-            fresh = [entry for entry in entries if (entry.ref, entry.cues) not in kept]
+            await index.remove(tx, digest_index.number, gone)
+            fresh = [entry for entry in entries if (entry.ref, entry.keywords) not in kept]
             if fresh:
-                await index.add(tx, {shelf.name: fresh}, fresh_max=FRESH_MAX)
-            if last != due.entry:
-                await digests.reached(tx, session, last)
+                await index.add(tx, {digest_index.name: fresh}, fresh_max=FRESH_MAX)
+            if last != pending.entry:
+                await digests.set_progress(tx, session, last)
         return more
 
 

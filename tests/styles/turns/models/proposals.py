@@ -5,7 +5,7 @@ from typing import Any
 import asyncpg
 
 from memsvc.core.scope import Scope
-from memsvc.styles.turns.models.enrichment import EXTRACT_JOB
+from memsvc.styles.turns.models.model_extraction import EXTRACT_JOB
 from tests.door import Door
 
 

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 from memsvc.adapters.tokens import O200kCounter
 from memsvc.core.scope import Scope
 from memsvc.store.database import Database
-from memsvc.styles.turns.models.enrichment import EXTRACT_JOB
-from memsvc.styles.turns.models.window import EARLIER_MESSAGES, MESSAGES_MAX, MESSAGES_TOK
+from memsvc.styles.turns.models.model_extraction import EXTRACT_JOB
+from memsvc.styles.turns.models.window import CONTEXT_MESSAGES, MESSAGES_MAX, MESSAGES_TOK
 from memsvc.styles.turns.options import TurnOptions
 from tests.door import Door, open_door
 from tests.fakes import FakeClock, Question, RecordingMeter, ScriptedLlm
@@ -163,7 +163,7 @@ async def test_a_long_session_is_read_in_windows(door: Door, model: ScriptedLlm,
     for question in model.asked:
         assert sum(tokens.count(one["text"]) for one in question.shown["messages"]) <= MESSAGES_TOK
         assert len(question.shown["messages"]) <= MESSAGES_MAX
-        assert len(question.shown["earlier"]) <= EARLIER_MESSAGES
+        assert len(question.shown["earlier"]) <= CONTEXT_MESSAGES
     told = [one["text"][0] for question in model.asked for one in question.shown["messages"]]
     assert told == list("012345678")
 

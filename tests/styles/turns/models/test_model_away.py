@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from memsvc.adapters.llm import ModelOptions, llm
-from memsvc.core.errors import Code, MemsvcError, UnusableAnswerError
-from memsvc.styles.turns.models.allowance import REST_S
+from memsvc.core.errors import Code, MemsvcError, ModelOutputError
+from memsvc.styles.turns.models.model_budget import PAUSE_S
 from tests.door import Door
 from tests.endpoints import Fault, Provider, provider
 from tests.fakes import FakeClock, RecordingMeter, ScriptedLlm
@@ -19,7 +19,7 @@ from tests.styles.turns.talk import ask, events, say, unblocked, values
 pytestmark = pytest.mark.anyio
 AWAY = MemsvcError(Code.UNAVAILABLE, "the model endpoint cannot be reached")
 REFUSED = MemsvcError(Code.INTERNAL_ERROR, "the model endpoint answered with status 401")
-NONSENSE = UnusableAnswerError(Code.INTERNAL_ERROR, "the model endpoint answered something else than was asked for")
+NONSENSE = ModelOutputError(Code.INTERNAL_ERROR, "the model endpoint answered something else than was asked for")
 
 
 @pytest.mark.parametrize("failure", [AWAY, REFUSED])
@@ -31,7 +31,7 @@ async def test_a_model_that_fails_loses_nothing(
     with pytest.raises(MemsvcError) as raised:
         await extract(door)
     assert raised.value is failure
-    clock.advance(seconds=REST_S)
+    clock.advance(seconds=PAUSE_S)
     await extract(door)
     assert await believed(admin) == {"dog_name": "Rex"}
 
@@ -43,7 +43,7 @@ async def test_a_model_that_is_away_is_left_alone_for_a_while(door: Door, model:
         with pytest.raises(MemsvcError, match="reach"):
             await extract(door, session)
     assert len(model.asked) == 1
-    clock.advance(seconds=REST_S)
+    clock.advance(seconds=PAUSE_S)
     await extract(door, "s2")
     assert len(model.asked) == 2
 

@@ -1,0 +1,224 @@
+"""Export of a tenant, or of one project, as an archive from one snapshot."""
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from memsvc.administration import archive_rows
+from memsvc.administration.archive_format import (
+    FORMAT,
+    MANIFEST,
+    ROWS_BYTES,
+    ROWS_BYTES_MAX,
+    ArchiveManifest,
+    content_name,
+    rows_name,
+    version_name,
+)
+from memsvc.administration.archive_writer import ArchiveWriter, compress, in_chunks
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Scope
+from memsvc.store import export_files, export_tables
+from memsvc.store.database import Database, Row, Tx
+from memsvc.store.export_files import ExportStream
+from memsvc.store.export_tables import CALLS, JOBS, PLAIN, Table
+
+PAGE_ROWS: Final = 200
+PAGE_FILES: Final = 100
+CONTENT_BYTES: Final = 1024 * 1024
+"""File contents in memory at once, or one block if that is larger."""
+
+
+class ArchiveExport:
+    """Exporter of archives. `version` is that of this package."""
+
+    def __init__(self, database: Database, clock: Clock, version: str) -> None:
+        self._database = database
+        self._clock = clock
+        self._version = version
+
+    async def count(self, scope: Scope) -> dict[str, dict[str, int]]:
+        """Return what an archive would hold: rows of each table and bytes, by project."""
+        async with self._database.begin_tenant(scope, read_only=True) as tx:
+            names = await self._projects(tx, scope)
+            return {name: await export_tables.counts(tx.within(name)) for name in names}
+
+    @asynccontextmanager
+    async def open(self, scope: Scope, *, gzip: bool, calls: bool) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open an archive as chunks, all from one snapshot, which is held until the block ends.
+
+        NOT_FOUND where the project (or the tenant) is empty.
+        """
+        async with AsyncExitStack() as stack:
+            tx = await stack.enter_async_context(self._database.begin_tenant(scope, read_only=True))
+            names = await self._projects(tx, scope)
+            if not names:
+                raise MemsvcError(Code.NOT_FOUND, "there is nothing to export")
+            now = self._clock.now()
+            manifest = ArchiveManifest(
+                format=FORMAT,
+                memsvc=self._version,
+                schema_revision=await export_tables.revision(tx),
+                archive=uuid.uuid4(),
+                made_at=now,
+                projects=names,
+                calls=calls,
+            )
+            chunks = in_chunks(_ExportRun(tx, await export_tables.describe_tables(tx), manifest).chunks())
+            yield compress(chunks) if gzip else chunks
+
+    async def _projects(self, tx: Tx, scope: Scope) -> list[str]:
+        only = scope.projects
+        return await export_tables.projects(tx, only)
+
+
+class _ExportRun:
+    """One export in progress."""
+
+    def __init__(self, tx: Tx, tables: dict[str, Table], manifest: ArchiveManifest) -> None:
+        self._tx = tx
+        self._tables = tables
+        self._manifest = manifest
+        self._writer = ArchiveWriter(int(manifest.made_at.timestamp()))
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield all of it, in order."""
+        for chunk in self._writer.member(MANIFEST, self._manifest.model_dump_json(indent=1).encode()):
+            yield chunk
+        plain = (*PLAIN, CALLS) if self._manifest.calls else PLAIN
+        for project in self._manifest.projects:
+            tx = self._tx.within(project)
+            async for chunk in self._files(tx):
+                yield chunk
+            for name in plain:
+                async for chunk in self._rows(tx, self._tables[name]):
+                    yield chunk
+            jobs = [{"name": name, "subject": subject} for name, subject in await export_tables.pending_jobs(tx)]
+            part = _RowsBuffer(project, JOBS, self._writer)
+            for chunk in (*(chunk for job in jobs for chunk in part.add(archive_rows.line(job))), *part.flush()):
+                yield chunk
+        for chunk in self._writer.finish():
+            yield chunk
+
+    async def _rows(self, tx: Tx, table: Table) -> AsyncIterator[bytes]:
+        part = _RowsBuffer(tx.scope.project, table.name, self._writer)
+        async for rows in _iterate(partial(export_tables.page, tx, table, limit=PAGE_ROWS), PAGE_ROWS):
+            for row in rows:
+                for chunk in part.add(archive_rows.line(dict(row))):
+                    yield chunk
+        for chunk in part.flush():
+            yield chunk
+
+    async def _files(self, tx: Tx) -> AsyncIterator[bytes]:
+        """Yield files, page by page: their rows, then their contents."""
+        part = _RowsBuffer(tx.scope.project, "files", self._writer)
+        async for rows in _iterate(partial(export_tables.page, tx, self._tables["files"], limit=PAGE_FILES), PAGE_FILES):
+            streams = await export_files.streams(tx, [row["incarnation"] for row in rows])
+            pending: list[tuple[str, ExportStream, datetime]] = []
+            for row in rows:
+                streams_ = streams.get(row["incarnation"], [])
+                written = archive_rows.line(dict(row) | {"streams": [_stream(stream) for stream in streams_]})
+                named = [(_name(tx.scope.project, row, stream), stream, row["updated_at"]) for stream in streams_]
+                closed = list(part.add(written))
+                if closed:  # the full part describes the files before this one
+                    for chunk in closed:
+                        yield chunk
+                    async for chunk in self._contents(tx, pending):
+                        yield chunk
+                    pending = []
+                pending += named
+            for chunk in part.flush():
+                yield chunk
+            async for chunk in self._contents(tx, pending):
+                yield chunk
+
+    async def _contents(self, tx: Tx, named: Sequence[tuple[str, ExportStream, datetime]]) -> AsyncIterator[bytes]:
+        """Yield the members of streams, in order; blocks are read in batches."""
+        blocks = self._blocks(tx, [stream for _, stream, _ in named])
+        for name, stream, modified_at in named:
+            self._writer.rows["blocks"] += len(stream.blocks)
+            yield self._writer.begin(name, stream.size_bytes, int(modified_at.timestamp()))
+            for _ in stream.blocks:
+                yield self._writer.content(await anext(blocks))
+            for chunk in self._writer.end():
+                yield chunk
+
+    async def _blocks(self, tx: Tx, streams: Sequence[ExportStream]) -> AsyncIterator[bytes]:
+        block_ids: list[tuple[int, int]] = []
+        size_bytes = 0
+        for stream in streams:
+            start = 0
+            for block in stream.blocks:
+                block_ids.append((stream.stream, start))
+                start += block.size_bytes
+                size_bytes += block.size_bytes
+                if size_bytes >= CONTENT_BYTES:
+                    for content in await export_files.contents(tx, block_ids):
+                        yield content
+                    block_ids, size_bytes = [], 0
+        if block_ids:
+            for content in await export_files.contents(tx, block_ids):
+                yield content
+
+
+class _RowsBuffer:
+    """Buffer of a table's lines that become members."""
+
+    def __init__(self, project: str, table: str, writer: ArchiveWriter) -> None:
+        self._project = project
+        self._table = table
+        self._writer = writer
+        self._lines: list[bytes] = []
+        self._size_bytes = 0
+        self._part = 0
+
+    def add(self, line: bytes) -> Sequence[bytes]:
+        """Add a line; return the chunks of the previous member once that is full."""
+        if len(line) > ROWS_BYTES_MAX:
+            raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"a row of {self._table} is too large for an archive")
+        closed = self.flush() if self._lines and self._size_bytes + len(line) > ROWS_BYTES else ()
+        self._lines.append(line)
+        self._size_bytes += len(line)
+        return closed
+
+    def flush(self) -> Sequence[bytes]:
+        """Return the chunks of the member of buffered lines, if there are any."""
+        if not self._lines:
+            return ()
+        self._part += 1
+        content = b"".join(self._lines)
+        self._writer.rows[self._table] += len(self._lines)
+        self._lines, self._size_bytes = [], 0
+        return list(self._writer.member(rows_name(self._project, self._table, self._part), content))
+
+
+async def _iterate(page: Callable[[Row | None], Any], limit: int) -> AsyncIterator[list[Row]]:
+    """Yield the rows of a table, page by page."""
+    last: Row | None = None
+    while True:
+        rows: list[Row] = await page(last)
+        if rows:
+            yield rows
+        if len(rows) < limit:
+            return
+        last = rows[-1]
+
+
+def _stream(stream: ExportStream) -> dict[str, Any]:
+    blocks = [[block.size_bytes, block.revision, block.created_at] for block in stream.blocks]
+    return {
+        "stream": stream.stream,
+        "first_revision": stream.first_revision,
+        "created_at": stream.created_at,
+        "blocks": blocks,
+    }
+
+
+def _name(project: str, file: Row, stream: ExportStream) -> str:
+    if file["deleted_at"] is None and file["stream"] == stream.stream:
+        return content_name(project, file["path"])
+    return version_name(project, file["path"], file["incarnation"], stream.first_revision)

@@ -1,0 +1,247 @@
+"""Reader of archives, in checked steps: reaching the end proves that the archive is complete.
+
+The order of members is fixed and each name follows from what was read before it, so no name of an
+archive is ever used for anything, and no member can come twice. Two passes over one archive give
+the same steps.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+from memsvc.administration import archive_rows
+from memsvc.administration.archive_format import (
+    END,
+    HEAD_BYTES_MAX,
+    MANIFEST,
+    ROWS_BYTES,
+    ROWS_BYTES_MAX,
+    ArchiveManifest,
+    content_name,
+    manifest_of,
+    rows_name,
+    version_name,
+)
+from memsvc.administration.archive_members import ArchiveMembers, expand
+from memsvc.administration.archive_rows import ArchiveRows, wrong
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import check_path, is_kept
+from memsvc.core.tar import Member
+from memsvc.store.export_files import Block, ExportBlock, ExportStream
+from memsvc.store.export_tables import CALLS, JOBS, PLAIN, Column, Table
+
+CHUNK_BYTES: Final = 1024 * 1024
+ORDER: Final = ("files", *PLAIN, CALLS, JOBS)
+_PART: Final = re.compile(r"projects/([^/]{1,512})/rows/([a-z_]{1,64})/[0-9]{8}\.jsonl\Z")
+_WORD: Final = "character varying(512)"
+_JOBS: Final = Table(JOBS, (Column("name", _WORD, False, True), Column("subject", _WORD, False, True)), ())
+_SIZE_BITS: Final = 31
+
+
+@dataclass(frozen=True, slots=True)
+class RowsStep:
+    """Rows of a table of a project.
+
+    For files, `caller_bytes` is the size of those that callers wrote.
+    """
+
+    project: str
+    rows: ArchiveRows
+    caller_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsStep:
+    """Streams of files, by incarnation."""
+
+    project: str
+    streams: list[tuple[Any, ExportStream]]
+
+
+@dataclass(frozen=True, slots=True)
+class BlocksStep:
+    """Blocks of files."""
+
+    project: str
+    blocks: list[ExportBlock]
+
+
+ArchiveStep = ArchiveManifest | RowsStep | StreamsStep | BlocksStep
+
+
+@dataclass(frozen=True, slots=True)
+class _ArchivedFile:
+    """A file, which determines the names and order of its contents."""
+
+    project: str
+    row: Mapping[str, Any]
+    streams: list[ExportStream]
+
+    def name(self, stream: ExportStream) -> str:
+        if self.row["deleted_at"] is None and self.row["stream"] == stream.stream:
+            return content_name(self.project, self.row["path"])
+        return version_name(self.project, self.row["path"], self.row["incarnation"], stream.first_revision)
+
+
+class TenantArchiveReader:
+    """Reader of one archive; `tables` and schema `revision` are those of this database."""
+
+    def __init__(self, tables: Mapping[str, Table], revision: str, *, expanded_bytes_max: int) -> None:
+        self._tables = {**tables, JOBS: _JOBS}
+        self._revision = revision
+        self._bytes_max = expanded_bytes_max
+
+    def steps(self, archive: BinaryIO) -> Iterator[ArchiveStep]:
+        """Yield the archive's steps in order: the manifest, then its content.
+
+        INVALID_CONTENT where it is no archive or incomplete, PAYLOAD_TOO_LARGE where it is too
+        large; both at the step where that shows.
+        """
+        members = ArchiveMembers(expand(archive, self._bytes_max))
+        first = _first(members)
+        manifest = manifest_of(members.content(first, HEAD_BYTES_MAX), self._revision)
+        yield manifest
+        row_counts: Counter[str] = Counter()
+        projects: set[str] = set()
+        current, part = (0, -1), 0  # project and table, and how many parts of it were read
+        while (member := members.next()) is not None:
+            project, table = _project_and_table(member)
+            if project not in manifest.projects or table not in ORDER or (table == CALLS and not manifest.calls):
+                raise wrong(member.name, "is not what the manifest tells of")
+            position = (manifest.projects.index(project), ORDER.index(table))
+            part = part + 1 if position == current else 1
+            if position < current or member.name != rows_name(project, table, part):
+                raise wrong(member.name, "is not the member that belongs here")
+            current = position
+            projects.add(project)
+            content = members.content(member, ROWS_BYTES_MAX)
+            # parsed they would take many times as much
+            if len(content) > ROWS_BYTES and content.count(b"\n") > 1:
+                raise wrong(member.name, "holds more rows than belong in one member")
+            objects = archive_rows.lines(content, member.name)
+            row_counts[table] += len(objects)
+            if table == "files":
+                for step in self._files(project, objects, member, members):
+                    row_counts["blocks"] += len(step.blocks) if isinstance(step, BlocksStep) else 0
+                    yield step
+            else:
+                yield RowsStep(project, archive_rows.rows(self._tables[table], objects, member.name))
+        assert members.end is not None
+        if +row_counts != +Counter(members.end.rows):
+            raise wrong(END, "tells of other rows than there are")
+        if projects != {*manifest.projects}:
+            raise wrong(MANIFEST, "tells of a project of which nothing is there")
+
+    def _files(
+        self, project: str, objects: list[dict[str, Any]], member: Member, members: ArchiveMembers
+    ) -> Iterator[RowsStep | StreamsStep | BlocksStep]:
+        """Yield files, their streams, and the contents of these, from the members that follow."""
+        streams = [_streams(one.pop("streams", None), member) for one in objects]
+        rows = archive_rows.rows(self._tables["files"], objects, member.name)
+        files = [
+            _ArchivedFile(project, dict(zip(rows.columns, row, strict=True)), file_streams)
+            for row, file_streams in zip(rows.rows, streams, strict=True)
+        ]
+        for file in files:
+            _check_file(file, member)
+        caller_bytes = sum(
+            one.row["size_bytes"] for one in files if not one.row["owner"] and one.row["deleted_at"] is None
+        )
+        yield RowsStep(project, rows, caller_bytes)
+        yield StreamsStep(project, [(one.row["incarnation"], file_streams) for one in files for file_streams in one.streams])
+        kept_blocks: list[ExportBlock] = []
+        kept_bytes = 0
+        for file in files:
+            for stream in file.streams:
+                _expect(members, Member(file.name(stream), stream.size_bytes))
+                start = 0
+                for block in stream.blocks:
+                    content = members.read(block.size_bytes)
+                    kept_blocks.append(ExportBlock(stream.stream, start, block.revision, block.created_at, content))
+                    start += block.size_bytes
+                    kept_bytes += block.size_bytes
+                    if kept_bytes >= CHUNK_BYTES:
+                        yield BlocksStep(project, kept_blocks)
+                        kept_blocks, kept_bytes = [], 0
+        if kept_blocks:
+            yield BlocksStep(project, kept_blocks)
+
+
+def _first(members: ArchiveMembers) -> Member:
+    """Return the manifest's member. INVALID_CONTENT if the file is no archive at all."""
+    try:
+        first = members.next()
+    except MemsvcError as error:
+        if error.code is not Code.INVALID_CONTENT:
+            raise
+        first = None
+    if first is None or first.name != MANIFEST:
+        raise MemsvcError(
+            Code.INVALID_CONTENT,
+            "this is no memsvc archive: it does not begin with a manifest",
+            recovery="send what `memsvc export` or GET /api/archive wrote",
+        )
+    return first
+
+
+def _project_and_table(member: Member) -> tuple[str, str]:
+    found = _PART.match(member.name)
+    if found is None:
+        raise wrong("the archive", "a member has a name that memsvc does not give")
+    # only a project named by dots alone is encoded in names
+    return found[1].replace("%2E", "."), found[2]
+
+
+def _expect(members: ArchiveMembers, expected: Member) -> None:
+    if members.next() != expected:
+        raise wrong(expected.name, "is not there where it belongs, or has another size")
+
+
+def _streams(value: Any, member: Member) -> list[ExportStream]:
+    if type(value) is not list:
+        raise wrong(member.name, "a file has no streams")
+    try:
+        return [_stream(one) for one in value]
+    except (TypeError, KeyError, ValueError, archive_rows.InvalidValueError) as error:
+        raise wrong(member.name, "a stream of a file is none") from error
+
+
+def _stream(value: Any) -> ExportStream:
+    if type(value) is not dict or value.keys() != {"stream", "first_revision", "created_at", "blocks"}:
+        raise archive_rows.InvalidValueError
+    created_at = value["created_at"]
+    return ExportStream(
+        archive_rows.integer(value["stream"], 63),
+        archive_rows.integer(value["first_revision"], 63),
+        None if created_at is None else archive_rows.timestamp(created_at),
+        [_block(one) for one in value["blocks"]],
+    )
+
+
+def _block(value: Any) -> Block:
+    size_bytes, revision, created_at = value
+    if not 0 < archive_rows.integer(size_bytes, _SIZE_BITS) <= ROWS_BYTES_MAX:
+        raise archive_rows.InvalidValueError
+    return Block(size_bytes, archive_rows.integer(revision, 63), archive_rows.timestamp(created_at))
+
+
+def _check_file(file: _ArchivedFile, member: Member) -> None:
+    """Check that a file is at an allowed path and has the size of its content.
+
+    Quotas are counted from that size.
+    """
+    path, owner = file.row["path"], file.row["owner"]
+    try:
+        is_allowed = check_path(path) == path != "" and is_kept(path) == bool(owner)
+    except MemsvcError:
+        is_allowed = False
+    if not is_allowed:
+        raise wrong(member.name, "a file stands where no file may")
+    current = [one for one in file.streams if one.stream == file.row["stream"]]
+    same_size = all(one.size_bytes == file.row["size_bytes"] for one in current)
+    if any(one.first_revision < 1 for one in file.streams) or not same_size:
+        raise wrong(member.name, "a file has another size than its content")
+    if file.row["deleted_at"] is None and len(current) != 1:
+        raise wrong(member.name, "a file has no content")

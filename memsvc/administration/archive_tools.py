@@ -1,0 +1,221 @@
+"""Archives of a tenant: exported and restored, as tools and as streams of bytes."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Any, BinaryIO
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memsvc.administration.archive_export import ArchiveExport
+from memsvc.administration.archive_format import FORMAT, MEDIA_TYPES, SUFFIXES
+from memsvc.administration.archive_restore import ArchiveRestore, FileQuotas, RestoredProjectState
+from memsvc.core.archives import ARCHIVE_PATH, EXPORT_TOOL, IMPORT_TOOL, OpenArchive
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Clock
+from memsvc.core.scope import ALL_PROJECTS, Permission, Scope
+from memsvc.core.tools import AllProjectsArguments, Result, Tool
+from memsvc.core.version import version
+from memsvc.store.database import Database
+
+
+class ArchiveOptions(BaseModel):
+    """Limits of archives.
+
+    Each is in the folder for temporary files (TMPDIR) until it is read or sent.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    archive_bytes_max: int = Field(4 * 2**30, ge=1024, description="an archive to restore, in bytes as it is sent")
+    expanded_bytes_max: int = Field(16 * 2**30, ge=1024, description="the same when it is expanded, in bytes")
+    export_bytes_max: int = Field(
+        16 * 2**30, ge=1024, description="an archive that is made, in bytes as it is sent; it is on disk until then"
+    )
+    at_once_max: int = Field(
+        2, ge=1, le=100, description="exports and restores at once in one process; one tenant has one less, if not one"
+    )
+    idle_s_max: float = Field(
+        60.0, gt=0, description="how long a restore waits for more of its archive, and an export for it to be taken"
+    )
+
+
+class ArchiveExportArguments(AllProjectsArguments):
+    gzip: bool = Field(False, description="whether the archive is compressed")
+    calls: bool = Field(False, description="whether the call log of these projects is in it too, to read")
+
+
+class ArchiveImportArguments(AllProjectsArguments):
+    project: str = Field(
+        ALL_PROJECTS, description="where the only project of the archive goes; *: each where it came from"
+    )
+    check: bool = Field(False, description="only say whether the archive could be restored")
+
+
+class ExportedProject(Result):
+    project: str = Field(description="its name")
+    rows: dict[str, int] = Field(description="rows by table; content_bytes: what files hold and held, in bytes")
+
+
+class ArchiveExportResult(Result):
+    format: int = Field(description="the version of the format that archives are made in")
+    projects: list[ExportedProject] = Field(description="what an archive would hold now")
+    path: str = Field(description="where to GET the archive with the same arguments, under this server's URL")
+
+
+class RestoredProject(Result):
+    project: str = Field(description="its name in the archive")
+    into: str = Field(description="the project that it went to")
+    rows: dict[str, int] = Field(description="what came, or would come, as for archive_export")
+    occupied: bool = Field(
+        False, description="of a check: something else is there already, so that a restore into it is refused"
+    )
+    written: bool = Field(description="false where it came from this very archive before, and nothing was changed")
+
+
+class ArchiveImportResult(Result):
+    path: str = Field(description="where to POST an archive as the body, under this server's URL")
+    format_max: int = Field(description="the newest version of the format that is read here")
+    archive_bytes_max: int = Field(description="what such a body may hold, in bytes")
+    archive: UUID | None = Field(None, description="the archive's id")
+    made_at: str | None = Field(None, description="when it was made")
+    checked_only: bool = Field(False, description="whether nothing was to be written")
+    projects: list[RestoredProject] = Field([], description="what became of each of its projects")
+
+
+class ArchiveTransfer:
+    """Exports and restores of a tenant's archives; `known_jobs` and `sweep_jobs` as for `ArchiveRestore`."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        options: ArchiveOptions,
+        allowed: FileQuotas,
+        *,
+        known_jobs: Collection[str] = (),
+        sweep_jobs: Collection[str] = (),
+    ) -> None:
+        self.options = options
+        self._export = ArchiveExport(database, clock, version())
+        self._restore = ArchiveRestore(
+            database,
+            clock,
+            allowed,
+            expanded_bytes_max=options.expanded_bytes_max,
+            known_jobs=known_jobs,
+            sweep_jobs=sweep_jobs,
+        )
+        self._active: Counter[bytes] = Counter()
+
+    @property
+    def bytes_max(self) -> int:
+        """Size limit of an archive to restore."""
+        return self.options.archive_bytes_max
+
+    @property
+    def export_bytes_max(self) -> int:
+        """Size limit of an export."""
+        return self.options.export_bytes_max
+
+    @property
+    def idle_s_max(self) -> float:
+        """Seconds to wait for more of an archive."""
+        return self.options.idle_s_max
+
+    @contextmanager
+    def slot(self, tenant: bytes) -> Iterator[None]:
+        """Take one of the slots for exports and restores while the block runs.
+
+        RATE_LIMITED when all are taken, or all but one by this tenant.
+        """
+        limit = self.options.at_once_max
+        if self._active.total() >= limit or self._active[tenant] >= max(1, limit - 1):
+            raise MemsvcError(Code.RATE_LIMITED, "other archives are being made or restored", retry_after_s=10.0)
+        self._active[tenant] += 1
+        try:
+            yield
+        finally:
+            self._active[tenant] -= 1
+            if not self._active[tenant]:
+                del self._active[tenant]
+
+    def opened(self, scope: Scope, args: Any) -> AbstractAsyncContextManager[OpenArchive]:
+        """Open an archive of what archive_export would count."""
+        return self._open(scope, args)
+
+    @asynccontextmanager
+    async def _open(self, scope: Scope, args: ArchiveExportArguments) -> AsyncIterator[OpenArchive]:
+        name = "memory" if scope.project == ALL_PROJECTS else scope.project.replace(".", "_")
+        async with self._export.open(scope, gzip=args.gzip, calls=args.calls) as chunks:
+            yield OpenArchive(name + SUFFIXES[args.gzip], MEDIA_TYPES[args.gzip], chunks)
+
+    async def restored(self, scope: Scope, args: Any, archive: BinaryIO) -> Result:
+        """Restore an archive and return the result. Errors as `ArchiveRestore.run`."""
+        outcome = await self._restore.run(scope, archive, check_only=args.check)
+        return self._import_result().model_copy(
+            update={
+                "archive": outcome.manifest.archive,
+                "made_at": outcome.manifest.made_at.isoformat(),
+                "checked_only": args.check,
+                "projects": [_restored_project(project) for project in outcome.projects],
+            }
+        )
+
+    async def export_summary(self, scope: Scope, args: ArchiveExportArguments) -> ArchiveExportResult:
+        """Return what an archive would hold."""
+        del args
+        counted = await self._export.count(scope)
+        projects = [ExportedProject(project=name, rows=rows) for name, rows in counted.items()]
+        return ArchiveExportResult(format=FORMAT, projects=projects, path=ARCHIVE_PATH)
+
+    async def import_info(self, scope: Scope, args: ArchiveImportArguments) -> ArchiveImportResult:
+        """Return where to send an archive."""
+        del scope, args
+        return self._import_result()
+
+    def _import_result(self) -> ArchiveImportResult:
+        return ArchiveImportResult(path=ARCHIVE_PATH, format_max=FORMAT, archive_bytes_max=self.bytes_max)
+
+
+def _restored_project(restored: RestoredProjectState) -> RestoredProject:
+    return RestoredProject(
+        project=restored.project, into=restored.into, rows=dict(restored.rows), written=restored.written, occupied=restored.occupied
+    )
+
+
+def archive_tools(archives: ArchiveTransfer) -> list[Tool]:
+    """Return the tools of this module."""
+    return [
+        Tool(
+            name=EXPORT_TOOL,
+            title="Export an archive",
+            description="Say what an archive of a project, or of all of them, would hold. The archive itself, a tar"
+            " file that archive_import takes, comes from GET /api/archive or the command memsvc export.",
+            arguments=ArchiveExportArguments,
+            result=ArchiveExportResult,
+            run=archives.export_summary,
+            permission=Permission.ADMIN,
+            read_only=True,
+            idempotent=True,
+            logged=frozenset({"project"}),
+            spans_projects=True,
+            is_admin=True,
+        ),
+        Tool(
+            name=IMPORT_TOOL,
+            title="Restore an archive",
+            description="Say where to send an archive that is to be restored: as the body of POST /api/archive, or by"
+            " the command memsvc restore. It goes into projects in which nothing is, whole or not at all.",
+            arguments=ArchiveImportArguments,
+            result=ArchiveImportResult,
+            run=archives.import_info,
+            permission=Permission.ADMIN,
+            read_only=False,
+            idempotent=True,
+            logged=frozenset({"project"}),
+            spans_projects=True,
+            is_admin=True,
+        ),
+    ]

@@ -1,0 +1,92 @@
+"""Commands `memsvc purge` and `memsvc usage`: what a tenant stores, and its removal for good."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import typer
+
+from memsvc.cli.tool_client import (
+    CommandOutput,
+    CommandTarget,
+    Config,
+    DataDir,
+    Json,
+    RemoteTools,
+    Url,
+    columns,
+    run_calls,
+    server_of,
+    show,
+)
+from memsvc.core.errors import invalid
+
+ALL: Final = "*"
+_COUNTED: Final = (
+    "files", "file_bytes", "stored_bytes", "sessions", "turns", "facts", "memories", "boards", "documents", "blocks",
+    "index_entries", "vectors", "jobs",
+)  # fmt: skip
+
+
+def purge(
+    *,
+    level: Annotated[str, typer.Argument(help="What goes: tenant, project, user, session or path.")],
+    name: Annotated[str, typer.Argument(help="The user, the session or the path.")] = "",
+    project: Annotated[str, typer.Option(help="The project; * for a user's data in all projects.")] = "",
+    confirm: Annotated[str, typer.Option(help="The name of what goes, once more; a dry run tells it.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would go.")] = False,
+    tenant: Annotated[str | None, typer.Option(help="Whose, as 64 hexadecimal digits; needs no key.")] = None,
+    keys: Annotated[
+        bool, typer.Option("--keys", help="With a tenant, named by --tenant: its keys go too, and open nothing more.")
+    ] = False,
+    url: Url = None,
+    config: Config = None,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a tenant, a project, a user, a session or a path for good, and print a receipt.
+
+    All that is derived from it goes with it: past versions, the index, facts, jobs that wait.
+    Without --tenant it works as the key of MEMSVC_API_KEY, which needs the admin permission, on a
+    server or in the data folder. With --tenant it works on the database itself. Interrupted, it is
+    finished by the same command.
+    """
+    project = project or (ALL if level == "tenant" else "")
+    if not project:
+        raise invalid("--project says in which project; * means all of them, for a user")
+    if keys and (tenant is None or level != "tenant"):
+        raise invalid("--keys goes with level tenant and --tenant alone: no key removes itself")
+    args = {"level": level, "name": name, "confirm": confirm, "dry_run": dry_run}
+    if tenant is not None:
+        from memsvc.cli.purge_commands import run_purge  # noqa: PLC0415 - loads the whole server
+
+        body = run_purge(tenant, project, args, keys=keys, config=config, data_dir=data_dir)
+        show(CommandOutput(body, _receipt(body)), as_json=as_json)
+        return
+
+    async def work(call: RemoteTools) -> CommandOutput:
+        body = await call("tenant_purge", **args)
+        return CommandOutput(body, _receipt(body))
+
+    place = CommandTarget(server_of(url, data_dir, config), project, config, data_dir, as_json)
+    show(asyncio.run(run_calls(place, work)), as_json=as_json)
+
+
+def _receipt(body: dict[str, Any]) -> Iterator[str]:
+    yield f"{body['level']} {body['name']} of project {body['project']}"
+    yield from (f"{table}\t{count}" for table, count in body["counts"].items())
+    if body["dry_run"]:
+        yield f"nothing was removed; to remove it: --confirm '{body['name']}'"
+    else:
+        note = ", after a purge that had been interrupted" if body["resumed"] else ""
+        yield f"complete: {body['purge_id']}, {body['started_at']} to {body['ended_at']}{note}"
+
+
+async def usage(call: RemoteTools) -> CommandOutput:
+    """Report what a project stores; with --project '*' each project and all of them together."""
+    body = await call("tenant_usage")
+    rows = [*body["projects"], *([{"project": ALL} | body["total"]] if len(body["projects"]) != 1 else [])]
+    head = "\t".join(("project", *_COUNTED, "calls"))
+    table = [row | {"calls": sum(row["calls"].values())} for row in rows]
+    models = [f"model calls today\t{name}\t{times}" for name, times in body["model_calls"].items()]
+    return CommandOutput(body, [head, *columns(table, "project", *_COUNTED, "calls"), *models])

@@ -1,0 +1,156 @@
+"""Commands `memsvc export` and `memsvc restore`: a tenant's memory, or a project, as a file."""
+
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Final
+
+import httpx
+import typer
+
+from memsvc.cli.tool_client import (
+    CommandOutput,
+    CommandTarget,
+    Config,
+    DataDir,
+    Json,
+    RemoteTools,
+    Url,
+    as_command,
+    failure,
+    server_of,
+)
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.scope import ALL_PROJECTS
+
+PATH: Final = "/api/archive"
+GZIP_SUFFIXES: Final = (".gz", ".tgz")
+CHUNK_BYTES: Final = 256 * 1024
+TIMEOUT_S: Final = 600.0
+"""How long the server may be silent: it reads and writes a large archive before it answers."""
+
+Archive = Annotated[Path, typer.Argument(help="The archive; - for standard output or input.", allow_dash=True)]
+
+
+def archive_target(
+    *,
+    as_json: Json = False,
+    url: Url = None,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> CommandTarget:
+    """Return the target that the options name, for all projects."""
+    return CommandTarget(server_of(url, data_dir, config), ALL_PROJECTS, config, data_dir, as_json)
+
+
+async def export_archive(
+    call: RemoteTools,
+    archive: Archive,
+    project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
+    calls: Annotated[bool, typer.Option("--calls", help="With the call log, to read.")] = False,
+    gzip: Annotated[bool, typer.Option("--gzip", help="Compressed; so is a file named .gz or .tgz.")] = False,
+) -> CommandOutput:
+    """Write all that is stored, or one project, to an archive: a tar of files and lines of JSON.
+
+    It is a snapshot of the memory, whatever is written meanwhile, and is restored by `memsvc
+    restore`. The key needs the admin permission.
+    """
+    params = {
+        "project": project or ALL_PROJECTS,
+        "gzip": str(gzip or archive.suffix in GZIP_SUFFIXES).lower(),
+        "calls": str(calls).lower(),
+    }
+    size_bytes = 0
+    try:
+        async with call.http.stream("GET", PATH, params=params, timeout=TIMEOUT_S) as response:
+            if response.is_error:
+                await response.aread()
+                raise failure(response)
+            with _written(archive) as file:
+                async for chunk in response.aiter_raw():
+                    file.write(chunk)
+                    size_bytes += len(chunk)
+    except httpx.HTTPError as error:
+        raise MemsvcError(
+            Code.UNAVAILABLE, f"the archive ended early ({type(error).__name__})", recovery="run it once more"
+        ) from error
+    if str(archive) == "-":
+        return CommandOutput(None, ())
+    return CommandOutput({"archive": str(archive), "bytes": size_bytes}, [f"{size_bytes} bytes written to {archive}"])
+
+
+async def restore_archive(
+    call: RemoteTools,
+    archive: Archive,
+    into: Annotated[str | None, typer.Option(help="Where the only project of the archive goes.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only say whether it could be restored.")] = False,
+) -> CommandOutput:
+    """Restore an archive that `memsvc export` wrote, compressed or not, to empty projects.
+
+    It is restored completely or not at all, and can be sent again. The key needs the admin
+    permission.
+    """
+    params = {"project": into or ALL_PROJECTS, "check": str(check).lower()}
+    with _opened(archive) as file:
+        headers = {"Content-Type": "application/x-tar"}
+        if str(archive) != "-":
+            headers["Content-Length"] = str(archive.stat().st_size)
+        response = await call.send(
+            "POST", PATH, params=params, content=_chunks(file), headers=headers, timeout=TIMEOUT_S
+        )
+    body = response.json()
+    return CommandOutput(body, _result_lines(body))
+
+
+def _result_lines(body: dict[str, Any]) -> Iterable[str]:
+    for one in body["projects"]:
+        rows = ", ".join(f"{name} {count}" for name, count in sorted(one["rows"].items()))
+        if not one["written"]:
+            what = "was restored from this archive before"
+        elif one["occupied"]:
+            what = "is whole, but the project holds something already: restore it --into another"
+        elif body["checked_only"]:
+            what = "can be restored"
+        else:
+            what = "restored"
+        yield "\t".join([one["into"], what, rows])
+
+
+async def _chunks(file: BinaryIO) -> AsyncIterator[bytes]:
+    while chunk := file.read(CHUNK_BYTES):
+        yield chunk
+
+
+@contextmanager
+def _written(archive: Path) -> Iterator[BinaryIO]:
+    """Yield a file that gets the name of the archive once it is complete, and not before."""
+    if str(archive) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    part = archive.with_name(archive.name + ".part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(archive)
+    except OSError as error:
+        raise invalid(f"cannot write {archive}: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _opened(archive: Path) -> Iterator[BinaryIO]:
+    if str(archive) == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with archive.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise invalid(f"cannot read {archive}: {error.strerror}") from error
+
+
+export_command = as_command(export_archive, archive_target)
+restore_command = as_command(restore_archive, archive_target)

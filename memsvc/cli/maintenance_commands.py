@@ -1,0 +1,152 @@
+"""Command `memsvc maintain`: maintains sessions, and compares or rebuilds their derived rows."""
+
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, cast
+
+import orjson
+import typer
+
+from memsvc.adapters.clock import SystemClock
+from memsvc.adapters.tokens import O200kCounter
+from memsvc.cli.options import Owner, owner_of, settings_of, with_database
+from memsvc.cli.tool_client import Config, DataDir
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.paths import check_identifier, check_project
+from memsvc.core.progress import SILENT
+from memsvc.core.scope import Scope
+from memsvc.core.tools import ProgressFunction, Tool
+from memsvc.gateway.metrics import Metrics
+from memsvc.settings import Settings
+from memsvc.store import keys, projects
+from memsvc.store.database import Database
+from memsvc.styles.files.indexing import FILE_INDEX
+from memsvc.styles.notebook.notebook_writer import INDEX_NAME as NOTEBOOK
+from memsvc.styles.notebook.tree_rebuild import TreeRebuild as NotebookRebuilding
+from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
+from memsvc.styles.turns.turn_models import SessionArguments
+from memsvc.tool_registry import Models, published
+
+PROJECTS_A_PAGE = 100
+MAINTENANCE = "memory_run_maintenance"
+
+
+def maintain(
+    project: Annotated[str | None, typer.Option(help="Only this project.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only this session; needs --project.")] = None,
+    tenant: Owner = None,
+    all_tenants: Annotated[bool, typer.Option("--all", help="The memory of all tenants.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only compare; exit code 1 where anything differs.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Put right what differs from the files first.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer with JSON.")] = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Maintain sessions; with --check or --rebuild, compare derived rows with their source files.
+
+    Name the owner of the memory by --tenant or by a key: the variable MEMSVC_API_KEY, else you are
+    asked for one.
+    """
+    if check and rebuild:
+        raise invalid("--check changes nothing and --rebuild does: choose one of them")
+    if session is not None and project is None:
+        raise invalid("--session needs --project")
+    if all_tenants and tenant is not None:
+        raise invalid("--all are all tenants: it goes without --tenant")
+    settings = settings_of(config, data_dir=data_dir)
+
+    async def work(database: Database) -> list[dict[str, Any]]:
+        owners = (
+            await keys.list_tenants(database) if all_tenants else [await owner_of(database, settings, tenant, project)]
+        )
+        maintenance = _Maintenance(database, settings)
+        return [
+            await maintenance.project(scope, session, check=check, rebuild=rebuild)
+            for owner in owners
+            async for scope in _projects(database, owner, project)
+        ]
+
+    done = with_database(settings, work)
+    if not done and not all_tenants:
+        raise MemsvcError(
+            Code.NOT_FOUND,
+            "nothing is stored here for this key",
+            recovery="check MEMSVC_API_KEY or --tenant, and the data folder or database.url",
+        )
+    difference_count = sum(sum(one["differences"].values()) for one in done)
+    if as_json:
+        print(orjson.dumps({"projects": done, "differences": difference_count}).decode())
+    else:
+        _print_report(done, check=check, rebuild=rebuild)
+    if check and difference_count:
+        sys.exit(1)
+
+
+class _Maintenance:
+    """Maintenance of the sessions of a project."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        clock, tokens = SystemClock(), O200kCounter()
+        self._rebuilding = TurnRebuild(database, clock, tokens, settings.settings.mcp.memory)
+        self._notebook = NotebookRebuilding(database)
+        tools = published(database, settings, clock, tokens, Metrics(), Models()).tools
+        self._tool: Tool | None = next((tool for tool in tools if tool.name == MAINTENANCE), None)
+
+    async def project(self, scope: Scope, only: str | None, *, check: bool, rebuild: bool) -> dict[str, Any]:
+        """Maintain, compare or rebuild all of a project, or one session of it."""
+        sessions = [check_identifier(only, "--session")] if only is not None else await self._rebuilding.sessions(scope)
+        found: Counter[str] = Counter()
+        counters: Counter[str] = Counter()
+        if check or rebuild:
+            found += await self._compare(scope, sessions, full=only is None, fix=rebuild)
+        if not check and self._tool is not None:
+            for session in sessions:
+                args = SessionArguments(project=scope.project, session_id=session)
+                done = (await cast(ProgressFunction, self._tool.run).run(scope, args, SILENT)).model_dump()
+                counters.update({name: value for name, value in done.items() if type(value) is int})
+        return {
+            "tenant": scope.tenant.hex(),
+            "project": scope.project,
+            "sessions": len(sessions),
+            "differences": dict(sorted((+found).items())),
+            "maintained": dict(sorted((+counters).items())),
+        }
+
+    async def _compare(self, scope: Scope, sessions: list[str], *, full: bool, fix: bool) -> Counter[str]:
+        rebuild = self._rebuilding
+        found: Counter[str] = Counter()
+        for session in sessions:
+            found += await (rebuild.run(scope, session) if fix else rebuild.check(scope, session))
+        for user, user_sessions in (await rebuild.users_with_facts(scope)).items():
+            if full or set(sessions) & set(user_sessions):
+                compared = rebuild.run_user if fix else rebuild.check_user
+                found += await compared(scope, user, user_sessions)
+        if full:
+            found += await (self._notebook.run(scope) if fix else self._notebook.check(scope))
+            for index_id in (FILE_INDEX, NOTEBOOK):
+                found += await (rebuild.run_index(scope, index_id) if fix else rebuild.check_index(scope, index_id))
+        return found
+
+
+async def _projects(database: Database, tenant: bytes, only: str | None) -> AsyncIterator[Scope]:
+    if only is not None:
+        yield Scope(tenant, check_project(only))
+        return
+    after = ""
+    while True:
+        async with database.begin_tenant(Scope(tenant, "*"), read_only=True) as tx:
+            names = await projects.names(tx, like="", after=after, only=None, limit=PROJECTS_A_PAGE)
+        for name in names:
+            yield Scope(tenant, name)
+        if not names:
+            return
+        after = names[-1]
+
+
+def _print_report(done: list[dict[str, Any]], *, check: bool, rebuild: bool) -> None:
+    for one in done:
+        counts = one["differences"] if check else one["differences"] | one["maintained"]
+        counts_text = ", ".join(f"{name} {count}" for name, count in counts.items())
+        nothing = "all as the files say" if check else "nothing to rebuild or to do" if rebuild else "nothing to do"
+        print(f"{one['tenant'][:16]}\t{one['project']}\t{one['sessions']} sessions\t{counts_text or nothing}")

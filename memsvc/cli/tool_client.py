@@ -1,0 +1,277 @@
+"""Client of the memory's tools for all commands, on a server or the embedded data folder."""
+
+import asyncio
+import inspect
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, get_type_hints
+from urllib.parse import quote, urlsplit
+
+import httpx
+import orjson
+import typer
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.paths import check_path
+from memsvc.core.scope import DEFAULT_PROJECT
+from memsvc.variables import KEY_VARIABLE, URL_VARIABLE
+
+TIMEOUT_S: Final = 120.0
+CONFIG_VARIABLE: Final = "MEMSVC_CONFIG"
+SCORE_DIGITS: Final = 4
+"""Decimal places that are printed; JSON has all of them."""
+
+Config = Annotated[Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="YAML file of settings.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder of the embedded PostgreSQL and of the first API key.")]
+Project = Annotated[str, typer.Option(help="The project.")]
+Json = Annotated[bool, typer.Option("--json", help="Answer with JSON.")]
+Url = Annotated[
+    str | None,
+    typer.Option(envvar=URL_VARIABLE, help="A running server, such as http://host:8080; else the data folder is used."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutput:
+    """Output of a command: the body with --json, else the lines.
+
+    A command whose answer is bytes writes them itself and returns None as the body.
+    """
+
+    body: Any
+    lines: Iterable[str]
+
+
+def show(output: CommandOutput, *, as_json: bool, project: str | None = None) -> None:
+    """Print the output; an empty list names its project on stderr."""
+    if output.body is None:
+        return
+    if as_json:
+        print(orjson.dumps(output.body, option=orjson.OPT_INDENT_2).decode())
+        return
+    lines = list(output.lines)
+    for line in lines:
+        print(line)
+    if not lines and project is not None:
+        print(f"Nothing found in project {project}.", file=sys.stderr)
+
+
+class RemoteTools:
+    """The tools of a memory, in one project, as the key of MEMSVC_API_KEY may use them."""
+
+    def __init__(self, http: httpx.AsyncClient, project: str) -> None:
+        self.http = http
+        self.project = project
+
+    async def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Call a tool and return its result; arguments that are None are left out.
+
+        Raises the tool's own error, or UNAVAILABLE; INVALID_ARGUMENT for what a shell can pass and
+        JSON cannot.
+        """
+        args = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            content = orjson.dumps({"project": self.project} | args)
+        except orjson.JSONEncodeError as error:
+            raise invalid("arguments must be UTF-8 text") from error
+        headers = {"Content-Type": "application/json"}
+        response = await self.send("POST", f"/api/tools/{quote(tool, safe='')}", content=content, headers=headers)
+        result: dict[str, Any] = orjson.loads(response.content)
+        return result
+
+    async def list_all(self, tool: str, member: str, **arguments: Any) -> list[dict[str, Any]]:
+        """Return all pages of a tool's answer: the lists of this member, joined."""
+        rows: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while True:
+            page = await self(tool, **arguments, cursor=cursor)
+            rows += page[member]
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return rows
+
+    def content_path(self, path: str) -> str:
+        """Return the path of a file's bytes."""
+        return f"/api/files/{quote(self.project, safe='')}/content{quote(check_path(path))}"
+
+    async def send(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """Send a request and return its response; raise the error that it failed with."""
+        try:
+            response = await self.http.request(method, path, **request)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise MemsvcError(
+                Code.UNAVAILABLE,
+                f"no answer from {self.http.base_url} ({type(error).__name__})",
+                recovery=f"check --url or {URL_VARIABLE}, and that `memsvc serve` runs there",
+            ) from error
+        if response.is_error:
+            raise failure(response)
+        return response
+
+
+def failure(response: httpx.Response) -> MemsvcError:
+    """Return the error of a response, in our words where it is one of ours."""
+    try:
+        body = orjson.loads(response.content)
+        code, message = Code(body["code"]), str(body["message"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        error_text = f"{response.url.host} answered with status {response.status_code}, but not as memsvc does"
+        return MemsvcError(Code.UNAVAILABLE, error_text, recovery=f"check --url or {URL_VARIABLE}")
+    recovery = body.get("recovery")
+    if response.status_code == httpx.codes.UNAUTHORIZED:
+        recovery = f"set {KEY_VARIABLE} to a key of this memory"
+    return MemsvcError(code, message, recovery=recovery)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTarget:
+    """The memory that a command works on, and the format of its output.
+
+    It is the server at `url` or, without one, the data folder (or the database that is configured).
+    """
+
+    url: str | None = None
+    project: str = DEFAULT_PROJECT
+    config: Path | None = None
+    data_dir: Path | None = None
+    as_json: bool = False
+    use_folder_key: bool = False
+    """Opens the data folder by its own key, whatever MEMSVC_API_KEY is."""
+
+
+def connected(target: CommandTarget) -> AbstractAsyncContextManager[httpx.AsyncClient]:
+    """Return a client of that memory with the key of MEMSVC_API_KEY or the data folder's own."""
+    key = "" if target.use_folder_key else environment_key()
+    if target.url:
+        return client(target.url, key)
+    from memsvc.cli.embedded_service import opened  # noqa: PLC0415 - loads the whole server
+
+    return opened(target.config, target.data_dir, key)
+
+
+def environment_key() -> str:
+    """Return the key of MEMSVC_API_KEY, "" where it is not set.
+
+    Raises INVALID_ARGUMENT for what cannot be a key.
+    """
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise invalid(f"{KEY_VARIABLE} is no key", recovery="set it to a key of this memory, in one line")
+    return key
+
+
+def client(url: str, key: str, transport: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncClient:
+    """Return a client of the server at a URL, which may be that of its MCP endpoint, with a key.
+
+    Raises INVALID_ARGUMENT for what is no such URL.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise invalid(f"{url} is no URL of a server", recovery="such as http://127.0.0.1:8080")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    base_url = url.rstrip("/").removesuffix("/mcp")
+    return httpx.AsyncClient(
+        base_url=base_url, headers=headers, timeout=TIMEOUT_S, transport=transport, trust_env=False
+    )
+
+
+def target_of(
+    *,
+    project: Project = DEFAULT_PROJECT,
+    as_json: Json = False,
+    url: Url = None,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> CommandTarget:
+    """Return the target that the options of a command name."""
+    return CommandTarget(server_of(url, data_dir, config), project, config, data_dir, as_json)
+
+
+def server_of(url: str | None, data_dir: Path | None, config: Path | None) -> str | None:
+    """Return the server that a command uses; None for the data folder or the configured database.
+
+    A data folder or settings on the command line win over a URL from the environment.
+    """
+    typed = config is not None and str(config) != os.environ.get(CONFIG_VARIABLE)
+    return None if (data_dir is not None or typed) and url == os.environ.get(URL_VARIABLE) else url
+
+
+Command = Callable[..., Awaitable[CommandOutput]]
+
+
+def using_memory(commands: typer.Typer, target_of_options: Callable[..., CommandTarget] = target_of) -> Callable[[Command], Command]:
+    """Register a function as a command of its name; see `as_command`."""
+
+    def register(function: Command) -> Command:
+        commands.command(function.__name__.replace("_", "-"))(as_command(function, target_of_options))
+        return function
+
+    return register
+
+
+def as_command(function: Command, target_of_options: Callable[..., CommandTarget] = target_of) -> Callable[..., None]:
+    """Return the function that typer makes a command of; it prints what `function` returns.
+
+    Its parameters are those of `function` but the first, which is the `RemoteTools`, and those of
+    `target_of_options`.
+    """
+    tool_parameters, target_parameters = _parameters(function)[1:], _parameters(target_of_options)
+
+    def command(**kwargs: Any) -> None:
+        target = target_of_options(**{parameter.name: kwargs.pop(parameter.name) for parameter in target_parameters})
+        answer = asyncio.run(run_calls(target, partial(function, **kwargs)))
+        show(answer, as_json=target.as_json, project=target.project)
+
+    parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*tool_parameters, *target_parameters)]
+    vars(command)["__signature__"] = inspect.Signature(parameters)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    # the help is Rich markup, where brackets are tags
+    command.__doc__ = (function.__doc__ or "").replace("[[", r"[\[")
+    return command
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    hints = get_type_hints(function, include_extras=True)
+    return [
+        parameter.replace(annotation=hints[parameter.name])
+        for parameter in inspect.signature(function).parameters.values()
+    ]
+
+
+async def run_calls(target: CommandTarget, function: Callable[[RemoteTools], Awaitable[CommandOutput]]) -> CommandOutput:
+    """Return what a function that calls tools makes of that memory."""
+    async with connected(target) as http:
+        try:
+            return await function(RemoteTools(http, target.project))
+        except MemsvcError as error:
+            failed = error  # raised outside the app, whose task groups would wrap it
+    raise failed
+
+
+def local_bytes(source: Path) -> bytes:
+    """Return the content of a local file, or standard input for `-`."""
+    if str(source) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return source.read_bytes()
+    except OSError as error:
+        raise invalid(f"cannot read {source}: {error.strerror}") from error
+
+
+def columns(rows: Iterable[Mapping[str, Any]], *names: str) -> Iterable[str]:
+    """Yield a line for each row, columns separated by tabs."""
+    return ("\t".join(_cell(row.get(name)) for name in names) for row in rows)
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(round(value, SCORE_DIGITS) if isinstance(value, float) else value)
+    return " ".join(text.split())

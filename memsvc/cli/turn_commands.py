@@ -1,0 +1,115 @@
+"""Command `memsvc turns`: messages and facts of a session, and what a question recalls."""
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Annotated, Any
+
+import orjson
+import typer
+import zstandard
+
+from memsvc.cli.tool_client import CommandOutput, RemoteTools, columns, using_memory
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.items import role_of, text_of
+from memsvc.core.paths import decode_segment, encode_segment
+
+commands = typer.Typer(help="Turn memory: sessions, their turns and facts, and what they recall.", no_args_is_help=True)
+
+Session = Annotated[str, typer.Argument(help="The session.")]
+User = Annotated[str | None, typer.Option("--user", help="The person whose facts and other sessions count too.")]
+
+
+@using_memory(commands)
+async def ls(call: RemoteTools) -> CommandOutput:
+    """List the sessions of a project, the latest first, with the time of the last write."""
+    root = await call("file_stat", path="/memory")
+    entries = await call.list_all("file_list", "entries", path="/memory") if root["exists"] else []
+    sessions = [
+        {"session": decode_segment(entry["name"]) or entry["name"], "updated_at": entry["updated_at"]}
+        for entry in entries
+        if entry["type"] == "DIRECTORY"
+    ]
+    sessions.sort(key=lambda session: session["updated_at"], reverse=True)
+    return CommandOutput({"sessions": sessions}, columns(sessions, "updated_at", "session"))
+
+
+@using_memory(commands)
+async def show(
+    call: RemoteTools,
+    session: Session,
+    last: Annotated[int, typer.Option(min=1, help="So many of the last items.")] = 100,
+) -> CommandOutput:
+    """Show the messages of a session, oldest first: time, turn, role and text of each item."""
+    items: list[dict[str, Any]] = []
+    for path in reversed(await _event_files(call, session)):
+        items = [*_items(await _bytes(call, path)), *items]
+        if len(items) >= last:
+            break
+    if not items:
+        raise MemsvcError(Code.NOT_FOUND, f"there is no session {session}", recovery="see `memsvc turns ls`")
+    return CommandOutput({"session": session, "items": items[-last:]}, columns(items[-last:], "time", "turn", "role", "text"))
+
+
+@using_memory(commands)
+async def facts(
+    call: RemoteTools,
+    session: Session,
+    user: User = None,
+    past: Annotated[
+        bool, typer.Option("--past", help="Also what was replaced, taken back or is past its day.")
+    ] = False,
+) -> CommandOutput:
+    """List the facts from a session and its user."""
+    state = "all" if past else "active"
+    user_id = user or await _user_of(call, session)
+    found = await call.list_all("memory_list_facts", "facts", session_id=session, user_id=user_id, state=state)
+    return CommandOutput({"facts": found}, columns(found, "state", "tier", "key", "value", "confidence", "fact_id"))
+
+
+@using_memory(commands)
+async def recall(
+    call: RemoteTools,
+    session: Session,
+    question: Annotated[str, typer.Argument(help="What a person would say next.")],
+    user: User = None,
+) -> CommandOutput:
+    """Show what the model would get for a question: memory, history and the question, and why."""
+    body = await call("memory_before_turn", session_id=session, user_id=user, current_input_text=question, explain=True)
+    lines = [f"{role_of(item)}: {text_of(item)}" for item in body["input_items"]]
+    return CommandOutput(body, [*lines, f"({body['context_token_count']} tokens)"])
+
+
+async def _user_of(call: RemoteTools, session: str) -> str | None:
+    """Return the last user of a session; None where that is not known."""
+    found = await call.list_all("memory_list_sessions", "sessions", q=session)
+    return next((one["user_id"] or None for one in found if one["session_id"] == session), None)
+
+
+async def _event_files(call: RemoteTools, session: str) -> list[str]:
+    """Return the files of a session's events, oldest first."""
+    root = f"/memory/{encode_segment(session)}/events"
+    entries = await call.list_all("file_list", "entries", path=root, depth=8)
+    events = [
+        entry["path"]
+        for entry in entries
+        if entry["type"] == "FILE" and entry["path"].removeprefix(root).startswith(("/raw/", "/archive/"))
+    ]
+    return sorted(events, key=lambda path: path.rsplit("/", 1)[-1])
+
+
+async def _bytes(call: RemoteTools, path: str) -> bytes:
+    response = await call.send("GET", call.content_path(path))
+    if path.endswith((".zst", ".zstd")):
+        with zstandard.ZstdDecompressor().stream_reader(BytesIO(response.content), read_across_frames=True) as reader:
+            return reader.read()
+    return response.content
+
+
+def _items(content: bytes) -> Iterator[dict[str, Any]]:
+    for line in content.splitlines():
+        event = orjson.loads(line)
+        if "item" in event:
+            item = event["item"]
+            yield {"time": event["ts"], "turn": event["turn_id"], "role": role_of(item), "text": text_of(item)} | (
+                {} if item.get("type", "message") == "message" else {"item": item}
+            )

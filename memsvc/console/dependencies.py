@@ -1,0 +1,47 @@
+"""Dependencies of the console, which knows no other part of the service."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from starlette.types import Scope as Request
+
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Caller
+from memsvc.core.tools import Tool, ToolCalls
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """The caller of a key, and the hash by which the key is known from then on."""
+
+    caller: Caller
+    key_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleDependencies:
+    """Functions of the service that the console calls.
+
+    `sign_in` takes the request and the key that somebody typed; PERMISSION_DENIED when it opens
+    nothing, RATE_LIMITED for an address that tried too often. `resolve_caller` returns the current
+    caller of a key's hash. Both raise UNAVAILABLE while the database is away. `body_slot` reserves
+    a slot for a body in transit; RESOURCE_BUSY where none is free. `calls` are the tools as that
+    caller may use them, for one request. `schema` is the JSON schema of a tool's arguments.
+    `health` returns which checks pass. `secret` is shared by all replicas, and so are the sessions
+    closed by `close_session`, until their cookies expire, and `is_closed`.
+    """
+
+    sign_in: Callable[[Request, str], Awaitable[SignedIn]]
+    resolve_caller: Callable[[bytes], Awaitable[Caller | None]]
+    body_slot: Callable[[Caller], AbstractAsyncContextManager[None]]
+    calls: Callable[[Caller, str], ToolCalls]
+    schema: Callable[[Tool], Mapping[str, Any]]
+    health: Callable[[], Awaitable[Mapping[str, bool]]]
+    secret: Callable[[], Awaitable[bytes]]
+    close_session: Callable[[bytes, datetime], Awaitable[None]]
+    is_closed: Callable[[bytes], Awaitable[bool]]
+    clock: Clock
+    version: str

@@ -1,0 +1,160 @@
+"""Knowledge: the blocks of agents, recalls with their reasons, and one block with its actions."""
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from memsvc.console import charts
+from memsvc.console.page import Page
+from memsvc.console.views.form_fields import parse_number
+
+BLOCKS_MAX: Final = 100
+FRAMES: Final = {
+    "attention": "what bears on the question",
+    "self": "identity",
+    "task": "goals",
+    "simulate": "minds",
+}
+EDGE_KINDS: Final = ("similar", "elaborates", "supports", "contradicts", "predicts", "validates")
+ARCHIVE_LEVEL: Final = 0.05
+"""Strength at which a block may be archived."""
+
+
+async def listed(page: Page) -> Response:
+    """List the blocks of the project, the surest first; the pending or archived ones; or a recall.
+
+    The state of the memory is shown with them.
+    """
+    q, frame = page.given_text("q"), page.given_text("frame")
+    if q or frame:
+        return await _recalled(page, q, frame or "attention")
+    tag, category, where = page.given_text("tag"), page.given_text("category"), page.given_text("where")
+    if where == "inbox":
+        found = await page.call("elfmem_inbox", max_count=BLOCKS_MAX)
+    elif where == "archived":
+        found = await page.call("elfmem_ls", category=category or None, limit=BLOCKS_MAX, archived=True)
+    else:
+        found = await page.call("elfmem_ls", tag=tag or None, category=category or None, limit=BLOCKS_MAX)
+    return page.render(
+        "knowledge.html",
+        title="Knowledge",
+        here="knowledge",
+        blocks=found["result"],
+        standing=await page.call("elfmem_status") if page.has("elfmem_status") else None,
+        tag=tag,
+        category=category,
+        where=where,
+        most=BLOCKS_MAX,
+        frames=FRAMES,
+        done=page.given_text("done"),
+    )
+
+
+async def _recalled(page: Page, q: str, frame: str) -> Response:
+    found = await page.call("elfmem_recall", query=q, frame=frame, top_k=parse_number(page.given_text("top"), "top") or None)
+    return page.render(
+        "knowledge_recall.html",
+        title="A recall",
+        here="knowledge",
+        q=q,
+        frame=frame,
+        top=page.given_text("top"),
+        found=found,
+        frames=FRAMES,
+    )
+
+
+async def show(page: Page) -> Response:
+    """Show one block: its confidence with reasons, its decay, and its edges."""
+    block = await page.call("elfmem_show", block_id=page.given_text("id"))
+    unused_h = max(0.0, block["now_h"] - block["reinforced_h"])
+    chart = charts.decay_chart(block["decay_per_h"], unused_h, block["faded_h"] - block["reinforced_h"], ARCHIVE_LEVEL)
+    return page.render(
+        "block.html",
+        title="Block",
+        here="knowledge",
+        block=block,
+        unused_h=unused_h,
+        curve=chart,
+        graph=charts.graph(block["edges"]),
+        relations=EDGE_KINDS,
+        done=page.given_text("done"),
+    )
+
+
+async def edit(page: Page) -> Response:
+    """Edit the content or the cue of a block."""
+    form = await page.form()
+    block = str(form.get("id", ""))
+    content, keywords = (str(form.get(name, "")).replace("\r\n", "\n") for name in ("content", "cue"))
+    done = await page.call("elfmem_edit", block_id=block, content=content, cue=keywords)
+    return page.go("block", id=block, done=done["summary"])
+
+
+async def forget(page: Page) -> Response:
+    """Forget a block for good."""
+    form = await page.form()
+    done = await page.call("elfmem_forget", block_id=str(form.get("id", "")))
+    return page.go("knowledge", done=done["summary"])
+
+
+async def outcome(page: Page) -> Response:
+    """Record the outcome of a block's use."""
+    form = await page.form()
+    block = str(form.get("id", ""))
+    done = await page.call(
+        "elfmem_outcome",
+        block_ids=[block],
+        signal=parse_number(str(form.get("signal", "")), "how it went"),
+        source=str(form.get("source", "")) or "console",
+    )
+    return page.go("block", id=block, done=_outcome_summary(done))
+
+
+async def connect(page: Page) -> Response:
+    """Connect a block to another one."""
+    form = await page.form()
+    block, fields = str(form.get("id", "")), {name: str(form.get(name, "")) for name in ("relation", "note")}
+    done = await page.call(
+        "elfmem_connect",
+        source=block,
+        target=str(form.get("target", "")).strip(),
+        **{name: text for name, text in fields.items() if text},
+        if_exists="update",
+    )
+    return page.go("block", id=block, done=done["summary"])
+
+
+async def disconnect(page: Page) -> Response:
+    """Remove the edge between two blocks."""
+    form = await page.form()
+    block = str(form.get("id", ""))
+    done = await page.call("elfmem_disconnect", source=block, target=str(form.get("target", "")))
+    return page.go("block", id=block, done=done["summary"])
+
+
+async def curate(page: Page) -> Response:
+    """Archive the faded blocks."""
+    await page.form()
+    done = await page.call("elfmem_curate")
+    return page.go("knowledge", done=done["summary"])
+
+
+async def dream(page: Page) -> Response:
+    """Consolidate the inbox."""
+    form = await page.form()
+    done = await page.call("elfmem_dream", no_llm="rules" in form)
+    return page.go("knowledge", done=done["summary"])
+
+
+def _outcome_summary(done: dict[str, Any]) -> str:
+    """Return the summary of an outcome, or why a block did not change."""
+    if not done["skipped"]:
+        return str(done["summary"])
+    why = {
+        "constitutional": "it is constitutional, and outcomes do not change it",
+        "pending_inbox": "it still waits in the inbox",
+        "archived": "it was archived",
+        "unmatched": "there is no such block",
+    }
+    return "It learnt nothing: " + ", ".join(why[one["reason"]] for one in done["skipped"])

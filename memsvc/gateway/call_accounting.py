@@ -1,0 +1,135 @@
+"""A call in progress, and its records when it ends: call log, log, metrics and trace."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+import structlog
+
+from memsvc.core.call_context import AttributeValue, CallContext
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Clock, Meter
+from memsvc.core.scope import DEFAULT_PROJECT, Caller
+from memsvc.core.tools import Tool
+from memsvc.core.validation_messages import safe_text
+from memsvc.gateway.audit import CallLog, shape
+from memsvc.gateway.metrics import NO_CODE, UNKNOWN_TOOL
+from memsvc.gateway.slow import SlowCalls
+from memsvc.store.calls import CallRecord
+
+log = structlog.get_logger("memsvc.calls")
+
+
+@dataclass(slots=True)
+class Raw:
+    """Bytes sent outside of a call's arguments: the argument they stand for, and their number."""
+
+    argument: str
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Call:
+    """A call in progress, with what is known of it so far for the log."""
+
+    caller: Caller
+    surface: str
+    request_id: str
+    arguments: Any
+    raw: Raw | None = None
+    traceparent: str = ""
+    context: CallContext = field(default_factory=CallContext)
+    started: float = field(default_factory=perf_counter)
+    tool: Tool | None = None
+    project: str = DEFAULT_PROJECT
+    status: str = "cancelled"
+    code: str = NO_CODE
+
+    @property
+    def tool_name(self) -> str:
+        return UNKNOWN_TOOL if self.tool is None else self.tool.name
+
+    def failed(self, error: MemsvcError) -> MemsvcError:
+        """Record that the call ended with this error.
+
+        An internal error gets the request id, which finds it in the log.
+        """
+        self.status, self.code = "error", error.code.value
+        if error.code is Code.INTERNAL_ERROR:
+            error.details = {**error.details, "request_id": self.request_id}
+        return error
+
+    def shape(self) -> dict[str, Any]:
+        """Return what the call log keeps of the arguments."""
+        if self.tool is None:
+            return {}
+        raw = {} if self.raw is None else {self.raw.argument: {"redacted": True, "bytes": self.raw.size_bytes}}
+        return shape(self.arguments, self.tool) | raw
+
+    def identifier(self, name: str) -> str | None:
+        """Return an identifier among the arguments, if the tool says that it may be logged."""
+        if self.tool is None or name not in self.tool.logged or not isinstance(self.arguments, Mapping):
+            return None
+        value = self.arguments.get(name)
+        return safe_text(value, 128) if isinstance(value, str) else None
+
+
+class CallAccounting:
+    """Records of calls that have ended; those slower than `slow_ms` are logged again, unless 0."""
+
+    def __init__(self, call_log: CallLog, meter: Meter, clock: Clock, slow_ms: int) -> None:
+        self._call_log = call_log
+        self._meter = meter
+        self._clock = clock
+        self._slow_calls = SlowCalls(slow_ms, meter, clock)
+
+    async def close(self, call: Call) -> dict[str, AttributeValue]:
+        """Log and count a call that has ended, in whichever way; return the notes for its trace."""
+        duration_ms = (perf_counter() - call.started) * 1000
+        tool = call.tool
+        self._meter.add("memsvc_calls_total", tool=call.tool_name, status=call.status, code=call.code)
+        self._meter.add("memsvc_call_duration_ms", duration_ms, tool=call.tool_name)
+        if tool is not None and tool.counter is not None:
+            self._meter.add(tool.counter, status=call.status)
+        if tool is not None and tool.duration_ms is not None:
+            self._meter.add(tool.duration_ms, duration_ms)
+        log.info(
+            "call",
+            request_id=call.request_id,
+            surface=call.surface,
+            tool=call.tool_name,
+            project=call.project,
+            session_id=call.identifier("session_id"),
+            turn_id=call.identifier("turn_id"),
+            latency_ms=round(duration_ms, 2),
+            status=call.status,
+            code=call.code or None,
+        )
+        split = call.context.time_by_kind(duration_ms)
+        details = {"request_id": call.request_id, "surface": call.surface, "project": call.project, "status": call.status}
+        self._slow_calls.record(call.tool_name, duration_ms, details | split)
+        await self._record(call, duration_ms)
+        return {**split, "code": call.code}
+
+    async def _record(self, call: Call, duration_ms: float) -> None:
+        """Write a call to the call log: before its answer if it is an administrative change."""
+        record = CallRecord(
+            tenant=call.caller.tenant,
+            project=call.project,
+            call=uuid4(),
+            called_at=self._clock.now(),
+            surface=call.surface,
+            tool=call.tool_name,
+            key_label=call.caller.key_label,
+            status=call.status,
+            code=call.code or None,
+            duration_ms=duration_ms,
+            arguments=call.shape(),
+            request_id=call.request_id,
+        )
+        if call.tool is not None and call.tool.is_admin and not call.tool.read_only and call.status == "success":
+            await self._call_log.record_now(record)
+        else:
+            self._call_log.record(record)

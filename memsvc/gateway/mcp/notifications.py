@@ -1,0 +1,209 @@
+"""Notifications of changes: in streams of `subscriptions/listen`, and within sessions."""
+
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, ResourceUpdated, event_to_notification
+from mcp_types import (
+    INVALID_REQUEST,
+    EmptyResult,
+    ServerNotification,
+    SubscribeRequestParams,
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotification,
+    SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    UnsubscribeRequestParams,
+)
+
+from memsvc.core.errors import MemsvcError, invalid
+from memsvc.core.scope import Scope
+from memsvc.gateway.dispatch import Dispatch
+from memsvc.gateway.limits import LimitsOptions
+from memsvc.gateway.mcp.errors import protocol_error, resource_error
+from memsvc.gateway.mcp.resource_handlers import ResourceHandlers
+from memsvc.gateway.mcp.sender import Context, RequestSender, SenderOf
+from memsvc.gateway.mcp.subscriptions import Subscriptions, Watch
+from memsvc.store.changes import ChangePoll, change_key
+
+log = structlog.get_logger("memsvc.subscriptions")
+
+SURFACE: Final = "subscription"
+"""Surface of the call that checks whether a caller may wait for a resource."""
+WRITE_S_MAX: Final = 10.0
+"""Seconds that a client may take to read one notification before its stream is ended."""
+
+
+@dataclass(slots=True)
+class McpSession:
+    """One connection of a stateful transport: the subscriptions of its client and their senders."""
+
+    tasks: TaskGroup
+    stack: ExitStack
+    watch: Watch | None = None
+    subscriptions: dict[str, tuple[RequestSender, Context]] = field(default_factory=dict)
+
+
+class ChangeNotifications:
+    """Answers requests for notifications.
+
+    Callers may subscribe to a URI that they may read, and are notified while the key is still valid
+    for the same caller, which is checked before each notification.
+    """
+
+    def __init__(
+        self, dispatch: Dispatch, sender_of: SenderOf, resources: ResourceHandlers, subscriptions: Subscriptions, limits: LimitsOptions
+    ) -> None:
+        self._dispatch = dispatch
+        self._sender_of = sender_of
+        self._resources = resources
+        self._subscriptions = subscriptions
+        self._limits = limits
+
+    async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        """Send changes in the response until it ends.
+
+        It ends when the client or its key goes, this process stops, or the stream's time is over.
+
+        The first notification lists the accepted URIs: those that the caller may read, as it wrote
+        them.
+        """
+        if context.request_id is None:
+            raise MCPError(INVALID_REQUEST, "subscriptions/listen is a request: it needs an id")
+        sender = self._sender_of(context)
+        meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: context.request_id}
+        try:
+            with self._subscriptions.opened(sender.caller.tenant) as watch, sender.watch_validity(watch.close):
+                accepted = await self._add(watch, sender, params.notifications.resource_subscriptions or [])
+                with anyio.move_on_after(self._limits.listen_s_max):
+                    await self._stream(context, sender, watch, accepted, meta)
+        except MemsvcError as error:
+            raise protocol_error(error) from None
+        return SubscriptionsListenResult.model_validate({"_meta": meta})
+
+    async def _add(self, watch: Watch, sender: RequestSender, uris: list[str]) -> list[str]:
+        """Subscribe to those of the URIs that the caller may read, and return them."""
+        if len(uris) > self._limits.listener_uris_max:
+            raise invalid(f"one client may wait for {self._limits.listener_uris_max} resources at the most")
+        accepted = []
+        for uri in dict.fromkeys(uris):
+            try:
+                watch.add(uri, *await self._subscription(sender, uri))
+            except MemsvcError as error:
+                log.debug("a resource is not heard of", code=error.code.value)
+            else:
+                accepted.append(uri)
+        return accepted
+
+    async def _stream(
+        self, context: Context, sender: RequestSender, watch: Watch, accepted: list[str], meta: dict[str, Any]
+    ) -> None:
+        params = SubscriptionsAcknowledgedNotificationParams.model_validate(
+            {"notifications": SubscriptionFilter(resource_subscriptions=accepted or None), "_meta": meta}
+        )
+        is_read = await _send(context, SubscriptionsAcknowledgedNotification(params=params), in_response=True)
+        while is_read and (uri := await watch.changed()) is not None:
+            event = event_to_notification(ResourceUpdated(uri=uri), meta)
+            is_read = await _is_valid(sender) and await _send(context, event, in_response=True)
+
+    async def _subscription(self, sender: RequestSender, uri: str) -> tuple[str, ChangePoll | None]:
+        """Return a resource's change key for this caller, and how to poll it.
+
+        It is polled if its changes are not announced. The errors are those of reading it.
+        """
+        one, arguments = self._resources.find(sender.caller, uri)
+        stamps = one.resource.stamps
+        if stamps is None and not one.resource.has_notifications:
+            raise invalid("changes of this resource are not told", recovery="read it again when you need it")
+
+        async def known(scope: Scope, args: Any) -> tuple[str, ChangePoll | None]:
+            key = change_key(scope, one.canonical(args))
+            return key, None if stamps is None else await ChangePoll.start(stamps, scope, args)
+
+        return await self._dispatch.perform(
+            sender.caller, one.tool.name, arguments, known, surface=SURFACE, request_id=sender.request_id
+        )
+
+    @asynccontextmanager
+    async def connection(self, _: Any) -> AsyncIterator[McpSession]:
+        """Provide the lifespan of one connection, with which its subscriptions end."""
+        with ExitStack() as stack:
+            async with anyio.create_task_group() as tasks:
+                yield McpSession(tasks, stack)
+                tasks.cancel_scope.cancel()
+
+    async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+        """Notify this request's session of changes of a resource, until it unsubscribes or ends."""
+        sender, session = self._sender_of(context), _session(context)
+        try:
+            subscription = await self._subscription(sender, params.uri)
+            if session.watch is None:
+                session.watch = session.stack.enter_context(self._subscriptions.opened(sender.caller.tenant))
+                session.tasks.start_soon(_notify, session, session.watch)
+            session.watch.add(params.uri, *subscription)
+        except MemsvcError as error:
+            raise resource_error(error, context.protocol_version, params.uri) from None
+        session.subscriptions[params.uri] = sender, context
+        return EmptyResult()
+
+    async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+        """Stop notifying the session; a URI without a subscription is no error."""
+        session = _session(context)
+        session.subscriptions.pop(params.uri, None)
+        if session.watch is not None:
+            session.watch.remove(params.uri)
+        return EmptyResult()
+
+
+async def reject(_: Context, __: SubscribeRequestParams | UnsubscribeRequestParams) -> EmptyResult:
+    """Refuse a subscription on a transport without sessions."""
+    raise protocol_error(
+        invalid(
+            "there are no sessions here, so nothing can be subscribed to",
+            recovery="use subscriptions/listen of protocol version 2026-07-28, or the transports stdio or SSE",
+        )
+    )
+
+
+def _session(context: Context) -> McpSession:
+    if not isinstance(context.lifespan_context, McpSession):
+        raise RuntimeError("a transport with sessions must run the server once for each")
+    return context.lifespan_context
+
+
+async def _notify(session: McpSession, watch: Watch) -> None:
+    while (uri := await watch.changed()) is not None:
+        if uri not in session.subscriptions:
+            continue
+        sender, context = session.subscriptions[uri]
+        event = event_to_notification(ResourceUpdated(uri=uri), {})
+        if not (await _is_valid(sender) and await _send(context, event, in_response=False)):
+            session.subscriptions.pop(uri, None)
+            watch.remove(uri)
+
+
+async def _is_valid(sender: RequestSender) -> bool:
+    """Return whether the key is still valid for the same caller; False when the look-up fails."""
+    try:
+        return await sender.current_caller() == sender.caller
+    except MemsvcError:
+        return False
+
+
+async def _send(context: Context, notification: ServerNotification, *, in_response: bool) -> bool:
+    """Return whether the client read a notification, in the response to its request or outside."""
+    with anyio.move_on_after(WRITE_S_MAX):
+        try:
+            await context.session.send_notification(notification, context.request_id if in_response else None)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            return False
+        return True
+    log.warning("a client that waits for changes does not read them; its stream is ended")
+    return False

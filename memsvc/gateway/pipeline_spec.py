@@ -1,0 +1,234 @@
+"""Pipelines of tool calls as specs: parsing, limits, and references to earlier results."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from memsvc.core.errors import Code, MemsvcError, invalid
+from memsvc.core.validation_messages import safe_text
+
+PIPE_TOOL: Final = "mcp_pipe"
+ID_CHARS_MAX: Final = 128
+NAME_CHARS_IN_ERROR: Final = 128
+
+_SPEC_FIELDS: Final = ("vars", "steps", "return", "continue_on_error")
+_MODES: Final = ("tool", "pipe", "parallel")
+_STEP_FIELDS: Final = ("id", "args", *_MODES)
+_REFERENCE: Final = re.compile(r"\$\{([^{}]+)\}")
+_INDEX: Final = re.compile(r"[0-9]{1,9}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class PipeLimits:
+    """Limits of a pipeline: steps in all, and nesting of pipelines and parallel groups."""
+
+    steps_max: int
+    depth_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStep:
+    """A call of a tool, whose arguments have unresolved references."""
+
+    id: str
+    tool: str
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrentStep:
+    """Steps that run at the same time; none of them sees another one."""
+
+    id: str
+    children: tuple["PipelineStep", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PipeStep:
+    """A nested pipeline, with its own steps."""
+
+    id: str
+    pipe: "Pipeline"
+
+
+PipelineStep = ToolStep | ConcurrentStep | PipeStep
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Steps in order, and the value to return; for None, the last step's record."""
+
+    variables: dict[str, Any]
+    steps: tuple[PipelineStep, ...]
+    returned: Any = None
+    continue_on_error: bool = False
+
+
+@dataclass(slots=True)
+class PipeValues:
+    """Targets of references: `vars`, the records of earlier `steps`, and the `last` of them."""
+
+    variables: dict[str, Any]
+    steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    last: dict[str, Any] | None = None
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Add a step's record for later steps to refer to."""
+        self.steps[record["id"]] = record
+        self.last = record
+
+
+def read_pipeline(spec: Any, limits: PipeLimits) -> Pipeline:
+    """Parse a pipeline; INVALID_ARGUMENT, before anything is run, if any part of it is wrong.
+
+    A step is `id` and exactly one of `tool` with `args`, `parallel`, `pipe`. A nested pipeline
+    inherits the variables of the outer one, and may add to them. It may not contain anything that
+    would have no effect.
+    """
+    return _SpecParser(limits).pipeline(spec, {}, 0, "spec")
+
+
+def resolve(value: Any, seen: PipeValues, bytes_max: int) -> Any:
+    """Return the value with its references replaced.
+
+    `${path}` within a string becomes text (JSON if it is no string, nothing for null), an object
+    `{"$ref": "path"}` the value itself, whatever its type.
+
+    A path is names and indexes between dots, and begins with `vars`, `steps` or `last`.
+    INVALID_ARGUMENT where it leads nowhere; PAYLOAD_TOO_LARGE as soon as the inserted values are
+    larger than this.
+    """
+    return _Resolver(seen, bytes_max).value(value)
+
+
+class _SpecParser:
+    """Parser of one spec, which counts its steps."""
+
+    def __init__(self, limits: PipeLimits) -> None:
+        self._limits = limits
+        self._steps = 0
+
+    def pipeline(self, spec: Any, outer: dict[str, Any], depth: int, where: str) -> Pipeline:
+        if not isinstance(spec, Mapping):
+            raise invalid(f"{where} must be an object")
+        if not spec.keys() <= {*_SPEC_FIELDS}:
+            raise invalid(f"{where}: it can only hold {', '.join(_SPEC_FIELDS)}")
+        variables, go_on = spec.get("vars"), spec.get("continue_on_error")
+        if not isinstance(variables, dict | None):
+            raise invalid(f"{where}.vars must be an object")
+        if not isinstance(go_on, bool | None):
+            raise invalid(f"{where}.continue_on_error must be true or false")
+        variables = outer | (variables or {})
+        steps = self._parse_steps(spec.get("steps"), variables, depth, f"{where}.steps")
+        return Pipeline(variables, steps, spec.get("return"), bool(go_on))
+
+    def _parse_steps(self, steps: Any, variables: dict[str, Any], depth: int, where: str) -> tuple[PipelineStep, ...]:
+        if depth > self._limits.depth_max:
+            raise invalid("pipeline nesting too deep", recovery=f"nest {self._limits.depth_max} levels at the most")
+        if not isinstance(steps, list | None):
+            raise invalid(f"{where} must be an array")
+        if not steps:
+            raise invalid("steps cannot be empty")
+        self._steps += len(steps)
+        if self._steps > self._limits.steps_max:
+            raise invalid(
+                "pipeline exceeds maximum step limit", recovery=f"use {self._limits.steps_max} steps at the most"
+            )
+        read = tuple(self._step(step, variables, depth, f"{where}.{number}") for number, step in enumerate(steps))
+        known: set[str] = set()
+        for step in read:
+            if step.id in known:
+                raise invalid(f"duplicate step id: {safe_text(step.id, NAME_CHARS_IN_ERROR)}")
+            known.add(step.id)
+        return read
+
+    def _step(self, step: Any, variables: dict[str, Any], depth: int, where: str) -> PipelineStep:
+        if not isinstance(step, Mapping):
+            raise invalid(f"{where} must be an object")
+        if not step.keys() <= {*_STEP_FIELDS}:
+            raise invalid(f"{where}: it can only hold {', '.join(_STEP_FIELDS)}")
+        name = step.get("id")
+        if name is None or (isinstance(name, str) and not name.strip()):
+            raise invalid("step.id cannot be empty")
+        if not isinstance(name, str) or len(name) > ID_CHARS_MAX:
+            raise invalid(f"{where}.id must be a string of {ID_CHARS_MAX} characters at the most")
+        modes = {mode: step[mode] for mode in _MODES if step.get(mode) not in (None, "", [])}
+        if len(modes) != 1:
+            raise invalid("step must have exactly one of tool, pipe, or parallel")
+        [(mode, value)] = modes.items()
+        if mode == "tool":
+            return _tool_step(name, value, step.get("args"), where)
+        if step.get("args") is not None:
+            raise invalid(f"{where}.args: only a step with a tool has arguments")
+        if mode == "parallel":
+            return ConcurrentStep(name, self._parse_steps(value, variables, depth + 1, f"{where}.parallel"))
+        return PipeStep(name, self.pipeline(value, variables, depth + 1, f"{where}.pipe"))
+
+
+def _tool_step(name: str, tool: Any, args: Any, where: str) -> ToolStep:
+    if not isinstance(tool, str):
+        raise invalid(f"{where}.tool must be a string")
+    if not isinstance(args, dict | None):
+        raise invalid(f"{where}.args must be an object")
+    if tool.strip() == PIPE_TOOL:
+        raise invalid(f"{PIPE_TOOL} cannot invoke itself", recovery="put the steps into a step with `pipe`")
+    return ToolStep(name, tool, args or {})
+
+
+class _Resolver:
+    """Resolver of one value's references, which counts the inserted characters."""
+
+    def __init__(self, seen: PipeValues, bytes_max: int) -> None:
+        self._roots = {"vars": seen.variables, "steps": seen.steps} | ({} if seen.last is None else {"last": seen.last})
+        self._bytes_max = bytes_max
+        self._bytes = 0
+
+    def value(self, value: Any) -> Any:
+        match value:
+            case str():
+                return _REFERENCE.sub(lambda match: self._text(match[1]), value)
+            case {"$ref": path} if len(value) == 1:
+                if not isinstance(path, str):
+                    raise invalid("$ref must be a string")
+                found = self._at(path)
+                self._count(found if isinstance(found, str) else _json(found).decode())
+                return found
+            case dict():
+                return {name: self.value(inner) for name, inner in value.items()}
+            case list():
+                return [self.value(inner) for inner in value]
+            case _:
+                return value
+
+    def _text(self, path: str) -> str:
+        found = self._at(path)
+        text = "" if found is None else found if isinstance(found, str) else _json(found).decode()
+        self._count(text)
+        return text
+
+    def _count(self, text: str) -> None:
+        self._bytes += len(text)  # characters, of which there are no more than bytes
+        if self._bytes > self._bytes_max:
+            raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"references bring in more than {self._bytes_max} bytes")
+
+    def _at(self, path: str) -> Any:
+        found: Any = self._roots
+        for segment in path.strip().split("."):
+            name = segment.strip()
+            if isinstance(found, list) and _INDEX.match(name) and int(name) < len(found):
+                found = found[int(name)]
+            elif isinstance(found, dict) and name in found:
+                found = found[name]
+            else:
+                raise invalid(f"reference not found: {safe_text(path.strip(), NAME_CHARS_IN_ERROR)}")
+        return found
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        raise invalid("what a reference names nests too deep") from None

@@ -1,0 +1,281 @@
+"""Rate limits of keys and tenants: counted in each process, and shared among replicas."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final, Literal
+
+import structlog
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from memsvc.core.background import in_background, wait_for_event
+from memsvc.core.errors import Code, ExclusiveLockError, MemsvcError
+from memsvc.core.ports import Meter
+from memsvc.core.rate_limit import Rate
+from memsvc.core.scope import ALL_PROJECTS, Caller, Scope
+from memsvc.store import rates
+from memsvc.store.database import Database
+
+log = structlog.get_logger("memsvc.rates")
+
+EXCHANGE_SHARE: Final = 0.1
+"""Share of its rate that a process must have used of a bucket before this is exchanged."""
+AT_ONCE_RETRY_S: Final = 1.0
+TENANT_DIGITS_MIN: Final = 8
+
+Kind = Literal["calls", "requests"]
+_Bucket = tuple[Kind, str | None]
+"""Kind of what is counted, and the key; None for all of a tenant's keys together."""
+
+
+class RateOptions(BaseModel):
+    """Rates of a key and a tenant.
+
+    A busy host of agents, 32 of them that call four tools in a turn of three seconds, makes about
+    50 calls a second; one client that never waits may make 300.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(True, description="whether rates and calls under way are limited for each key and tenant")
+    key_calls_s: float = Field(300, ge=0, description="calls a second with one key, steps of mcp_pipe too; 0: any")
+    tenant_calls_s: float = Field(600, ge=0, description="calls a second with all keys of a tenant; 0: any")
+    key_requests_s: float = Field(600, ge=0, description="HTTP requests a second with one key; 0: any")
+    tenant_requests_s: float = Field(1200, ge=0, description="requests a second with all keys of a tenant; 0: any")
+    burst_s: float = Field(10, gt=0, le=3600, description="seconds of a rate that may be used at once, after a pause")
+    key_calls_at_once: int = Field(64, ge=0, description="calls under way with one key in one process; 0: any")
+    tenant_calls_at_once: int = Field(128, ge=0, description="calls under way of a tenant in one process; 0: any")
+    tenants: tuple[str, ...] = Field(
+        (),
+        description="tenants that may have more or less of all this, as ID=FACTOR: the first digits of the tenant, 8 "
+        "at least, as `memsvc key list` shows it, and a number such as 4 or 0.5",
+    )
+    told_every_s: float = Field(
+        1.0, ge=0.05, le=60, description="how often replicas tell each other what they let through"
+    )
+
+    @field_validator("tenants")
+    @classmethod
+    def _factors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            digits, _, factor = one.partition("=")
+            if len(digits) < TENANT_DIGITS_MIN or not set(digits) <= set("0123456789abcdef"):
+                raise ValueError("must be ID=FACTOR, the ID 8 or more of the digits 0 to 9 and a to f")
+            if not _is_positive(factor):
+                raise ValueError("must be ID=FACTOR, the FACTOR a number above 0")
+        return value
+
+    def factor(self, tenant: bytes) -> float:
+        """Return the factor of this tenant's limits; the entry with most digits that fits wins."""
+        entries = [entry.partition("=") for entry in self.tenants]
+        matching = [(len(digits), float(factor)) for digits, _, factor in entries if tenant.hex().startswith(digits)]
+        return max(matching)[1] if matching else 1.0
+
+
+def _is_positive(number: str) -> bool:
+    try:
+        return 0 < float(number) < float("inf")
+    except ValueError:
+        return False
+
+
+class LimitError(MemsvcError):
+    """A limit is reached; the call itself is not at fault."""
+
+
+@dataclass(slots=True)
+class _BucketUse:
+    """One bucket: when it is empty, by this process's clock, and use since the last exchange."""
+
+    empty_at: float = 0.0
+    pending: int = 0
+
+
+@dataclass(slots=True)
+class _TenantUse:
+    """Current use of a tenant in this process."""
+
+    rates: dict[_Bucket, Rate | None]
+    keys_at_once: int
+    at_once: int
+    uses: dict[_Bucket, _BucketUse] = field(default_factory=dict)
+    active: dict[str, int] = field(default_factory=dict)
+    active_calls: int = 0
+    sent_at: float | None = None
+
+
+class RateLimits:
+    """Counts calls and requests. Without the database each process goes on with what it knows."""
+
+    def __init__(self, database: Database, options: RateOptions, meter: Meter) -> None:
+        self._database = database
+        self._options = options
+        self._meter = meter
+        self._tenants: dict[bytes, _TenantUse] = {}
+        self._exchange_now = asyncio.Event()
+
+    def count(self, caller: Caller, kind: Kind) -> None:
+        """Count one more; RATE_LIMITED, uncounted, when the key or its tenant is at its rate."""
+        if not self._options.enabled:
+            return
+        now = monotonic()
+        tenant = self._tenant(caller.tenant)
+        found: list[tuple[Rate, _BucketUse]] = []
+        for bucket in ((kind, _key(caller)), (kind, None)):
+            rate = tenant.rates[kind, "" if bucket[1] is not None else None]
+            if rate is None:
+                continue
+            use = tenant.uses.get(bucket)
+            if use is None:
+                use = tenant.uses[bucket] = _BucketUse()
+            wait_s = rate.wait_s(use.empty_at, now)
+            if wait_s > 0:
+                raise self._refused(bucket, wait_s)
+            found.append((rate, use))
+        for rate, use in found:
+            use.empty_at = rate.used(use.empty_at, now)
+            use.pending += 1
+            if use.pending >= rate.per_s * self._options.told_every_s:
+                self._exchange_now.set()
+
+    @contextmanager
+    def active(self, caller: Caller) -> Iterator[None]:
+        """Count a call in progress; RATE_LIMITED when the key or its tenant has too many."""
+        if not self._options.enabled:
+            yield
+            return
+        refused = self.over_limit(caller)
+        if refused is not None:
+            raise refused
+        tenant, label = self._tenant(caller.tenant), _key(caller)
+        tenant.active[label] = tenant.active.get(label, 0) + 1
+        tenant.active_calls += 1
+        try:
+            yield
+        finally:
+            tenant.active_calls -= 1
+            tenant.active[label] -= 1
+            if not tenant.active[label]:
+                del tenant.active[label]
+
+    def over_limit(self, caller: Caller) -> LimitError | None:
+        """Return RATE_LIMITED where the key or its tenant has too many calls, else None."""
+        if not self._options.enabled:
+            return None
+        tenant = self._tenant(caller.tenant)
+        of_key = tenant.active.get(_key(caller), 0)
+        if of_key >= tenant.keys_at_once > 0:
+            return self._too_many("key_at_once", f"{of_key} calls with this key are under way")
+        if tenant.active_calls >= tenant.at_once > 0:
+            return self._too_many("tenant_at_once", f"{tenant.active_calls} calls of this tenant are under way")
+        return None
+
+    def _tenant(self, tenant: bytes) -> _TenantUse:
+        found = self._tenants.get(tenant)
+        if found is None:
+            options, factor = self._options, self._options.factor(tenant)
+            allowed: dict[_Bucket, float] = {
+                ("calls", ""): options.key_calls_s,
+                ("calls", None): options.tenant_calls_s,
+                ("requests", ""): options.key_requests_s,
+                ("requests", None): options.tenant_requests_s,
+            }
+            found = self._tenants[tenant] = _TenantUse(
+                {bucket: Rate(per_s * factor, options.burst_s) if per_s else None for bucket, per_s in allowed.items()},
+                keys_at_once=_apply_factor(options.key_calls_at_once, factor),
+                at_once=_apply_factor(options.tenant_calls_at_once, factor),
+            )
+        return found
+
+    def _refused(self, bucket: _Bucket, wait_s: float) -> LimitError:
+        kind, label = bucket
+        subject, reason = ("this tenant", f"tenant_{kind}") if label is None else ("this key", f"key_{kind}")
+        self._meter.add("memsvc_refused_total", reason=reason)
+        return LimitError(
+            Code.RATE_LIMITED,
+            f"{subject} makes more {kind} a second than it may",
+            retry_after_s=round(wait_s + 0.0005, 3),
+        )
+
+    def _too_many(self, reason: str, message: str) -> LimitError:
+        self._meter.add("memsvc_refused_total", reason=reason)
+        return LimitError(Code.RATE_LIMITED, f"{message}, which is as many as may be", retry_after_s=AT_ONCE_RETRY_S)
+
+    async def exchange(self) -> bool:
+        """Exchange use with other replicas; return whether the database could be reached.
+
+        What could not be sent is not sent later: by then it has expired.
+        """
+        now = monotonic()
+        for name, tenant in list(self._tenants.items()):
+            changes = {bucket: use.pending for bucket, use in tenant.uses.items() if self._is_significant(tenant, bucket, use)}
+            for bucket, use in list(tenant.uses.items()):
+                use.pending = 0
+                if use.empty_at <= now and bucket not in changes:
+                    del tenant.uses[bucket]
+            try:
+                if changes:
+                    await self._exchange(name, tenant, changes)
+                elif tenant.sent_at is not None and now - tenant.sent_at > 2 * rates.QUIET_S + self._options.burst_s:
+                    async with self._database.begin_tenant(Scope(name, ALL_PROJECTS)) as tx:
+                        await rates.forget(tx)
+                    tenant.sent_at = None
+            except MemsvcError as error:
+                self._meter.add("memsvc_rates_told_total", status="error")
+                if isinstance(error, ExclusiveLockError):  # while this tenant is being purged
+                    continue
+                log.warning("rates are not shared among replicas just now", code=error.code.value)
+                return False
+            if not (tenant.uses or tenant.active) and tenant.sent_at is None:
+                del self._tenants[name]
+        return True
+
+    def _is_significant(self, tenant: _TenantUse, bucket: _Bucket, use: _BucketUse) -> bool:
+        rate = _rate(tenant, bucket)
+        return use.pending >= max(1.0, rate.per_s * self._options.told_every_s * EXCHANGE_SHARE)
+
+    async def _exchange(self, name: bytes, tenant: _TenantUse, changes: dict[_Bucket, int]) -> None:
+        used_s = {_bucket_name(bucket): times * _rate(tenant, bucket).cost_s for bucket, times in changes.items()}
+        async with self._database.begin_tenant(Scope(name, ALL_PROJECTS)) as tx:
+            offset_s = await rates.add_usage(tx, used_s)
+        now = tenant.sent_at = monotonic()
+        for bucket in changes:
+            use = tenant.uses.setdefault(bucket, _BucketUse())
+            known = _rate(tenant, bucket).used(now + offset_s[_bucket_name(bucket)], now, use.pending)
+            use.empty_at = max(use.empty_at, known)
+        self._meter.add("memsvc_rates_told_total", status="success")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Exchange in the background."""
+        async with in_background(self._exchange_loop()):
+            yield
+
+    async def _exchange_loop(self) -> None:
+        while True:
+            await wait_for_event(self._exchange_now, self._options.told_every_s)
+            self._exchange_now.clear()
+            if not await self.exchange():
+                await asyncio.sleep(self._options.told_every_s)
+
+
+def _rate(tenant: _TenantUse, bucket: _Bucket) -> Rate:
+    rate = tenant.rates[bucket[0], None if bucket[1] is None else ""]
+    assert rate is not None  # otherwise there is no such bucket
+    return rate
+
+
+def _key(caller: Caller) -> str:
+    """Return what identifies a key within its tenant."""
+    return caller.key_label if caller.key_id is None else str(caller.key_id)
+
+
+def _bucket_name(bucket: _Bucket) -> str:
+    kind, label = bucket
+    return kind if label is None else f"{kind} {label}"
+
+
+def _apply_factor(limit: int, factor: float) -> int:
+    return max(1, round(limit * factor)) if limit else 0

@@ -1,0 +1,131 @@
+"""Ratings of blocks: promotion, confidence by outcomes, decay. Writers hold the index's lock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memsvc.core.decay import DecayTier
+from memsvc.store.database import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveBlockValues:
+    """New values of a block of the inbox that becomes active, used once."""
+
+    block_id: str
+    tier: DecayTier
+    decay_per_h: float
+    alpha: float
+    beta: float
+    confidence: float
+    alignment: float | None
+    scored_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockConfidence:
+    """Confidence of a block after an outcome, and `before` it."""
+
+    block_id: str
+    alpha: float
+    beta: float
+    confidence: float
+    before: float
+    decay_per_h: float
+
+
+@dataclass(frozen=True, slots=True)
+class BlockOutcome:
+    """Outcome of one use of a block, with the confidence before and after."""
+
+    signal: float
+    weight: float
+    source: str
+    before: float
+    after: float
+    told_at: datetime
+
+
+async def promote(tx: Tx, index_id: int, values: ActiveBlockValues, now_h: float) -> None:
+    """Make a block of the inbox active."""
+    await tx.execute(
+        """
+        UPDATE notions SET status = 'active', tier = $5, decay_per_h = $6, alpha = $7, beta = $8, confidence = $9,
+            alignment = $10, scored_by = $11, reinforcements = reinforcements + 1, reinforced_h = $12
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4 AND status = 'inbox'
+        """,
+        index_id,
+        values.block_id,
+        values.tier,
+        values.decay_per_h,
+        values.alpha,
+        values.beta,
+        values.confidence,
+        values.alignment,
+        values.scored_by,
+        now_h,
+    )
+
+
+async def add_outcome(
+    tx: Tx, index_id: int, updates: Sequence[BlockConfidence], *, signal: float, weight: float, source: str, now: datetime
+) -> None:
+    """Store the new confidences after an outcome, and the outcome itself."""
+    await tx.execute(
+        """
+        WITH learnt AS (
+            SELECT * FROM unnest($4::text[], $5::float8[], $6::float8[], $7::float8[], $8::float8[], $9::float8[])
+                AS b (notion, alpha, beta, confidence, before, decay_per_h)
+        ), noted AS (
+            INSERT INTO outcomes (tenant, project, book, notion, number, signal, weight, source, before, after, told_at)
+            SELECT $1, $2, $3, learnt.notion, coalesce((
+                SELECT number + 1 FROM outcomes AS o
+                WHERE o.tenant = $1 AND o.project = $2 AND o.book = $3 AND o.notion = learnt.notion COLLATE "C"
+                ORDER BY number DESC LIMIT 1), 1), $10, $11, $12, learnt.before, learnt.confidence, $13
+            FROM learnt RETURNING 1
+        )
+        UPDATE notions AS n SET alpha = learnt.alpha, beta = learnt.beta, confidence = learnt.confidence,
+            decay_per_h = learnt.decay_per_h, evidence = n.evidence + $11
+        FROM learnt
+        WHERE n.tenant = $1 AND n.project = $2 AND n.book = $3 AND n.notion = learnt.notion COLLATE "C"
+        """,
+        index_id,
+        [update.block_id for update in updates],
+        [update.alpha for update in updates],
+        [update.beta for update in updates],
+        [update.confidence for update in updates],
+        [update.before for update in updates],
+        [update.decay_per_h for update in updates],
+        signal,
+        weight,
+        source,
+        now,
+    )
+
+
+async def outcomes_of(tx: Tx, index_id: int, block_id: str, *, limit: int) -> list[BlockOutcome]:
+    """Return the outcomes of uses of a block, the latest first."""
+    rows = await tx.fetch(
+        """
+        SELECT signal, weight, source, before, after, told_at FROM outcomes
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4 ORDER BY number DESC LIMIT $5
+        """,
+        index_id,
+        block_id,
+        limit,
+    )
+    return [BlockOutcome(**row) for row in rows]
+
+
+async def set_tier(tx: Tx, index_id: int, block_id: str, tier: DecayTier, decay_per_h: float) -> None:
+    """Change the tier and the decay of a block."""
+    await tx.execute(
+        """
+        UPDATE notions SET tier = $5, decay_per_h = $6
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4 AND status <> 'archived'
+        """,
+        index_id,
+        block_id,
+        tier,
+        decay_per_h,
+    )

@@ -1,0 +1,264 @@
+"""Tables of a tenant that go into an archive, read and written row by row.
+
+A row is everything but its tenant and project, so that it can be restored as another tenant's.
+Statements are made from the catalogue of the database: a column that a later revision adds is
+archived without a change here.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+from asyncpg import exceptions as pg
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.store.database import Row, Tx
+from memsvc.store.jobs import SWEEP
+
+PLAIN: Final = (
+    "books",
+    "entries",
+    "guards",
+    "sessions",
+    "facts",
+    "insights",
+    "notions",
+    "notion_tags",
+    "edges",
+    "contradictions",
+    "outcomes",
+    "activity",
+    "memories",
+    "memory_findings",
+    "memory_settings",
+    "outlines",
+    "outline_nodes",
+    "summaries",
+    "recalls",
+)
+"""Tables that are archived row by row, in the order in which they stand in an archive."""
+FILES: Final = ("files", "streams", "blocks")
+"""Tables that are archived as files: their present content and their history."""
+CALLS: Final = "calls"
+"""The call log: archived on request, and never restored, as it tells what happened in its own
+database."""
+JOBS: Final = "job_refs"
+"""Jobs that wait: archived as names and subjects, and queued anew."""
+LEFT_OUT: Final[Mapping[str, str]] = {
+    "postings": "made of entries",
+    "fresh_terms": "made of entries",
+    "projects": "counted from files",
+    "usage": "counted from files",
+    "allowances": "what a day's models may cost is the database's affair",
+    "restores": "which archives came into this database",
+    "purges": "what is being purged there",
+    "rates": "how busy the tenant is there",
+}
+"""Tables that are not archived, and why; vectors are made of entries too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Column of a table, with its type as PostgreSQL writes it.
+
+    One that is not `required` may be left out.
+    """
+
+    name: str
+    type: str
+    nullable: bool
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Table without the columns of tenant and project; `key` identifies a row within a project."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+
+async def describe_tables(tx: Tx, tables: Collection[str] = (*PLAIN, "files", CALLS)) -> dict[str, Table]:
+    """Return these tables as the catalogue of the database describes them."""
+    rows = await tx.unbound(
+        """
+        SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, NOT a.attnotnull AS nullable,
+               a.attnotnull AND NOT a.atthasdef AS required, array_position(i.indkey::int2[], a.attnum) AS place
+        FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary
+        WHERE c.oid = ANY (SELECT to_regclass(name) FROM unnest($1::text[]) AS name)
+          AND a.attname NOT IN ('tenant', 'project')
+        ORDER BY c.relname, a.attnum
+        """,
+        list(tables),
+    )
+    tables_by_name = {}
+    for table in tables:
+        table_rows = [row for row in rows if row["relname"] == table]
+        keys = sorted((row["place"], row["attname"]) for row in table_rows if row["place"] is not None)
+        columns = tuple(Column(row["attname"], row["type"], row["nullable"], row["required"]) for row in table_rows)
+        tables_by_name[table] = Table(table, columns, tuple(name for _, name in keys))
+    return tables_by_name
+
+
+async def revision(tx: Tx) -> str:
+    """Return the revision of the schema of this database."""
+    (row,) = await tx.unbound("SELECT version_num FROM alembic_version")
+    return str(row["version_num"])
+
+
+async def projects(tx: Tx, only: Collection[str] | None) -> list[str]:
+    """Return the names of a tenant's projects that hold anything to archive, in order.
+
+    With `only`, of these alone. Takes a transaction of the whole tenant; a step a project and
+    table.
+    """
+    selects = (
+        f"""
+        (WITH RECURSIVE walk (project) AS (
+            (SELECT project FROM {table} WHERE tenant = $1 ORDER BY project LIMIT 1)
+            UNION ALL
+            SELECT (SELECT project FROM {table} WHERE tenant = $1 AND project > walk.project ORDER BY project LIMIT 1)
+            FROM walk WHERE walk.project IS NOT NULL
+        ) SELECT project FROM walk WHERE project IS NOT NULL)
+        """
+        for table in (*PLAIN, "files")
+    )
+    rows = await tx.fetch(
+        f"""
+        SELECT project FROM ({" UNION ".join(selects)}) AS found
+        WHERE $2::text[] IS NULL OR project = ANY ($2) ORDER BY project
+        """,
+        None if only is None else sorted(only),
+    )
+    return [row["project"] for row in rows]
+
+
+async def has_rows(tx: Tx) -> bool:
+    """Return whether a project holds anything that an archive could bring."""
+    checks = (
+        f"EXISTS (SELECT FROM {table} WHERE tenant = $1 AND project = $2)" for table in (*PLAIN, "files", "blocks")
+    )
+    has_any: bool = await tx.fetchval(f"SELECT {' OR '.join(checks)}")
+    return has_any
+
+
+async def counts(tx: Tx) -> dict[str, int]:
+    """Return the number of archived rows of a project, by table; tables without rows are left out.
+
+    `content_bytes` is the size of its files, history included.
+    """
+    each = [
+        f"SELECT '{table}' AS name, count(*) AS held FROM {table} WHERE tenant = $1 AND project = $2"
+        for table in (*PLAIN, *FILES)
+    ]
+    each.append(
+        "SELECT 'content_bytes', coalesce(sum(octet_length(content)), 0) FROM blocks WHERE tenant = $1 AND project = $2"
+    )
+    rows = await tx.fetch(" UNION ALL ".join(each))
+    return {row["name"]: int(row["held"]) for row in rows if row["held"]}
+
+
+async def page(tx: Tx, table: Table, after: Row | None, *, limit: int) -> list[Row]:
+    """Return the next rows of a table after the given one, or its first rows, ordered by key."""
+    keys = ", ".join(table.key)
+    condition = "" if after is None else f"AND ({keys}) > ({', '.join(f'${at}' for at in range(4, 4 + len(table.key)))})"
+    return await tx.fetch(
+        f"""
+        SELECT {", ".join(table.names)} FROM {table.name} WHERE tenant = $1 AND project = $2 {condition}
+        {f"ORDER BY {keys}" if keys else ""} LIMIT $3
+        """,
+        limit,
+        *([] if after is None else [after[name] for name in table.key]),
+    )
+
+
+async def put(tx: Tx, table: Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Add rows, each with a value for each of these columns.
+
+    CONFLICT when a row exists already, INVALID_CONTENT when PostgreSQL does not accept one.
+    """
+    types = {column.name: column.type for column in table.columns}
+    casts = (f"${at}::{'text' if _is_json(types[name]) else types[name]}[]" for at, name in enumerate(columns, 3))
+    value_expressions = (_typed(name, types[name]) for name in columns)
+    try:
+        await tx.execute(
+            f"""
+            INSERT INTO {table.name} (tenant, project, {", ".join(columns)})
+            SELECT $1, $2, {", ".join(value_expressions)} FROM unnest({", ".join(casts)}) AS r ({", ".join(columns)})
+            RETURNING 1
+            """,
+            *(_array(types[name], values) for name, values in zip(columns, zip(*rows, strict=True), strict=True)),
+        )
+    except pg.UniqueViolationError as error:
+        raise MemsvcError(
+            Code.CONFLICT,
+            f"a row of {table.name} is there already: the archive holds it twice, or somebody wrote it just now",
+        ) from error
+    except (pg.DataError, pg.IntegrityConstraintViolationError, pg.ProgramLimitExceededError) as error:
+        raise MemsvcError(Code.INVALID_CONTENT, f"a row of {table.name} is none that can be kept") from error
+
+
+def _is_json(kind: str) -> bool:
+    # an array of arrays, or of JSON that is one, would be taken apart: these go as text
+    return kind == "jsonb" or kind.endswith("[]")
+
+
+def _array(kind: str, values: Sequence[Any]) -> list[Any]:
+    if not _is_json(kind):
+        return list(values)
+    return [None if value is None else orjson.dumps(value).decode() for value in values]
+
+
+def _typed(name: str, kind: str) -> str:
+    if not kind.endswith("[]"):
+        return f"r.{name}::{kind}"
+    members = f"jsonb_array_elements_text(r.{name}::jsonb) WITH ORDINALITY AS o (one, at)"
+    return f"CASE WHEN r.{name} IS NOT NULL THEN ARRAY(SELECT one::{kind[:-2]} FROM {members} ORDER BY at) END"
+
+
+async def pending_jobs(tx: Tx) -> list[tuple[str, str]]:
+    """Return the jobs of a project that wait or run, by name and subject."""
+    rows = await tx.fetch(
+        """
+        SELECT DISTINCT name, subject FROM job_refs
+        WHERE tenant = $1 AND project = $2 AND NOT starts_with(name, $3) ORDER BY name, subject
+        """,
+        SWEEP,
+    )
+    return [(row["name"], row["subject"]) for row in rows]
+
+
+async def is_closed(tx: Tx) -> bool:
+    """Return whether a project, or something in it, is being purged."""
+    closed: bool = await tx.fetchval("SELECT EXISTS (SELECT FROM purges WHERE tenant = $1 AND project = $2)")
+    return closed
+
+
+async def restored_before(tx: Tx, archive: UUID) -> bool:
+    """Return whether a project came from this archive."""
+    found: bool = await tx.fetchval(
+        "SELECT EXISTS (SELECT FROM restores WHERE tenant = $1 AND project = $2 AND archive = $3)", archive
+    )
+    return found
+
+
+async def set_restored(tx: Tx, archive: UUID, now: Any) -> None:
+    """Store that a project came from an archive, and from no other one."""
+    await tx.execute(
+        """
+        WITH before AS (DELETE FROM restores WHERE tenant = $1 AND project = $2 AND archive <> $3)
+        INSERT INTO restores AS r (tenant, project, archive, restored_at) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (tenant, project, archive) DO UPDATE SET restored_at = $4
+        """,
+        archive,
+        now,
+    )

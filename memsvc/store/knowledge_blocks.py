@@ -1,0 +1,254 @@
+"""Blocks: knowledge that an agent keeps; each is an entry of its index, findable while it is live.
+
+Writers hold the index's lock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from memsvc.core.decay import DecayTier
+from memsvc.store import index
+from memsvc.store.database import Row, Tx
+
+ROLE: Final = "notion"
+Status = Literal["inbox", "active", "archived"]
+Reason = Literal["decayed", "superseded", "forgotten"]
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBlock:
+    """Block with its text; `degree` is the weight of all its edges.
+
+    Text, cue and tags of a forgotten one are empty.
+    """
+
+    block_id: str
+    entry: int
+    status: Status
+    archive_reason: Reason | None
+    superseded_by: str | None
+    category: str
+    tier: DecayTier
+    alpha: float
+    beta: float
+    confidence: float
+    evidence: float
+    reinforcements: int
+    decay_per_h: float
+    reinforced_h: float
+    created_h: float
+    created_at: datetime
+    alignment: float | None
+    scored_by: str
+    text: str
+    keywords: str
+    tags: tuple[str, ...]
+    degree: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NewKnowledgeBlock:
+    """New block; it waits in the inbox and can be found."""
+
+    block_id: str
+    digest: str
+    text: str
+    keywords: str
+    tags: Sequence[str]
+    category: str
+    tier: DecayTier
+    decay_per_h: float
+    now_h: float
+
+
+BLOCK_COLUMNS: Final = """n.notion, n.entry, n.status, n.archive_reason, n.superseded_by, n.category, n.tier, n.alpha, n.beta,
+    n.confidence, n.evidence, n.reinforcements, n.decay_per_h, n.reinforced_h, n.created_h, n.created_at, n.alignment,
+    n.scored_by"""
+ENTRY_COLUMNS: Final = """coalesce(e.text, '') AS text, coalesce(e.cues, '') AS cue, ARRAY(
+        SELECT tag FROM notion_tags WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = n.notion ORDER BY tag
+    ) AS tags"""
+ENTRY: Final = """LEFT JOIN LATERAL (
+        SELECT text, cues FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = n.entry OFFSET 0
+    ) AS e ON true"""
+_DEGREE: Final = """coalesce((SELECT sum(weight) FROM (
+        SELECT weight FROM edges WHERE tenant = $1 AND project = $2 AND book = $3 AND low = n.notion
+        UNION ALL SELECT weight FROM edges WHERE tenant = $1 AND project = $2 AND book = $3 AND high = n.notion
+    ) AS own), 0) AS degree"""
+
+
+def block_of(row: Row) -> KnowledgeBlock:
+    """Return the block in a row of OWN and TOLD."""
+    fields = dict(row)
+    return KnowledgeBlock(**fields | {"tier": DecayTier(fields["tier"]), "tags": tuple(fields["tags"])})
+
+
+async def read(tx: Tx, index_id: int, block_ids: Sequence[str]) -> dict[str, KnowledgeBlock]:
+    """Return these blocks by id, archived ones too."""
+    rows = await tx.fetch(
+        f"""
+        SELECT {BLOCK_COLUMNS}, {ENTRY_COLUMNS}, {_DEGREE} FROM unnest($4::text[]) AS asked (notion) CROSS JOIN LATERAL (
+            SELECT * FROM notions WHERE tenant = $1 AND project = $2 AND book = $3
+                AND notion = asked.notion COLLATE "C" OFFSET 0
+        ) AS n {ENTRY}
+        """,
+        index_id,
+        list(dict.fromkeys(block_ids)),
+    )
+    return {row["notion"]: block_of(row) for row in rows}
+
+
+async def find_live(tx: Tx, index_id: int, digest: str) -> tuple[str, Status] | None:
+    """Return the live block whose text has this digest, and its status."""
+    row = await tx.fetchrow(
+        """
+        SELECT notion, status FROM notions
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND digest = $4 AND status <> 'archived'
+        """,
+        index_id,
+        digest,
+    )
+    return (row["notion"], row["status"]) if row else None
+
+
+async def existing_ids(tx: Tx, index_id: int, block_ids: Sequence[str]) -> set[str]:
+    """Return which of these ids are those of blocks, live or archived."""
+    rows = await tx.fetch(
+        "SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])",
+        index_id,
+        list(block_ids),
+    )
+    return {row["notion"] for row in rows}
+
+
+async def add(tx: Tx, index_name: str, new: NewKnowledgeBlock, now: datetime) -> None:
+    """Store a block whose id is free and whose text no live one has."""
+    entry = await _indexed(tx, index_name, new.block_id, new.text, new.keywords, now)
+    await tx.execute(
+        """
+        INSERT INTO notions (tenant, project, book, notion, entry, digest, status, category, tier, alpha, beta,
+                             confidence, evidence, reinforcements, decay_per_h, reinforced_h, created_h, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, 'inbox', $7, $8, 0.5, 0.5, 0.5, 0, 0, $9, $10, $10, $11)
+        """,
+        index.index_id_of(index_name),
+        new.block_id,
+        entry,
+        new.digest,
+        new.category,
+        new.tier,
+        new.decay_per_h,
+        new.now_h,
+        now,
+    )
+    await tag(tx, index.index_id_of(index_name), new.block_id, new.tags)
+
+
+async def _indexed(tx: Tx, index_name: str, block_id: str, text: str, keywords: str, now: datetime) -> int:
+    entry = index.NewEntry(ref=block_id, text=text, keywords=keywords, message_at=now, role=ROLE)
+    return (await index.add(tx, {index_name: [entry]}))[index_name]
+
+
+def _indexed_text(block: KnowledgeBlock) -> str:
+    return f"{block.text}\n{block.keywords}" if block.keywords else block.text
+
+
+async def tag(tx: Tx, index_id: int, block_id: str, tags: Sequence[str]) -> None:
+    """Add tags to a live block; those that it has stay."""
+    if tags:
+        await tx.execute(
+            """
+            INSERT INTO notion_tags (tenant, project, book, tag, notion)
+            SELECT DISTINCT b.tenant, b.project, b.book, t.tag, $4::text FROM books AS b, unnest($5::text[]) AS t (tag)
+            WHERE b.tenant = $1 AND b.project = $2 AND b.book = $3
+            ON CONFLICT DO NOTHING
+            """,
+            index_id,
+            block_id,
+            list(tags),
+        )
+
+
+async def set_text(tx: Tx, index_name: str, previous: KnowledgeBlock, *, text: str, keywords: str, digest: str, now: datetime) -> None:
+    """Change the text or the cue of a live block; its confidence stays."""
+    index_id = index.index_id_of(index_name)
+    await index.remove(tx, index_id, {previous.entry: _indexed_text(previous)})
+    entry = await _indexed(tx, index_name, previous.block_id, text, keywords, now)
+    await tx.execute(
+        """
+        UPDATE notions SET entry = $5, digest = $6, scored_by = CASE WHEN $7 THEN '' ELSE scored_by END
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = $4
+        """,
+        index_id,
+        previous.block_id,
+        entry,
+        digest,
+        text != previous.text,
+    )
+
+
+async def superseded_by(tx: Tx, index_id: int, block_id: str) -> list[str]:
+    """Return the blocks that this one replaced, also indirectly, and whose text still exists."""
+    rows = await tx.fetch(
+        """
+        WITH RECURSIVE older (notion) AS (
+            SELECT $4::text COLLATE "C"
+            UNION SELECT n.notion FROM older CROSS JOIN LATERAL (
+                SELECT notion FROM notions WHERE tenant = $1 AND project = $2 AND book = $3
+                    AND superseded_by = older.notion AND status = 'archived' OFFSET 0) AS n
+        )
+        SELECT notion FROM older WHERE notion <> $4
+        """,
+        index_id,
+        block_id,
+    )
+    return [row["notion"] for row in rows]
+
+
+async def archive(tx: Tx, index_id: int, blocks: Sequence[KnowledgeBlock], reason: Reason, *, by: str | None = None) -> None:
+    """Archive blocks: unfindable, without tags, edges and contradictions.
+
+    Of what is forgotten the text goes as well, also of what was archived for another reason before.
+    """
+    if not blocks:
+        return
+    ids = [block.block_id for block in blocks]
+    remove_entries = index.remove if reason == "forgotten" else index.hide
+    await remove_entries(tx, index_id, {block.entry: _indexed_text(block) for block in blocks})
+    await tx.execute(
+        """
+        WITH untagged AS (
+            DELETE FROM notion_tags WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])
+        ), untied AS (
+            DELETE FROM edges WHERE tenant = $1 AND project = $2 AND book = $3 AND low = ANY($4::text[])
+        ), untied_back AS (
+            DELETE FROM edges WHERE tenant = $1 AND project = $2 AND book = $3 AND high = ANY($4::text[])
+                AND low <> ALL($4::text[])
+        ), settled AS (
+            DELETE FROM contradictions WHERE tenant = $1 AND project = $2 AND book = $3 AND low = ANY($4::text[])
+        ), settled_back AS (
+            DELETE FROM contradictions WHERE tenant = $1 AND project = $2 AND book = $3 AND high = ANY($4::text[])
+                AND low <> ALL($4::text[])
+        )
+        UPDATE notions SET status = 'archived', archive_reason = $5::text, superseded_by = $6,
+            digest = CASE WHEN $5::text = 'forgotten' THEN '' ELSE digest END
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[])
+        """,
+        index_id,
+        ids,
+        reason,
+        by,
+    )
+
+
+async def add_use(tx: Tx, index_id: int, block_ids: Sequence[str], now_h: float) -> None:
+    """Count one more use of blocks, at this time."""
+    await tx.execute(
+        """
+        UPDATE notions SET reinforcements = reinforcements + 1, reinforced_h = $5
+        WHERE tenant = $1 AND project = $2 AND book = $3 AND notion = ANY($4::text[]) AND status <> 'archived'
+        """,
+        index_id,
+        list(block_ids),
+        now_h,
+    )

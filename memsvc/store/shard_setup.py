@@ -1,0 +1,185 @@
+"""Distribution of the tables of a migrated schema over a Citus cluster; it can be resumed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.store import citus
+from memsvc.store.migrate import migration_lock
+from memsvc.store.revisions import Revisions
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStep:
+    """Statements of one transaction; none for something that was done before.
+
+    `told` describes it.
+    """
+
+    description: str
+    statements: tuple[str, ...] = ()
+
+
+async def shard_all_tables(
+    admin_url: str,
+    app_role: str,
+    *,
+    shards: int | None = None,
+    dry_run: bool = False,
+    report: Callable[[ShardStep], None],
+    lock_timeout_s: float = 60.0,
+) -> None:
+    """Distribute every tenant table by its tenant, colocated, and set up the application's role.
+
+    Reports each step before it takes it; with `dry_run` it takes none. `shards` is the number of
+    parts of each table; the cluster's own number if it is not given, and the present one where
+    tables are distributed already.
+
+    A step is a transaction: interrupted, it resumes where it stopped. UNAVAILABLE where Citus is
+    missing or too old, the schema is not at the revision that this version brings, or the database
+    cannot be reached; CONFLICT where something cannot be distributed, or the application is
+    connected; PERMISSION_DENIED where the owner may not set up the role.
+    """
+    async with migration_lock(admin_url, lock_timeout_s) as connection:
+        async with connection.begin():
+            await connection.run_sync(_check_schema, app_role, at_work=not dry_run)
+            steps = await connection.run_sync(lambda c: [*_roles(c, app_role), *_tables(c, shards)])
+        for step in steps:
+            report(step)
+            if not dry_run and step.statements:
+                async with connection.begin():
+                    await connection.run_sync(_run, step)
+        async with connection.begin():
+            left = await connection.run_sync(lambda c: list(_local_copies(c, steps if dry_run else [])))
+        for step in left:
+            report(step)
+            if not dry_run:
+                async with connection.begin():
+                    await connection.run_sync(_run, step)
+
+
+def _check_schema(connection: Connection, app_role: str, *, at_work: bool) -> None:
+    """Raise if something prevents the schema from being distributed."""
+    version = citus.version(connection)
+    if version is None:
+        raise MemsvcError(
+            Code.UNAVAILABLE,
+            "this database has no Citus",
+            recovery="load it (shared_preload_libraries) on every node, and as a superuser CREATE EXTENSION citus and"
+            " SELECT citus_add_node(...) for each node; docs/operations.md says in which order",
+        )
+    if version < citus.VERSION_MIN:
+        minimum = ".".join(map(str, citus.VERSION_MIN))
+        raise MemsvcError(Code.UNAVAILABLE, f"Citus has to be {minimum} or newer", recovery="update the extension")
+    if not citus.is_primary_node(connection):
+        raise MemsvcError(
+            Code.CONFLICT,
+            "this is a node of the cluster that is not its coordinator",
+            recovery="let database.admin_url and database.url name the coordinator",
+        )
+    revision = connection.scalar(text("SELECT to_regclass('alembic_version')")) and connection.scalar(
+        text("SELECT version_num FROM alembic_version")
+    )
+    if revision != Revisions.read_package().head or citus.settings_of_role(connection, app_role) is None:
+        raise MemsvcError(
+            Code.UNAVAILABLE,
+            "the database is not as this version of memsvc migrates it, or has no role for the application",
+            recovery="run `memsvc migrate` before",
+        )
+    tables = citus.present(connection)
+    errors = citus.shard_errors(connection, tables & {*citus.SHARD_TABLES})
+    errors += [f"{name} is unknown to this version of memsvc" for name in sorted(_unknown_tables(connection, tables))]
+    if errors:
+        raise MemsvcError(Code.CONFLICT, "the schema cannot be distributed: " + "; ".join(errors))
+    open_connections = connection.scalar(
+        text("SELECT count(*) FROM pg_stat_activity WHERE usename = :role AND datname = current_database()"),
+        {"role": app_role},
+    )
+    if at_work and open_connections and not {*citus.SHARD_TABLES} & tables <= citus.shard_tables(connection).keys():
+        raise MemsvcError(
+            Code.CONFLICT,
+            f"{open_connections} connections of {app_role} are open: half of the tables would be elsewhere for them",
+            recovery="stop servers, workers and poolers, and start them when all is distributed",
+        )
+
+
+def _unknown_tables(connection: Connection, tables: frozenset[str]) -> frozenset[str]:
+    """Return the tables under row level security that this version does not know."""
+    with_policy = connection.scalars(
+        text("SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relforcerowsecurity")
+    )
+    return (frozenset(with_policy) & tables) - {*citus.SHARD_TABLES, *citus.LOCAL}
+
+
+def _roles(connection: Connection, app_role: str) -> Iterator[ShardStep]:
+    has = citus.settings_of_role(connection, app_role) or {}
+    name = connection.dialect.identifier_preparer.quote(app_role)
+    missing = [(setting, value) for setting, value in citus.ROLE_SETTINGS if has.get(setting) != value]
+    if missing:
+        yield ShardStep(
+            f"the role {app_role}",
+            tuple(f"ALTER ROLE {name} SET {setting} = '{value}'" for setting, value in missing),
+        )
+    else:
+        yield ShardStep(f"the role {app_role} is set up already")
+
+
+def _tables(connection: Connection, shards: int | None) -> Iterator[ShardStep]:
+    existing, sharded = citus.present(connection), citus.shard_tables(connection)
+    for table in citus.SHARD_TABLES:
+        if table in sharded:
+            yield ShardStep(f"{table} is distributed already")
+            continue
+        if table not in existing:
+            continue
+        options = f"colocate_with => '{citus.ANCHOR}'"
+        if table == citus.ANCHOR:
+            options = "colocate_with => 'none'" + (f", shard_count => {shards}" if shards else "")
+        yield ShardStep(
+            table,
+            (
+                # the policy binds the owner too, and COPY, by which rows go to the nodes, does not
+                # work under one
+                f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY",
+                f"SELECT create_distributed_table('{table}', 'tenant', {options})",
+                f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
+            ),
+        )
+    for table in citus.LOCAL:
+        if table in existing:
+            yield ShardStep(f"{table} stays on the coordinator: it {citus.LOCAL[table]}")
+
+
+def _local_copies(connection: Connection, steps: list[ShardStep]) -> Iterator[ShardStep]:
+    """Yield the steps that remove the coordinator's copies of rows that are on the nodes.
+
+    No statement sees them, and no purge removes them. `steps` are those that would have been taken
+    before.
+    """
+    would_be = {step.description for step in steps if step.statements}
+    gone_out = citus.shard_tables(connection).keys() | (would_be & {*citus.SHARD_TABLES})
+    left = gone_out & citus.tables_with_rows(connection)
+    for table in citus.SHARD_TABLES:
+        if table in left:
+            statement = f"SELECT truncate_local_data_after_distributing_table('{table}')"
+            yield ShardStep(f"{table}, as it was on the coordinator", (statement,))
+
+
+def _run(connection: Connection, step: ShardStep) -> None:
+    for statement in step.statements:
+        try:
+            connection.exec_driver_sql(statement)
+        except DBAPIError as error:
+            state = getattr(error.orig, "sqlstate", None)
+            code = Code.PERMISSION_DENIED if state == "42501" else Code.CONFLICT
+            # what Citus says of a statement names tables and columns, and no row
+            message = f"{type(error.orig).__name__}: {error.orig}".splitlines()[0]
+            raise MemsvcError(
+                code,
+                f"{step.description}: {statement}: {message}",
+                recovery="steps before it stay as they are; put right what is said, or run the statement as a"
+                " superuser, and start the command again",
+            ) from error

@@ -1,0 +1,300 @@
+"""Writes, deletes and moves of files, each whole or not at all."""
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Literal, assert_never
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import KEPT_ROOTS, PATH_BYTES_MAX, ROOT, is_kept
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Views
+from memsvc.store import file_move, tree
+from memsvc.store import files as store
+from memsvc.store.database import Database, Tx
+from memsvc.store.files import File, FileMovedError
+from memsvc.store.locks import TREE_LOCK
+from memsvc.store.quotas import add_bytes
+from memsvc.styles.files.content import is_text
+from memsvc.styles.files.indexing import AT_ONCE_BYTES, FileChange, FileIndex
+from memsvc.styles.files.options import FilesOptions
+from memsvc.styles.files.precondition import ANY_STATE, Precondition, content_hash
+from memsvc.styles.files.rendered import write_rendered
+
+Mode = Literal["APPEND", "OVERWRITE", "TRUNCATE"]
+ATTEMPTS_MAX: Final = 20
+"""How often a write is retried because its file was moved or deleted while it waited."""
+_KEPT_PATHS = ", ".join(KEPT_ROOTS)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOutcome:
+    """Result of a write."""
+
+    bytes_written: int
+    version: str
+
+
+class FileWriter:
+    """The file store as callers change it."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        options: FilesOptions,
+        indexing: FileIndex,
+        views: Sequence[Views] = (),
+    ) -> None:
+        self._database = database
+        self._views = views
+        self._clock = clock
+        self._options = options
+        self._indexing = indexing
+
+    async def write(
+        self,
+        scope: Scope,
+        path: str,
+        content: bytes,
+        *,
+        mode: Mode,
+        offset: int = 0,
+        when: Precondition = ANY_STATE,
+    ) -> WriteOutcome:
+        """Write a file, whole or not at all, and index it.
+
+        PAYLOAD_TOO_LARGE, QUOTA_EXCEEDED, NOT_DIRECTORY, IS_DIRECTORY, INVALID_OFFSET,
+        VERSION_CONFLICT or ALREADY_EXISTS (`when`), or PERMISSION_DENIED where the memory keeps its
+        own files. A TRUNCATE that requires a content by its hash, but no version, and finds its own
+        content already there succeeds and changes nothing, so that it can be retried."""
+        for view in self._views:
+            if view.accepts(path):
+                await write_rendered(view, scope, path, content, whole=mode == "TRUNCATE", when=when)
+                return WriteOutcome(len(content), "")
+        request = _Write(path, content, mode, offset, when)
+        self._check_write(request)
+        for _ in range(ATTEMPTS_MAX - 1):
+            with suppress(FileMovedError):
+                return await self._write(scope, request)
+        return await self._write(scope, request)
+
+    async def delete(self, scope: Scope, path: str, *, recursive: bool, when: Precondition = ANY_STATE) -> int:
+        """Delete a file, or a directory with its content; return how many files were deleted.
+
+        NOT_FOUND, NOT_EMPTY without `recursive`, VERSION_CONFLICT unless the file meets `when`,
+        PERMISSION_DENIED for the root and for files of the memory itself."""
+        if path == ROOT:
+            raise MemsvcError(Code.PERMISSION_DENIED, "root directory cannot be deleted")
+        reject_kept_path(path)
+        async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
+            file = await store.find(tx, path, for_update=True)
+            await when.check(tx, file)
+            now = self._clock.now()
+            deep = recursive and file is None
+            at_once = 0 if deep else AT_ONCE_BYTES
+            deleted, size_bytes = await file_move.delete(
+                tx, path, recursive=deep, now=now, keep_style_files=True, index_bytes_max=at_once
+            )
+            if not deleted and await tree.is_directory(tx, path):
+                raise MemsvcError(
+                    Code.NOT_EMPTY, "the directory is not empty", recovery="set recursive to delete all in it"
+                )
+            if not deleted:
+                raise MemsvcError(Code.NOT_FOUND, f"there is no file or directory {path}")
+            if file is not None:
+                await self._indexing.file_deleted(tx, file)
+            else:
+                await self._indexing.files_deleted(tx)
+            await self._update_usage(tx, -size_bytes, now)
+        return deleted
+
+    async def rename(
+        self,
+        scope: Scope,
+        source: str,
+        destination: str,
+        *,
+        overwrite: bool = False,
+        when: Precondition = ANY_STATE,
+        destination_when: Precondition = ANY_STATE,
+    ) -> int:
+        """Move a file or a directory with its history; return how many files moved.
+
+        0 for a path to itself. INVALID_PATH for the root and for a directory into itself,
+        NOT_FOUND, NOT_DIRECTORY, ALREADY_EXISTS unless `overwrite` replaces a file by a file,
+        VERSION_CONFLICT, PERMISSION_DENIED."""
+        for path in (source, destination):
+            if path == ROOT:
+                raise MemsvcError(Code.INVALID_PATH, "the root cannot be moved, nor moved to")
+            reject_kept_path(path)
+        destination_when.validate()
+        async with self._database.begin(scope, locks=[TREE_LOCK]) as tx:
+            file = await store.find(tx, source, for_update=True)
+            if file is None and not await tree.is_directory(tx, source):
+                raise MemsvcError(Code.NOT_FOUND, f"there is no file or directory {source}")
+            await when.check(tx, file)
+            if source == destination:
+                return 0
+            if file is None and destination.startswith(source + "/"):
+                raise MemsvcError(Code.INVALID_PATH, "a directory cannot be moved into itself")
+            replaced = await store.find(tx, destination, for_update=True)
+            await destination_when.check(tx, replaced)
+            if replaced is not None and file is not None and overwrite:
+                await file_move.delete(
+                    tx,
+                    destination,
+                    recursive=False,
+                    now=self._clock.now(),
+                    keep_style_files=True,
+                    index_bytes_max=AT_ONCE_BYTES,
+                )
+                await self._indexing.file_deleted(tx, replaced)
+            moved = await _move(tx, source, destination)
+            await self._indexing.file_moved(tx, replace(file, path=destination) if file else destination)
+            if replaced is not None:
+                await self._update_usage(tx, -replaced.size_bytes, self._clock.now())
+        return moved
+
+    async def _write(self, scope: Scope, request: "_Write") -> WriteOutcome:
+        async with self._database.begin(scope) as tx:
+            file = await store.find(tx, request.path, for_update=True)
+            try:
+                version = await self._put(tx, file, request)
+            except MemsvcError as error:
+                if error.code is not Code.ALREADY_EXISTS or file is not None:
+                    raise
+                # created by another call meanwhile; this one now holds the tree lock
+                version = await self._put(tx, await store.find(tx, request.path, for_update=True), request)
+        return WriteOutcome(len(request.content), version)
+
+    async def _put(self, tx: Tx, file: File | None, request: "_Write") -> str:
+        """Check a write against the existing file, if any, and apply it; return the new version."""
+        if file is not None and file.owner:
+            raise MemsvcError(Code.PERMISSION_DENIED, "this file is kept by the memory itself")
+        if file is not None and await _is_applied(tx, file, request):
+            return file.version
+        await request.when.check(tx, file)
+        if file is not None and request.is_empty_append:
+            return file.version
+        now = self._clock.now()
+        size_bytes = file.size_bytes if file else 0
+        whole = await _result(tx, file, request)
+        delta_bytes = len(request.content) if whole is None else len(whole) - size_bytes
+        if size_bytes + delta_bytes > self._options.file_bytes_max:
+            raise MemsvcError(
+                Code.PAYLOAD_TOO_LARGE, f"a file may hold {self._options.file_bytes_max} bytes at the most"
+            )
+        change = FileChange(whole, request.content)
+        written = await _store(tx, file, request.path, change, now)
+        await self._indexing.file_written(tx, file, written, change)
+        await self._update_usage(tx, delta_bytes, now)
+        return written.version
+
+    async def _update_usage(self, tx: Tx, delta_bytes: int, now: datetime) -> None:
+        await add_bytes(
+            tx,
+            delta_bytes,
+            project_bytes_max=self._options.project_bytes_max,
+            tenant_bytes_max=self._options.tenant_bytes_max,
+            now=now,
+        )
+
+    def _check_write(self, request: "_Write") -> None:
+        if request.path == ROOT:
+            raise MemsvcError(Code.INVALID_PATH, "a file needs a path")
+        reject_kept_path(request.path)
+        request.when.validate()
+        if len(request.content) > self._options.payload_bytes_max:
+            raise MemsvcError(
+                Code.PAYLOAD_TOO_LARGE, f"one write may hold {self._options.payload_bytes_max} bytes at the most"
+            )
+        if request.offset < 0 or (request.mode == "TRUNCATE" and request.offset != 0):
+            raise MemsvcError(Code.INVALID_OFFSET, "offset must be 0 with TRUNCATE, and never negative")
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    path: str
+    content: bytes
+    mode: Mode
+    offset: int
+    when: Precondition
+
+    @property
+    def is_empty_append(self) -> bool:
+        return self.mode == "APPEND" and not self.content
+
+
+async def _is_applied(tx: Tx, file: File, request: _Write) -> bool:
+    """Return whether a write conditional on content finds its own result there."""
+    by_content = request.mode == "TRUNCATE" and request.when.content_sha256 is not None
+    if not by_content or request.when.expected_version is not None or file.size_bytes != len(request.content):
+        return False
+    return await content_hash(tx, file) == hashlib.sha256(request.content).digest()
+
+
+async def _result(tx: Tx, file: File | None, request: _Write) -> bytes | None:
+    """Return the whole new content, or None when the content is simply appended."""
+    if file is None:
+        if request.mode == "OVERWRITE" and request.offset > 0:
+            raise MemsvcError(Code.INVALID_OFFSET, "offset beyond eof")
+        return request.content
+    match request.mode:
+        case "APPEND":
+            return None
+        case "TRUNCATE":
+            return request.content
+        case "OVERWRITE":
+            if request.offset > file.size_bytes:
+                raise MemsvcError(Code.INVALID_OFFSET, "offset beyond eof")
+            if request.offset == file.size_bytes and request.content:
+                return None
+            old = await store.read(tx, file, 0, file.size_bytes)
+            whole = old[: request.offset] + request.content + old[request.offset + len(request.content) :]
+            if file.is_text and is_text(request.content) and not is_text(whole):
+                raise MemsvcError(Code.INVALID_OFFSET, "the overwritten range would split a character")
+            return whole
+        case _:
+            assert_never(request.mode)
+
+
+async def _store(tx: Tx, file: File | None, path: str, change: FileChange, now: datetime) -> File:
+    if change.whole is None:
+        assert file is not None
+        text_only = is_text(change.added)
+        indexed_bytes = change.indexed_bytes(file, is_text=file.is_text and text_only)
+        return await store.append(tx, file, change.added, is_text=text_only, now=now, indexed_bytes=indexed_bytes)
+    text_only = is_text(change.whole)
+    indexed_bytes = change.indexed_bytes(file, is_text=text_only)
+    if file is None:
+        return await store.create(
+            tx, path, change.whole, is_text=text_only, owner="", now=now, indexed_bytes=indexed_bytes
+        )
+    return await store.rewrite(tx, file, change.whole, is_text=text_only, now=now, indexed_bytes=indexed_bytes)
+
+
+async def _move(tx: Tx, source: str, destination: str) -> int:
+    try:
+        await file_move.check_destination(tx, destination)
+    except MemsvcError as error:
+        if error.code is not Code.IS_DIRECTORY:
+            raise
+        raise MemsvcError(Code.ALREADY_EXISTS, "a directory is there already") from error
+    moved = await file_move.move(tx, source, destination)
+    if moved.any_owned:
+        raise MemsvcError(Code.PERMISSION_DENIED, "files of the memory itself cannot be moved")
+    if moved.path_bytes > PATH_BYTES_MAX:
+        raise MemsvcError(Code.INVALID_PATH, f"a path would be longer than {PATH_BYTES_MAX} bytes")
+    return moved.files
+
+
+def reject_kept_path(path: str) -> None:
+    """Raise PERMISSION_DENIED where the memory keeps its own files."""
+    if is_kept(path):
+        raise MemsvcError(
+            Code.PERMISSION_DENIED, "the memory itself keeps its files here", recovery="write outside of " + _KEPT_PATHS
+        )

@@ -1,0 +1,258 @@
+"""The directory /memories for the memory tool of Claude models: six commands with fixed answers.
+
+The answers follow the local file system tool of the `anthropic` package (MIT), so that a model sees
+the words it was trained on."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import random
+from typing import Final
+from unicodedata import category
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import PATH_BYTES_MAX, check_path, encode_segment
+from memsvc.core.scope import Scope
+from memsvc.styles.files.file_entries import FileEntry
+from memsvc.styles.files.file_store import FileStore
+from memsvc.styles.files.file_writer import FileWriter, Mode
+from memsvc.styles.files.memory_view import LINES_MAX, VIEW_LEVELS, DirectoryNode, lines_of, number_lines, shorten, size
+from memsvc.styles.files.precondition import Precondition
+
+ROOT: Final = "/memories"
+ATTEMPTS_MAX: Final = 40
+"""How often an edit is retried because another caller changed the file meanwhile."""
+WAIT_S_MAX: Final = 0.2
+
+_DEPTH_MAX: Final = PATH_BYTES_MAX // 2
+_PAGE_ENTRIES: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Result of an edit: the new content of a file and the answer."""
+
+    content: str
+    answer: str
+
+
+class MemoryDirectory:
+    """The commands of the memory tool over the file store.
+
+    Paths are read and returned as the caller writes them, in any script; in the store each of their
+    segments is encoded. Every error has its fixed sentence as the message. Edits apply only to the
+    version that was read, so concurrent edits are not lost."""
+
+    def __init__(self, files: FileStore, writing: FileWriter) -> None:
+        self._files = files
+        self._writing = writing
+
+    async def view(self, scope: Scope, path: str, view_range: Sequence[int] | None = None) -> str:
+        """Return a file's numbered lines, or a directory's content to LEVELS_SHOWN levels.
+
+        `view_range` with two members selects lines (first and last, -1 for the end). NOT_FOUND;
+        INVALID_CONTENT for a file that is not text or has more than LINES_MAX lines."""
+        store_path = _store_path(path)
+        entry = await self._stat(scope, store_path)
+        if entry is None:
+            raise MemsvcError(Code.NOT_FOUND, _missing(path))
+        if entry.type == "DIRECTORY":
+            return await self._view_directory(scope, path, store_path)
+        with _with_messages({Code.NOT_FOUND: _gone(path)}):
+            content, _ = await self._read(scope, path, store_path)
+        lines = content.split("\n")
+        if len(lines) > LINES_MAX:
+            raise MemsvcError(Code.INVALID_CONTENT, f"File {path} exceeds maximum line limit of 999,999 lines.")
+        first = 0
+        if view_range and len(view_range) == 2:
+            first = max(1, view_range[0]) - 1
+            lines = lines[first : len(lines) if view_range[1] == -1 else view_range[1]]
+        return f"Here's the content of {path} with line numbers:\n" + number_lines(lines, first + 1)
+
+    async def create(self, scope: Scope, path: str, file_text: str) -> str:
+        """Create a file. ALREADY_EXISTS, NOT_DIRECTORY, and the errors of a write."""
+        store_path = _store_path(path)
+        exists = f"File {path} already exists"
+        if await self._stat(scope, store_path) is not None:
+            raise MemsvcError(Code.ALREADY_EXISTS, exists)
+        with _with_messages({Code.ALREADY_EXISTS: exists, Code.IS_DIRECTORY: exists}):
+            absent = Precondition(must_not_exist=True)
+            await self._writing.write(scope, store_path, file_text.encode(), mode="TRUNCATE", when=absent)
+        return f"File created successfully at: {path}"
+
+    async def str_replace(self, scope: Scope, path: str, old_str: str, new_str: str = "") -> str:
+        """Replace a text that occurs exactly once; the answer shows the lines around it.
+
+        NOT_FOUND, IS_DIRECTORY, INVALID_ARGUMENT where the text does not occur or not just once,
+        RESOURCE_BUSY."""
+
+        def edit(content: str) -> Edit:
+            match_count = content.count(old_str)
+            if match_count == 0:
+                raise MemsvcError(
+                    Code.INVALID_ARGUMENT,
+                    f"No replacement was performed, old_str `{shorten(old_str)}` did not appear verbatim in {path}.",
+                )
+            if match_count > 1:
+                lines = ", ".join(map(str, lines_of(content, old_str)))
+                raise MemsvcError(
+                    Code.INVALID_ARGUMENT,
+                    f"No replacement was performed. Multiple occurrences of old_str `{shorten(old_str)}` in lines: "
+                    f"{lines}. Please ensure it is unique",
+                )
+            at = content.find(old_str)
+            changed = content[:at] + new_str + content[at + len(old_str) :]
+            line = content.count("\n", 0, at)
+            first = max(0, line - 2)
+            snippet = number_lines(changed.split("\n")[first : line + 3], first + 1)
+            return Edit(
+                changed,
+                "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
+                + snippet,
+            )
+
+        return await self._edit(scope, path, edit)
+
+    async def insert(self, scope: Scope, path: str, insert_line: int, insert_text: str) -> str:
+        """Insert text after a line, 0 for the start.
+
+        NOT_FOUND, IS_DIRECTORY, INVALID_ARGUMENT where there is no such line, RESOURCE_BUSY."""
+
+        def edit(content: str) -> Edit:
+            # only a line feed separates lines, so that a carriage return stays where it is
+            lines = content.removesuffix("\n").split("\n") if content else []
+            if not 0 <= insert_line <= len(lines):
+                raise MemsvcError(
+                    Code.INVALID_ARGUMENT,
+                    f"Invalid `insert_line` parameter: {insert_line}. It should be within the range [0, {len(lines)}].",
+                )
+            lines.insert(insert_line, insert_text.rstrip("\n"))
+            changed = "\n".join(lines)
+            return Edit(changed if changed.endswith("\n") else changed + "\n", f"The file {path} has been edited.")
+
+        return await self._edit(scope, path, edit)
+
+    async def delete(self, scope: Scope, path: str) -> str:
+        """Delete a file or a directory with its content.
+
+        NOT_FOUND, PERMISSION_DENIED for /memories itself."""
+        store_path = _store_path(path)
+        if store_path == ROOT:
+            raise MemsvcError(Code.PERMISSION_DENIED, "Cannot delete the /memories directory itself")
+        with _with_messages({Code.NOT_FOUND: f"The path {path} does not exist"}):
+            await self._writing.delete(scope, store_path, recursive=True)
+        return f"Successfully deleted {path}"
+
+    async def rename(self, scope: Scope, old_path: str, new_path: str) -> str:
+        """Move a file or a directory.
+
+        NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED for /memories itself, INVALID_PATH for a
+        directory into itself."""
+        source, destination = _store_path(old_path), _store_path(new_path)
+        if source == ROOT:
+            raise MemsvcError(Code.PERMISSION_DENIED, "Cannot rename the /memories directory itself")
+        exists = f"The destination {new_path} already exists"
+        if await self._stat(scope, destination) is not None:
+            raise MemsvcError(Code.ALREADY_EXISTS, exists)
+        missing = f"The path {old_path} does not exist"
+        with _with_messages({Code.ALREADY_EXISTS: exists, Code.NOT_FOUND: missing}):
+            await self._writing.rename(scope, source, destination)
+        return f"Successfully renamed {old_path} to {new_path}"
+
+    async def _stat(self, scope: Scope, store_path: str) -> FileEntry | None:
+        entry = await self._files.stat(scope, store_path)
+        # other directories exist because of their files; this one always exists
+        return await self._files.stat(scope, "") if entry is None and store_path == ROOT else entry
+
+    async def _read(self, scope: Scope, path: str, store_path: str) -> tuple[str, str | None]:
+        read = await self._files.read(scope, store_path, offset=0, length=-1)
+        if read.encoding != "utf-8":
+            raise MemsvcError(Code.INVALID_CONTENT, f"Unsupported file type for {path}")
+        return read.content, read.version
+
+    async def _edit(self, scope: Scope, path: str, edit: Callable[[str], Edit]) -> str:
+        store_path = _store_path(path)
+        no_file = f"The path {path} is not a file."
+        if store_path == ROOT:
+            raise MemsvcError(Code.IS_DIRECTORY, no_file)
+        missing = _missing(path)
+        for attempt in range(ATTEMPTS_MAX):
+            with _with_messages({Code.NOT_FOUND: missing, Code.IS_DIRECTORY: no_file}):
+                content, version = await self._read(scope, path, store_path)
+            missing = _gone(path)
+            result = edit(content)
+            whole = result.content.encode()
+            # A TRUNCATE that finds its own content written by another caller meanwhile would count
+            # as done, though that was another edit. Only for an edit that shortens the file is this
+            # the same.
+            mode: Mode = "TRUNCATE" if len(whole) < len(content.encode()) else "OVERWRITE"
+            try:
+                await self._writing.write(scope, store_path, whole, mode=mode, when=Precondition(expected_version=version))
+            except MemsvcError as error:
+                if error.code is not Code.VERSION_CONFLICT:
+                    raise
+                await asyncio.sleep(min(WAIT_S_MAX, 0.005 * 2**attempt) * random())  # noqa: S311 - no secret
+                continue
+            return result.answer
+        raise MemsvcError(Code.RESOURCE_BUSY, "others keep changing this file", retry_after_s=1.0)
+
+    async def _view_directory(self, scope: Scope, path: str, store_path: str) -> str:
+        root = DirectoryNode()
+        after, more = "", True
+        while more:
+            try:
+                entries, more = await self._files.listing(
+                    scope, store_path, depth=_DEPTH_MAX, limit=_PAGE_ENTRIES, after=after, include_times=False
+                )
+            except MemsvcError as error:
+                # nothing left after the last page, or nothing in /memories yet
+                if error.code is not Code.NOT_FOUND:
+                    raise
+                break
+            for entry in entries:
+                after = entry.path
+                if entry.type == "FILE":
+                    root.put(entry.path[len(store_path) + 1 :].split("/"), entry.size_bytes)
+        lines = [f"{size(root.size_bytes)}\t{path}"]
+        lines += [f"{size(size_bytes)}\t{path}/{name}" for name, size_bytes in root.list_entries(VIEW_LEVELS)]
+        return (
+            f"Here're the files and directories up to {VIEW_LEVELS} levels deep in {path}, excluding hidden items:\n"
+            + "\n".join(lines)
+        )
+
+
+def _store_path(path: str) -> str:
+    """Return the path in the file store.
+
+    INVALID_PATH for a path that is not in /memories, leads out of it or is too long."""
+    if len(path.encode()) > PATH_BYTES_MAX:
+        raise MemsvcError(Code.INVALID_PATH, f"path is longer than {PATH_BYTES_MAX} bytes")
+    inside = path.removeprefix(ROOT)
+    if not path.startswith(ROOT) or (inside and not inside.startswith("/")):
+        raise MemsvcError(Code.INVALID_PATH, f"Path must start with /memories, got: {path}")
+    segments = inside.rstrip("/").split("/")[1:]
+    if any(segment in {"", ".", ".."} for segment in segments):
+        raise MemsvcError(Code.INVALID_PATH, f"Path {path} would escape /memories directory")
+    if any(category(character) == "Cc" for character in inside):
+        raise MemsvcError(Code.INVALID_PATH, "path must not hold control characters")
+    return check_path("/".join((ROOT, *map(encode_segment, segments))))
+
+
+def _missing(path: str) -> str:
+    return f"The path {path} does not exist. Please provide a valid path."
+
+
+def _gone(path: str) -> str:
+    return f"The file {path} no longer exists (may have been deleted or renamed concurrently)."
+
+
+@contextmanager
+def _with_messages(messages: Mapping[Code, str]) -> Iterator[None]:
+    """Raise errors of the given codes with the fixed sentences of the tool."""
+    try:
+        yield
+    except MemsvcError as error:
+        if error.code not in messages:
+            raise
+        raise MemsvcError(error.code, messages[error.code]) from error

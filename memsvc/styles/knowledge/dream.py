@@ -1,0 +1,286 @@
+"""Consolidation: blocks of the inbox are compared, judged and linked to others, one at a time."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from memsvc.core.analysis import query_terms
+from memsvc.core.decay import DECAY_PER_H
+from memsvc.core.errors import MemsvcError
+from memsvc.core.ports import TokenCounter
+from memsvc.core.progress import SILENT, ProgressCallback
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Job
+from memsvc.core.word_similarity import has_other_numbers, is_contradiction, is_subset
+from memsvc.store import block_lists, block_outcomes, edges, jobs, knowledge_blocks, search, vectors
+from memsvc.store.block_outcomes import ActiveBlockValues
+from memsvc.store.database import Tx
+from memsvc.store.edges import Conflict, Edge
+from memsvc.store.knowledge_blocks import KnowledgeBlock
+from memsvc.store.search import IndexQuery, QueryEmbedding
+from memsvc.styles.knowledge.active_hours import add_token_usage
+from memsvc.styles.knowledge.beta import PRIOR_CONFIDENCE, prior
+from memsvc.styles.knowledge.block_index import CONSOLIDATION_JOB, INDEX_ID, BlockIndex, BlockWrite, similarity
+from memsvc.styles.knowledge.curate import CurateService
+from memsvc.styles.knowledge.judge import JudgeService, Verdict
+from memsvc.styles.knowledge.links import SIMILARITY, edge_score
+from memsvc.styles.knowledge.tiers import SELF, tier_of
+
+DREAM_BLOCKS: Final = 50
+"""Most blocks that one call consolidates; the job goes on until none is left."""
+DREAM_S: Final = 30.0
+"""How long a call waits for models."""
+JOB_BLOCKS: Final = 200
+COMPARED_MAX: Final = 20
+"""Blocks that a new one is compared with by words, and as many by meaning."""
+IDENTITY_MAX: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DreamReport:
+    """Result of a consolidation."""
+
+    processed: int = 0
+    promoted: int = 0
+    deduplicated: int = 0
+    edges_created: int = 0
+    contradictions: int = 0
+    near_duplicates: int = 0
+    by_rules: int = 0
+    inbox_remaining: int = 0
+    curated: bool = False
+
+    def plus(self, step: "DreamReport") -> "DreamReport":
+        """Add the result of one more block."""
+        return DreamReport(
+            self.processed + step.processed,
+            self.promoted + step.promoted,
+            self.deduplicated + step.deduplicated,
+            self.edges_created + step.edges_created,
+            self.contradictions + step.contradictions,
+            self.near_duplicates + step.near_duplicates,
+            self.by_rules + step.by_rules,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """Block of the inbox, with what it is compared with."""
+
+    block: KnowledgeBlock
+    vector: list[float] | None
+    identity: Sequence[KnowledgeBlock]
+    compared: Sequence[KnowledgeBlock]
+    similarity: dict[str, float]
+    token_usage: dict[str, int]
+
+
+class DreamService:
+    """Consolidates, every block in one transaction that checks that it still waits.
+
+    An interrupted consolidation goes on where it was, and of two at once one does each block.
+    Models are called with no transaction open.
+    """
+
+    def __init__(self, index: BlockIndex, judge_service: JudgeService, curate_service: CurateService, tokens: TokenCounter) -> None:
+        self._index = index
+        self._judge_service = judge_service
+        self._curate_service = curate_service
+        self._tokens = tokens
+        self.job = Job(name=CONSOLIDATION_JOB, run=self.run_job)
+
+    async def run_job(self, scope: Scope, _: str) -> None:
+        """Run the job: consolidate the inbox, and curate if that is due."""
+        done = await self._run(scope, limit=JOB_BLOCKS, by_rules=False, until=None)
+        if done.inbox_remaining:
+            async with self._index.written(scope) as writing:
+                await jobs.enqueue(writing.tx, CONSOLIDATION_JOB, "", now=writing.now)
+
+    async def dream(self, scope: Scope, *, by_rules: bool, progress: ProgressCallback = SILENT) -> DreamReport:
+        """Consolidate what is possible within half a minute; the progress is in blocks."""
+        until = asyncio.get_running_loop().time() + DREAM_S
+        return await self._run(scope, limit=DREAM_BLOCKS, by_rules=by_rules, until=until, progress=progress)
+
+    async def _run(
+        self, scope: Scope, *, limit: int, by_rules: bool, until: float | None, progress: ProgressCallback = SILENT
+    ) -> DreamReport:
+        report = DreamReport()
+        for _ in range(limit):
+            try:
+                async with asyncio.timeout_at(until):
+                    pending = await self._next(scope)
+                    if pending is None:
+                        break
+                    verdict = await self._judge_service.judge(
+                        scope, pending.block, pending.identity, pending.compared, by_rules=by_rules
+                    )
+            except TimeoutError:
+                break
+            report = report.plus(await self._apply(scope, pending, verdict))
+            progress.report(report.processed, step="blocks")
+        async with self._index.read(scope) as (_tx, use):
+            is_pending = report.processed > 0 and use is not None and self._curate_service.is_pending(use)
+            remaining = use.inbox if use is not None else 0
+        curated = is_pending and await self._curate_service.curate_if_pending(scope)
+        return replace(report, inbox_remaining=remaining, curated=curated)
+
+    async def _next(self, scope: Scope) -> _Pending | None:
+        """Return the longest waiting block, with its vector and what it is to be compared with."""
+        async with self._index.read(scope) as (tx, _):
+            waiting = await block_lists.pending(tx, INDEX_ID, limit=1)
+            if not waiting:
+                return None
+            [block] = waiting
+            vector = (await self._index.vectors(tx, waiting)).get(block.block_id)
+        token_usage: dict[str, int] = {}
+        embedding = self._index.embedding
+        if vector is None and embedding is not None:
+            text = f"{block.text}\n{block.keywords}" if block.keywords else block.text
+            try:
+                [vector] = await embedding.embed_texts([text])
+                token_usage = {"embedding_calls": 1, "embedding_tokens": self._tokens.count(text)}
+            except MemsvcError:
+                vector = None  # its words are compared instead
+        async with self._index.read(scope) as (tx, _):
+            identity_ids = await block_lists.tagged(tx, INDEX_ID, [f"{SELF}%"], limit=IDENTITY_MAX)
+            match_ids = await self._match_blocks(tx, block, vector)
+            blocks = await knowledge_blocks.read(tx, INDEX_ID, [*identity_ids, *match_ids])
+            active = {key: block_item for key, block_item in blocks.items() if block_item.status == "active" and key != block.block_id}
+            others = [active[key] for key in match_ids if key in active]
+            vectors_by_id = await self._index.vectors(tx, others)
+        similarity = {block_item.block_id: similarity(vector, vectors_by_id.get(block_item.block_id), (block.text, block_item.text)) for block_item in others}
+        others.sort(key=lambda block_item: -similarity[block_item.block_id])
+        identity = sorted((active[key] for key in identity_ids if key in active), key=lambda block_item: -block_item.confidence)
+        return _Pending(block, vector, identity, others, similarity, token_usage)
+
+    async def _match_blocks(self, tx: Tx, block: KnowledgeBlock, vector: list[float] | None) -> list[str]:
+        embedding = self._index.embedding
+        embedding_query = QueryEmbedding(vector, embedding.model) if embedding is not None and vector is not None else None
+        terms = query_terms(block.text)
+        if not terms and embedding_query is None:
+            return []
+        query = IndexQuery(INDEX_ID, COMPARED_MAX, neighbours=0, expand_count=0, best_by_embedding=COMPARED_MAX if embedding_query is not None else 0)
+        found = (await search.search(tx, [query], terms, embedding_query)).get(INDEX_ID)
+        return [candidate.ref for candidate in found.candidates if candidate.ref != block.block_id] if found is not None else []
+
+    async def _apply(self, scope: Scope, pending: _Pending, verdict: Verdict) -> DreamReport:
+        """Promote a block, or archive it for one that says the same; skip it if it has changed."""
+        async with self._index.written(scope) as writing:
+            writing.use = add_token_usage(add_token_usage(writing.use, pending.token_usage), verdict.token_usage)
+            ids = [pending.block.block_id, *(compared.block_id for compared in pending.compared)]
+            current = await knowledge_blocks.read(writing.tx, INDEX_ID, ids)
+            block = current.get(pending.block.block_id)
+            if block is None or block.status != "inbox" or block.entry != pending.block.entry:
+                return DreamReport()
+            others = [current[compared.block_id] for compared in pending.compared if _same(compared, current.get(compared.block_id))]
+            duplicate = self._find_duplicate(pending, others, verdict)
+            report = (
+                await self._archive_duplicate(writing, block, duplicate)
+                if duplicate is not None
+                else await self._promote(writing, block, pending, verdict, others)
+            )
+            writing.use = replace(writing.use, consolidated_at=writing.now)
+        return replace(report, by_rules=int(not verdict.token_usage))
+
+    async def _keep_vector(self, writing: BlockWrite, pending: _Pending) -> None:
+        if pending.token_usage and pending.vector is not None and self._index.embedding is not None:
+            model = self._index.embedding.model
+            await vectors.put(writing.tx, INDEX_ID, model, {pending.block.entry: pending.vector})
+
+    def _find_duplicate(self, pending: _Pending, others: Sequence[KnowledgeBlock], verdict: Verdict) -> KnowledgeBlock | None:
+        """Return the block that says the same as this one, or None.
+
+        One that differs in a number or a negation says something else, however similar; by words
+        alone, so does one that adds a word.
+        """
+        for other in others:
+            if pending.similarity[other.block_id] < self._index.options.duplicate_similarity_min:
+                return None
+            texts = (pending.block.text, other.text)
+            is_different = other.block_id in verdict.conflict_scores or is_contradiction(*texts) or has_other_numbers(*texts)
+            by_words = pending.vector is None and not is_subset(pending.block.text, other.text)
+            if not is_different and not by_words:
+                return other
+        return None
+
+    async def _archive_duplicate(self, writing: BlockWrite, block: KnowledgeBlock, duplicate: KnowledgeBlock) -> DreamReport:
+        """Archive a block for one that says the same, which gets its tags."""
+        tags = {*duplicate.tags, *block.tags}
+        await self._index.archive(writing, [block], "superseded", by=duplicate.block_id)
+        await knowledge_blocks.tag(writing.tx, INDEX_ID, duplicate.block_id, block.tags)
+        tier = tier_of(tags, duplicate.category)
+        if tier is not duplicate.tier:
+            await block_outcomes.set_tier(writing.tx, INDEX_ID, duplicate.block_id, tier, min(duplicate.decay_per_h, DECAY_PER_H[tier]))
+        use = writing.use
+        writing.change(inbox=use.inbox - 1, archived=use.archived + 1)
+        return DreamReport(processed=1, deduplicated=1)
+
+    async def _promote(
+        self, writing: BlockWrite, block: KnowledgeBlock, pending: _Pending, verdict: Verdict, others: Sequence[KnowledgeBlock]
+    ) -> DreamReport:
+        options = self._index.options
+        tags = (*block.tags, *(tag for tag in verdict.tags if tag not in block.tags))
+        tier = tier_of(tags, block.category)
+        is_identity = verdict.alignment >= options.alignment_min
+        confidence = prior(verdict.alignment if is_identity else PRIOR_CONFIDENCE, options.prior_strength)
+        values = ActiveBlockValues(
+            block.block_id,
+            tier,
+            DECAY_PER_H[tier],
+            confidence.alpha,
+            confidence.beta,
+            confidence.confidence,
+            verdict.alignment,
+            verdict.scored_by,
+        )
+        await self._keep_vector(writing, pending)
+        await block_outcomes.promote(writing.tx, INDEX_ID, values, writing.use.active_h)
+        await knowledge_blocks.tag(writing.tx, INDEX_ID, block.block_id, verdict.tags)
+        contradiction_count, duplicate_count = await self._note_conflicts(writing, block, pending, verdict, others)
+        new_edges = self._new_edges(block, tags, pending, others, writing.use.active_h)
+        edge_count = await edges.put(writing.tx, INDEX_ID, new_edges)
+        use = writing.use
+        writing.change(inbox=use.inbox - 1, active=use.active + 1)
+        return DreamReport(processed=1, promoted=1, edges_created=edge_count, contradictions=contradiction_count, near_duplicates=duplicate_count)
+
+    async def _note_conflicts(
+        self, writing: BlockWrite, block: KnowledgeBlock, pending: _Pending, verdict: Verdict, others: Sequence[KnowledgeBlock]
+    ) -> tuple[int, int]:
+        """Store conflicts with a block; return the number of contradictions and near duplicates."""
+        conflicts = []
+        for other in others:
+            similarity = pending.similarity[other.block_id]
+            if (confidence := verdict.conflict_scores.get(other.block_id)) is not None:
+                conflicts.append(Conflict(block.block_id, other.block_id, "contradiction", confidence))
+            elif similarity >= self._index.options.near_similarity_min:
+                conflicts.append(Conflict(block.block_id, other.block_id, "near_duplicate", similarity))
+        await edges.add_conflicts(writing.tx, INDEX_ID, conflicts, writing.now)
+        contradiction_count = sum(conflict.kind == "contradiction" for conflict in conflicts)
+        return contradiction_count, len(conflicts) - contradiction_count
+
+    def _new_edges(
+        self, block: KnowledgeBlock, tags: Sequence[str], pending: _Pending, others: Sequence[KnowledgeBlock], now_h: float
+    ) -> list[Edge]:
+        """Return the edges of a new block to the blocks that go with it best."""
+        options = self._index.options
+        scores = []
+        for other in others:
+            similarity = pending.similarity[other.block_id]
+            if similarity < options.edge_similarity_min:
+                continue
+            same_category = other.category == block.category
+            distance_h = block.created_h - other.created_h
+            score = edge_score(similarity, (tags, other.tags), same_category=same_category, distance_h=distance_h)
+            if score >= options.edge_score_min:
+                scores.append((score, other.block_id))
+        best = sorted(scores, reverse=True)[: options.edges_max]
+        return [
+            Edge(*edges.pair(block.block_id, other), min(score, 1.0), SIMILARITY, "similarity", 0, now_h)
+            for score, other in best
+        ]
+
+
+def _same(before: KnowledgeBlock, after: KnowledgeBlock | None) -> bool:
+    """Return whether a block is unchanged since it was compared."""
+    return after is not None and after.status == "active" and after.entry == before.entry

@@ -1,0 +1,168 @@
+"""Judgement of a block by a model that knows the identity, or by rules."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files as resources
+from time import perf_counter
+from typing import Final
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Llm, Meter, TokenCounter
+from memsvc.core.scope import Scope
+from memsvc.core.secrets import replace_secrets
+from memsvc.core.untrusted import escaped
+from memsvc.core.word_similarity import CONTRADICTION_SCORE, is_contradiction, overlap
+from memsvc.store.knowledge_blocks import KnowledgeBlock
+from memsvc.styles.knowledge.options import KnowledgeOptions
+from memsvc.styles.knowledge.tiers import INFERRED_TAGS, is_self
+from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget
+
+BUDGET_NAME: Final = "judgement"
+RULES: Final = "rules"
+DEFAULT_ALIGNMENT: Final = 0.5
+"""Alignment of a block where there is no identity to measure it against."""
+IDENTITY_ALIGNMENT: Final = 0.9
+"""Alignment of a block whose tags make it a part of the identity."""
+OUTPUT_TOKENS_MAX: Final = 512
+IDENTITY_CHARS_MAX: Final = 6000
+OTHERS_MAX: Final = 10
+"""Most similar blocks that the model gets with the new one."""
+OTHER_CHARS_MAX: Final = 1000
+
+
+class Contradiction(BaseModel):
+    """Given block that cannot be true together with the new one."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str = Field(max_length=16)
+    score: float = Field(ge=0, le=1)
+
+
+class Answer(BaseModel):
+    """Answer of the model."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    alignment: float = Field(ge=0, le=1)
+    tags: list[str] = Field(default_factory=list, max_length=20)
+    contradictions: list[Contradiction] = Field(default_factory=list, max_length=50)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Judgement of a block: its alignment with the identity, its tags, and its contradictions.
+
+    `conflict_scores` has the confidence by block, `scored_by` is the model or the rules, `token_usage` the
+    token usage.
+    """
+
+    alignment: float
+    tags: tuple[str, ...]
+    conflict_scores: dict[str, float]
+    scored_by: str
+    token_usage: dict[str, int]
+
+
+class JudgeService:
+    """Judges blocks, by rules where the model is missing, fails or is over its daily limit."""
+
+    def __init__(
+        self,
+        budget: ModelBudget,
+        tokens: TokenCounter,
+        meter: Meter,
+        options: KnowledgeOptions,
+        llm: Llm | None,
+    ) -> None:
+        self._budget = budget
+        self._tokens = tokens
+        self._meter = meter
+        self._options = options
+        self._llm = llm if options.judge_with_model else None
+        prompt = resources("memsvc.styles.knowledge").joinpath("prompts/judge.md").read_text("utf-8")
+        self._instructions = prompt.format(tags=", ".join(f"`{tag}`" for tag in INFERRED_TAGS))
+
+    async def judge(
+        self, scope: Scope, block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], others: Sequence[KnowledgeBlock], *, by_rules: bool
+    ) -> Verdict:
+        """Return the judgement of a block; no transaction may be open meanwhile.
+
+        The others are ordered by similarity.
+        """
+        if self._llm is None or by_rules or not await self._consume_call(scope):
+            return self._by_rules(block, identity, others)
+        text = prompt_input(block, identity, others)
+        started = perf_counter()
+        try:
+            answer = await self._llm.extract(self._instructions, text, Answer, output_tokens_max=OUTPUT_TOKENS_MAX)
+        except MemsvcError as error:
+            self._meter.add("memsvc_model_calls_total", purpose=BUDGET_NAME, status="error")
+            if error.code is Code.UNAVAILABLE:
+                await self._budget.release(scope, kind=BUDGET_NAME, limit=self._options.judgements_a_day)
+            return self._by_rules(block, identity, others)
+        self._meter.add("memsvc_model_calls_total", purpose=BUDGET_NAME, status="success")
+        self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=BUDGET_NAME)
+        token_usage = {
+            "llm_calls": 1,
+            "llm_input_tokens": self._tokens.count(self._instructions) + self._tokens.count(text),
+            "llm_output_tokens": self._tokens.count(answer.model_dump_json()),
+        }
+        return self._verdict_of(answer, others, token_usage)
+
+    def _by_rules(self, block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], others: Sequence[KnowledgeBlock]) -> Verdict:
+        verdict = by_the_rules(block, identity, others)
+        is_relevant = self._options.contradiction_min <= CONTRADICTION_SCORE
+        return verdict if is_relevant else replace(verdict, conflict_scores={})
+
+    def _verdict_of(self, answer: Answer, others: Sequence[KnowledgeBlock], token_usage: dict[str, int]) -> Verdict:
+        by_name = {f"b{number}": other.block_id for number, other in enumerate(others[:OTHERS_MAX], 1)}
+        conflict_scores = {
+            by_name[conflict.id]: conflict.score
+            for conflict in answer.contradictions
+            if conflict.id in by_name and conflict.score >= self._options.contradiction_min
+        }
+        tags = tuple(tag for tag in INFERRED_TAGS if tag in answer.tags)
+        model = self._llm.model if self._llm is not None else RULES
+        return Verdict(answer.alignment, tags, conflict_scores, model, token_usage)
+
+    async def _consume_call(self, scope: Scope) -> bool:
+        """Return whether the tenant's daily limit allows a call, and count it."""
+        try:
+            await self._budget.consume(scope, kind=BUDGET_NAME, limit=self._options.judgements_a_day)
+        except BudgetExhaustedError:
+            return False
+        return True
+
+
+def by_the_rules(block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], others: Sequence[KnowledgeBlock]) -> Verdict:
+    """Return the judgement by words shared with the identity, negation, numbers and opposites."""
+    if is_self(block.tags):
+        alignment = IDENTITY_ALIGNMENT
+    elif identity:
+        alignment = max(overlap(block.text, identity_block.text) for identity_block in identity)
+    else:
+        alignment = DEFAULT_ALIGNMENT
+    conflict_scores = {other.block_id: CONTRADICTION_SCORE for other in others if is_contradiction(block.text, other.text)}
+    return Verdict(alignment, (), conflict_scores, RULES, {})
+
+
+def prompt_input(block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], others: Sequence[KnowledgeBlock]) -> str:
+    """Return the model's input: escaped data, without what looks like a secret."""
+    identity_texts: list[str] = []
+    for block_item in identity:
+        if sum(map(len, identity_texts)) + len(block_item.text) > IDENTITY_CHARS_MAX:
+            break
+        identity_texts.append(replace_secrets(block_item.text))
+    body = {
+        "identity": identity_texts,
+        "block": {"content": replace_secrets(block.text), "tags": list(block.tags)},
+        "others": [
+            {"id": f"b{number}", "content": replace_secrets(other.text[:OTHER_CHARS_MAX])}
+            for number, other in enumerate(others[:OTHERS_MAX], 1)
+        ],
+    }
+    return escaped(orjson.dumps(body).decode())

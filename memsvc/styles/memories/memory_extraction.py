@@ -1,0 +1,243 @@
+"""Memories added from a conversation, by a model in two requests or by rules."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from time import perf_counter
+from typing import Any, Final, TypeVar
+
+import anyio
+import structlog
+
+from memsvc.core import facts as fact_rules
+from memsvc.core.background import run_in_thread
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.items import user_message
+from memsvc.core.ports import Clock, Llm, Meter
+from memsvc.core.rules.extraction import extract
+from memsvc.core.scope import Scope
+from memsvc.core.secrets import replace_secrets
+from memsvc.core.untrusted import within_lines
+from memsvc.store import facts, memories, memory_settings
+from memsvc.store.database import Database, Tx
+from memsvc.store.locks import index_lock
+from memsvc.store.memories import Memory
+from memsvc.store.search import QueryEmbedding
+from memsvc.styles.memories import memory_changes, phrases, prompts
+from memsvc.styles.memories.memory_changes import CurrentMemories
+from memsvc.styles.memories.memory_index import MemoryIndex, comparable, index_for, new_id
+from memsvc.styles.memories.memory_search import MemorySearch
+from memsvc.styles.memories.memory_writer import MemoryChange, MemoryWriter, evidence_of
+from memsvc.styles.memories.model_output import InvalidAnswerError, MemoryProposal, facts_in, proposals_in
+from memsvc.styles.memories.options import MemoriesOptions
+from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget
+
+log = structlog.get_logger("memsvc.memories")
+
+METRIC_LABEL: Final = "memories"
+ATTEMPTS_MAX: Final = 2
+"""Attempts of the model to compare, where others change the memories it was given meanwhile."""
+EXTRACTED_ROLES: Final = ("user", "assistant")
+"""Roles whose messages a model gets; a system message says nothing about a user."""
+NOT_EXTRACTED: Final = "Failed to extract facts"
+NOT_UPDATED: Final = "Failed to update memories"
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionMessage:
+    """One message of a conversation."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddOutcome:
+    """Result of adding a conversation: whether it had facts at all, and the changes in order."""
+
+    has_facts: bool
+    changes: list[MemoryChange]
+
+
+class MemoryExtraction:
+    """Writer of memories found in conversations.
+
+    The lock of the index serialises the writers of a user's memories and is never held while a
+    model runs: the model's decisions are compared with what is stored by then.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        meter: Meter,
+        options: MemoriesOptions,
+        *,
+        writer: MemoryWriter,
+        search: MemorySearch,
+        llm: Llm | None,
+        budget: ModelBudget,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._meter = meter
+        self._options = options
+        self._writer = writer
+        self._search = search
+        self._llm = llm
+        self._budget = budget
+
+    async def add(self, scope: Scope, user: str, messages: Sequence[ExtractionMessage], metadata: dict[str, Any]) -> AddOutcome:
+        """Add the facts of the messages about a user as memories.
+
+        UNAVAILABLE, with nothing written, when the model fails or takes too long for both requests;
+        RESOURCE_BUSY when others write the same user's memories for too long. Rules do it once the
+        tenant's daily budget of model requests is used up.
+        """
+        if self._llm is None:
+            return await self._add_by_rules(scope, user, messages, metadata)
+        deadline = anyio.current_time() + self._options.deadline_s
+        try:
+            return await self._add_by_model(self._llm, scope, user, messages, metadata, deadline)
+        except BudgetExhaustedError:
+            log.info(
+                "memories are found by rules: the daily budget of model requests is used up", project=scope.project
+            )
+            return await self._add_by_rules(scope, user, messages, metadata)
+
+    async def _add_by_rules(self, scope: Scope, user: str, messages: Sequence[ExtractionMessage], metadata: dict[str, Any]) -> AddOutcome:
+        now, user_index = self._clock.now(), index_for(user)
+        user_messages = [(f"m{position}", user_message(one.text)) for position, one in enumerate(messages) if one.role == "user"]
+        chars_max = self._options.conversation_chars_max
+        chars = sum(len(one.text) for one in messages)
+        extracted = await run_in_thread(chars, extract, user_messages, session="", turn="now", user=user, chars_max=chars_max)
+        claims = [one for one in extracted if phrases.is_permanent(one)]
+        if not claims:
+            return AddOutcome(False, [])
+        memory_claims = [phrases.as_memory_claim(one) for one in claims]
+        texts = [one.value for one in memory_claims if isinstance(one, fact_rules.Statement)]
+        async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
+            related = await facts.facts_of_claims(tx, [user_index.index_id], claims)
+            merged = fact_rules.merge(related, memory_claims, now)
+            known = await memories.at(tx, user_index.index_id, [fact.entry for fact in related], since=None)
+            present = CurrentMemories({}, _by_text(await memories.with_texts(tx, user_index.index_id, texts)))
+            changes = memory_changes.by_claims(
+                merged, known, present, lambda: new_id(now), evidence_of(user, "rule", metadata)
+            )
+            await self._write(tx, user_index, changes, now, metadata)
+        return AddOutcome(True, changes)
+
+    async def _add_by_model(
+        self, llm: Llm, scope: Scope, user: str, messages: Sequence[ExtractionMessage], metadata: dict[str, Any], deadline: float
+    ) -> AddOutcome:
+        new_facts = await self._extract(llm, scope, messages, deadline)
+        if not new_facts:
+            return AddOutcome(False, [])
+        embedding = await self._search.embed("\n".join(new_facts))
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            async with self._database.begin(scope, read_only=True) as tx:
+                candidates = await self._candidates(tx, index_for(user), new_facts, embedding)
+            text = prompts.update(candidates.values(), new_facts)
+            proposals = await self._complete(llm, scope, text, proposals_in, NOT_UPDATED, deadline)
+            changes = await self._apply(scope, user, proposals, candidates, metadata, final=attempt == ATTEMPTS_MAX)
+            if changes is not None:
+                return AddOutcome(True, changes)
+        raise AssertionError("the last attempt always applies")
+
+    async def _extract(self, llm: Llm, scope: Scope, messages: Sequence[ExtractionMessage], deadline: float) -> list[str]:
+        """Return the facts that a model finds in a conversation and that may become memories."""
+        lines = [
+            f"{one.role}: {within_lines(replace_secrets(one.text))}" for one in messages if one.role in EXTRACTED_ROLES and one.text.strip()
+        ]
+        if not lines:
+            return []
+        async with self._database.begin(scope, read_only=True) as tx:
+            prompt = (await memory_settings.read_settings(tx)).prompt or prompts.EXTRACTION
+        text = prompts.extraction(prompt, "\n".join(lines))
+        extracted = await self._complete(llm, scope, text, facts_in, NOT_EXTRACTED, deadline)
+        return [one for one in extracted if memory_changes.is_valid_memory(one)][: self._options.facts_max]
+
+    async def _candidates(self, tx: Tx, user_index: MemoryIndex, new_facts: Sequence[str], embedding: QueryEmbedding | None) -> dict[str, Memory]:
+        """Return the memories to compare new facts with, by id, hidden ones too.
+
+        All of them if they are few, else those about the same subject.
+        """
+        limit = self._options.compared_max
+        candidates = await memories.list_latest(tx, user_index.index_id, since=None, limit=limit + 1)
+        if len(candidates) > limit:
+            candidates = await self._search.find(tx, user_index, "\n".join(new_facts), embedding, since=None, limit=limit)
+        return {candidate.memory: candidate for candidate in candidates}
+
+    async def _apply(
+        self,
+        scope: Scope,
+        user: str,
+        proposals: Sequence[MemoryProposal],
+        candidates: dict[str, Memory],
+        metadata: dict[str, Any],
+        *,
+        final: bool,
+    ) -> list[MemoryChange] | None:
+        """Apply the proposals that still fit.
+
+        Return None, and change nothing, when a memory given to the model has changed since, unless
+        `final`.
+        """
+        now, user_index = self._clock.now(), index_for(user)
+        async with self._database.begin(scope, locks=[index_lock(user_index.name)]) as tx:
+            present = await _current_state(tx, user_index, candidates, [proposal.text for proposal in proposals])
+            evidence = evidence_of(user, "model", metadata)
+            outcome = memory_changes.by_proposals(
+                proposals, candidates, present, evidence, lambda: new_id(now), limit=self._options.facts_max
+            )
+            if outcome.has_conflict and not final:
+                return None
+            await self._write(tx, user_index, outcome.changes, now, metadata)
+        return outcome.changes
+
+    async def _write(
+        self, tx: Tx, user_index: MemoryIndex, changes: Sequence[MemoryChange], now: datetime, metadata: dict[str, Any]
+    ) -> None:
+        if changes:
+            await self._writer.write(tx, user_index, changes, now, metadata=metadata, found=True)
+
+    async def _complete(
+        self, llm: Llm, scope: Scope, text: str, parse: Callable[[str], Read], error_message: str, deadline: float
+    ) -> Read:
+        """Return a model's parsed answer; UNAVAILABLE, worded as `error_message`, without one in time."""
+        await self._budget.consume(scope)
+        started = perf_counter()
+        try:
+            with anyio.fail_after(deadline - anyio.current_time()):
+                answer = await llm.complete(
+                    prompts.INSTRUCTIONS, text, output_tokens_max=self._options.max_output_tokens
+                )
+            parsed = parse(answer)
+        except MemsvcError as error:
+            if error.code is Code.UNAVAILABLE:
+                await self._budget.release(scope)
+            raise self._unavailable(error_message, error.message, error.retry_after_s) from error
+        except TimeoutError as error:
+            raise self._unavailable(error_message, f"the model took longer than {self._options.deadline_s:g} s") from error
+        except InvalidAnswerError as error:
+            raise self._unavailable(error_message, "the model's answer is not the JSON that it was asked for") from error
+        self._meter.add("memsvc_model_calls_total", purpose=METRIC_LABEL, status="success")
+        self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=METRIC_LABEL)
+        return parsed
+
+    def _unavailable(self, what: str, why: str, retry_after_s: float | None = None) -> MemsvcError:
+        self._meter.add("memsvc_model_calls_total", purpose=METRIC_LABEL, status="error")
+        log.warning("memories were not added", reason=why)
+        return MemsvcError(Code.UNAVAILABLE, f"{what}: {why}", retry_after_s=retry_after_s)
+
+
+async def _current_state(tx: Tx, user_index: MemoryIndex, candidates: dict[str, Memory], texts: Sequence[str]) -> CurrentMemories:
+    by_id = await memories.find_by_ids(tx, user_index.index_id, candidates)
+    by_text = _by_text(await memories.with_texts(tx, user_index.index_id, texts))
+    return CurrentMemories(by_id, by_text, frozenset(comparable(candidate.text) for candidate in candidates.values() if candidate.memory not in by_id))
+
+
+def _by_text(memories_found: Sequence[Memory]) -> dict[str, Memory]:
+    return {comparable(one.text): one for one in memories_found}

@@ -1,0 +1,137 @@
+"""Writes of a user's memories: one transaction under the lock of the index, all or nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.facts import Evidence, FactTier, Merge, Origin, Statement
+from memsvc.store import changes, facts, index, jobs, memories, memory_settings
+from memsvc.store.database import Tx
+from memsvc.store.facts import StatementWithExpiry
+from memsvc.store.locks import index_lock
+from memsvc.store.memories import Memory
+from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.memories.memory_index import ALL_USERS, FOUND_URI, KEY, MemoryIndex
+from memsvc.styles.memories.topic_keywords import kinds_of
+
+CONFIDENCE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChange:
+    """Change of a memory: `statement` is its new text, `old` what it was."""
+
+    event: Literal["ADD", "UPDATE", "DELETE"]
+    memory: str
+    statement: Statement | None = None
+    old: Memory | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the memory's new text; "" once it is deleted."""
+        return self.statement.value if self.statement is not None else ""
+
+
+def added(memory: str, text: str, evidence: Evidence) -> MemoryChange:
+    """Return the addition of a memory of this text."""
+    statement = Statement(memories.record_of(memory, 1), KEY, KEY, memory, text, FactTier.L0, CONFIDENCE, "", evidence)
+    return MemoryChange("ADD", memory, _with_keywords(statement))
+
+
+def read_by_rule(memory: str, statement: Statement) -> MemoryChange:
+    """Return the addition of a memory that a rule read, with the identity of the rule."""
+    return MemoryChange("ADD", memory, _with_keywords(replace(statement, record=memories.record_of(memory, 1))))
+
+
+def changed(old: Memory, text: str, evidence: Evidence, *, keywords: str = "") -> MemoryChange:
+    """Return a memory's change to a new text; `keywords` are keywords that find it besides its own."""
+    before = old.fact.statement
+    record = memories.record_of(old.memory, memories.version_of(before.record) + 1)
+    statement = replace(before, record=record, value=text, keywords=keywords, evidence=evidence, conflicts=())
+    return MemoryChange("UPDATE", old.memory, _with_keywords(statement), old)
+
+
+def deleted(old: Memory) -> MemoryChange:
+    """Return the deletion of a memory."""
+    return MemoryChange("DELETE", old.memory, None, old)
+
+
+def evidence_of(user: str, origin: Origin, metadata: dict[str, Any]) -> Evidence:
+    """Return who found something, and in which session if the client names one."""
+    session = metadata.get("session_id")
+    return Evidence(session[:128] if isinstance(session, str) else "", "", "", user, origin)
+
+
+def _with_keywords(statement: Statement) -> Statement:
+    keywords = dict.fromkeys(f"{statement.keywords} {kinds_of(statement.value)}".split())
+    return replace(statement, keywords=" ".join(keywords))
+
+
+class MemoryWriter:
+    """Writer of changes that were decided within the same transaction."""
+
+    def __init__(self, *, per_user_max: int, users_max: int, embeds: bool) -> None:
+        self._per_user_max = per_user_max
+        self._users_max = users_max
+        self._embeds = embeds
+
+    async def write(
+        self, tx: Tx, user_index: MemoryIndex, changes_: Sequence[MemoryChange], now: datetime, *, metadata: dict[str, Any], found: bool
+    ) -> None:
+        """Write changes of different memories of an index whose lock is held.
+
+        `metadata` is stored with what is added. What was `found` in a conversation becomes an
+        event. QUOTA_EXCEEDED when there would be too many.
+        """
+        additions = [one for one in changes_ if one.event == "ADD"]
+        if additions:
+            await self._check_users(tx, user_index)
+            deleted_count = sum(one.event == "DELETE" for one in changes_)
+            await self._check_capacity(tx, user_index, len(additions) - deleted_count)
+        statements = [StatementWithExpiry(one.statement, None) for one in changes_ if one.statement is not None]
+        merge = Merge(
+            kept=tuple(one.statement for one in statements),
+            replaced=tuple(
+                (one.old.fact, one.statement.record)
+                for one in changes_
+                if one.old is not None and one.statement is not None
+            ),
+            repeated=0,
+            deleted=tuple(one.old.fact for one in changes_ if one.old is not None and one.statement is None),
+        )
+        first_entries = await index.add(tx, {user_index.name: facts.entries(statements, now)}) if statements else {}
+        first_entry = first_entries.get(user_index.name, 0)
+        await facts.apply(tx, user_index.index_id, first_entry, merge, statements, now)
+        if additions:
+            identities = [(one.memory, one.statement.identity) for one in additions if one.statement is not None]
+            await memories.remember(tx, user_index.index_id, identities, metadata, now)
+        if statements and self._embeds:
+            await jobs.enqueue(tx, EMBED_JOB, str(user_index.index_id), now=now)
+        if statements and found:
+            await changes.notify(tx, FOUND_URI)
+            await memory_settings.add_event(tx, user_index.index_id, first_entry, len(statements), now)
+
+    async def _check_capacity(self, tx: Tx, user_index: MemoryIndex, more: int) -> None:
+        if more > 0 and await memories.count_current(tx, user_index.index_id) + more > self._per_user_max:
+            raise MemsvcError(
+                Code.QUOTA_EXCEEDED,
+                f"a user may have {self._per_user_max} memories",
+                recovery="delete some, or raise memories.per_user_max",
+            )
+
+    async def _check_users(self, tx: Tx, user_index: MemoryIndex) -> None:
+        """Raise QUOTA_EXCEEDED for one user too many.
+
+        Checked when a user's first memory is stored, one user at a time.
+        """
+        if await memories.has_any(tx, user_index.index_id):
+            return
+        await tx.lock(index_lock(ALL_USERS))
+        if await memories.users(tx, limit=self._users_max) >= self._users_max:
+            raise MemsvcError(
+                Code.QUOTA_EXCEEDED,
+                f"a project may have memories of {self._users_max} users",
+                recovery="purge users who are gone, or raise memories.users_max",
+            )

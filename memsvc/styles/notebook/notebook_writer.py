@@ -1,0 +1,216 @@
+"""Writer of a notebook: texts become files, index entries and outline nodes in one transaction."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+
+from memsvc.core.background import map_in_thread
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Clock
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Job
+from memsvc.store import document_tree, documents, jobs, style_files
+from memsvc.store.database import Database, Tx
+from memsvc.store.files import File
+from memsvc.store.index import index_id_of
+from memsvc.store.locks import document_tree_lock
+from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.notebook.document_tree import NotebookTree, TreeChange, TreeUpdate, build_tree
+from memsvc.styles.notebook.links import ROOT, document_id, links, path_of
+from memsvc.styles.notebook.options import NotebookOptions
+
+INDEX_NAME: Final = "notebook"
+OWNER: Final = "notebook"
+FORGET_JOB: Final = "notebook.forget"
+FORGET_INLINE_MAX: Final = 16
+"""Documents whose entries are removed in the call that removes them; a job does more."""
+CHUNKS_PER_STEP: Final = 128
+DOCUMENTS_PER_STEP: Final = 250
+_CHANGED: Final = "Error: expected_version: the document has changed; read it again before you write it"
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Result of a change: created and removed documents, and versions of those that got a text."""
+
+    created: tuple[str, ...]
+    removed: tuple[str, ...]
+    versions: Mapping[str, str]
+
+
+class NotebookWriter:
+    """Writes a project's notebook, one writer at a time; each leaves one tree or no change.
+
+    A new notebook is the root template alone; the first change stores it.
+    """
+
+    def __init__(self, database: Database, clock: Clock, options: NotebookOptions, *, embeds: bool) -> None:
+        self._database = database
+        self._clock = clock
+        self._options = options
+        self._embeds = embeds
+        self.job = Job(name=FORGET_JOB, run=self.forget)
+
+    @asynccontextmanager
+    async def begin_write(self, scope: Scope, *, long_running: bool = False) -> AsyncIterator[Tx]:
+        """Yield a transaction in which nobody else writes the notebook.
+
+        `long_running` as `Database.begin`.
+        """
+        async with self._database.begin(scope, locks=[document_tree_lock(INDEX_NAME)], long_running=long_running) as tx:
+            yield tx
+
+    async def find(self, tx: Tx, document: str, expected_version: str | None = None) -> File:
+        """Return the file of a document.
+
+        NOT_FOUND, and VERSION_CONFLICT unless it is at the expected version.
+        """
+        path = path_of(document)
+        found = await style_files.find(tx, [path])
+        if not found and not await document_tree.count(tx, INDEX_NAME):
+            await self._create(tx, self.initial_tree())
+            found = await style_files.find(tx, [path])
+        if path not in found:
+            raise not_found(document)
+        if expected_version is not None and found[path].version != expected_version:
+            raise MemsvcError(Code.VERSION_CONFLICT, _CHANGED, details={"id": document})
+        return found[path]
+
+    def initial_tree(self) -> NotebookTree:
+        """Return a notebook before its first change."""
+        return build_tree({ROOT: self._options.root_template}, depth_max=self._options.depth_max)
+
+    def check_size(self, text: str) -> bytes:
+        """Return the bytes of a text; PAYLOAD_TOO_LARGE where a document may not hold as many."""
+        content = text.encode()
+        if len(content) > self._options.document_bytes_max:
+            raise MemsvcError(
+                Code.PAYLOAD_TOO_LARGE,
+                f"Error: content: a document may hold {self._options.document_bytes_max} bytes at the most",
+                recovery="move parts of it to documents of their own, each with a [[link]] in its place",
+            )
+        return content
+
+    async def change(self, tx: Tx, texts: Mapping[str, str], now: Mapping[str, File]) -> Changed:
+        """Store new texts of documents, and the tree as these link it.
+
+        `now` are the files of existing documents; other texts are of documents that one of these
+        links. An unchanged text changes nothing.
+
+        INVALID_CONTENT where there would be no tree, or too deep a one; PAYLOAD_TOO_LARGE,
+        QUOTA_EXCEEDED. After any of them the transaction must not be committed.
+        """
+        contents = {document: self.check_size(text) for document, text in texts.items()}
+        same = {one for one, file in now.items() if one in contents and sha256(contents[one]).digest() == file.sha256}
+        versions = {document: now[document].version for document in same}
+        texts = {document: text for document, text in texts.items() if document not in same}
+        if not texts:
+            return Changed((), (), versions)
+        change = await self._write_tree(tx, texts, frozenset(now))
+        gone = []
+        if change.removed:
+            gone = await style_files.delete(tx, [path_of(one) for one in change.removed], now=self._clock.now())
+        written = await self._write(tx, change.texts, frozenset(now))
+        await self._forget(tx, gone)
+        if self._embeds:
+            await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self._clock.now())
+        if len(gone) > FORGET_INLINE_MAX:
+            await jobs.enqueue(tx, FORGET_JOB, "", now=self._clock.now())
+        versions |= {document: written[path_of(document)].version for document in texts}
+        return Changed(change.created, change.removed, versions)
+
+    async def _write_tree(self, tx: Tx, texts: Mapping[str, str], existing: frozenset[str]) -> TreeChange:
+        """Check the links of the texts, and write the outline."""
+        linked = dict(zip(texts, await map_in_thread(list(texts.values()), links), strict=True))
+        known, parents = await document_tree.with_ancestors(tx, INDEX_NAME, linked)
+        for document in known.keys() - existing:
+            raise MemsvcError(Code.ALREADY_EXISTS, "Error: id: is taken already", details={"id": document})
+        before = {child for node in known.values() for child in node.children}
+        added = {link for targets in linked.values() for link in targets} - before - known.keys()
+        found = await document_tree.find(tx, INDEX_NAME, added) if added else {}
+        inner = {child: name for name, node in known.items() for child in node.children}
+        update = TreeUpdate(linked, known | found, inner | parents)
+        update.check_links()
+        changed = {*update.dropped, *update.moved}
+        descendants = await document_tree.with_descendants(tx, INDEX_NAME, changed) if changed else {}
+        change = update.change(texts, descendants, depth_max=self._options.depth_max)
+        put = {name: node for name, node in change.put.items() if known.get(name) != node}
+        if put or change.removed:
+            size_change = len(change.created) - len(change.removed)
+            nodes = await document_tree.change(tx, INDEX_NAME, put, change.removed, added_nodes=size_change)
+            self._check_count(nodes if size_change > 0 else 0)
+        return change
+
+    def _check_count(self, documents_: int) -> None:
+        if documents_ > self._options.documents_max:
+            raise MemsvcError(
+                Code.QUOTA_EXCEEDED,
+                f"Error: content: a notebook may have {self._options.documents_max} documents at the most",
+                recovery="take links to documents out that are no longer needed",
+            )
+
+    async def _write(self, tx: Tx, texts: Mapping[str, str], existing: frozenset[str]) -> dict[str, File]:
+        """Write new files and those that are `existing`, and index them."""
+        contents = {path_of(document): text.encode() for document, text in texts.items()}
+        written = await style_files.put(tx, contents, owner=OWNER, now=self._clock.now())
+        new = [(written[path_of(one)], text, one) for one, text in texts.items() if one not in existing]
+        for document, text in texts.items():
+            if document in existing:
+                file = written[path_of(document)]
+                await documents.put(tx, INDEX_NAME, file, text, title=document, now=self._clock.now())
+        await documents.add(tx, INDEX_NAME, new, now=self._clock.now())
+        return written
+
+    async def _forget(self, tx: Tx, gone: Sequence[UUID]) -> None:
+        if len(gone) <= FORGET_INLINE_MAX:
+            for file_id in gone:
+                await documents.forget(tx, INDEX_NAME, file_id)
+
+    async def forget(self, scope: Scope, _: str) -> None:
+        """Remove the index entries of removed documents.
+
+        A job. None of them is found any more anyway.
+        """
+        begin = ""
+        while True:
+            async with self._database.begin(scope) as tx:
+                found = await documents.stale(tx, INDEX_NAME, begin=begin, limit=CHUNKS_PER_STEP)
+                await documents.remove(tx, INDEX_NAME, [chunk for _, chunk in found])
+                if found and self._embeds:
+                    await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self._clock.now())
+            if len(found) < CHUNKS_PER_STEP:
+                return
+            begin = found[-1][0]
+
+    async def create(self, scope: Scope, tree: NotebookTree) -> None:
+        """Store this tree as a new notebook; NOT_EMPTY for an existing one, QUOTA_EXCEEDED."""
+        async with self.begin_write(scope, long_running=True) as tx:
+            if await document_tree.count(tx, INDEX_NAME):
+                raise MemsvcError(Code.NOT_EMPTY, "Error: this notebook has been written already")
+            await self._create(tx, tree)
+            if self._embeds:
+                await jobs.enqueue(tx, EMBED_JOB, str(index_id_of(INDEX_NAME)), now=self._clock.now())
+
+    async def _create(self, tx: Tx, tree: NotebookTree) -> None:
+        self._check_count(len(tree.nodes))
+        names = list(tree.nodes)
+        for start in range(0, len(names), DOCUMENTS_PER_STEP):
+            some = names[start : start + DOCUMENTS_PER_STEP]
+            await document_tree.change(tx, INDEX_NAME, {name: tree.nodes[name] for name in some}, (), added_nodes=len(some))
+            await self._write(tx, {name: tree.texts[name] for name in some}, frozenset())
+
+
+def not_found(document: str) -> MemsvcError:
+    """Return the error for a missing document."""
+    return MemsvcError(Code.NOT_FOUND, "Error: id: not found", details={"id": document[:128]})
+
+
+def checked_id(name: str) -> str:
+    """Return the id that a name means; NOT_FOUND where it can be none."""
+    document = document_id(name)
+    if document is None:
+        raise not_found(name)
+    return document

@@ -1,0 +1,239 @@
+"""Paths of a session's files, and the JSON lines in them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from memsvc.core.facts import Fact, FactTier, Merge, Statement
+from memsvc.core.items import Item
+from memsvc.core.paths import encode_segment
+from memsvc.store.facts import StatementWithExpiry
+
+OWNER = "turns"
+ROOT = "/memory"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRange:
+    """Range of a summary: the number of items, the first and last event id, and their times."""
+
+    items: int
+    first: str
+    last: str
+    since: datetime
+    until: datetime
+
+
+def session_root(session: str) -> str:
+    """Return the directory of a session."""
+    return f"{ROOT}/{encode_segment(session)}"
+
+
+def raw_events(session: str, now: datetime) -> str:
+    """Return the file that the events of a day are appended to."""
+    return f"{session_root(session)}/events/raw/{now:%Y/%m/%d}/log-{now:%Y%m%d}.jsonl"
+
+
+def tier_file(session: str, tier: FactTier, now: datetime) -> str:
+    """Return the file of a fact's records: by month for L0, by day for L1, by ISO week for L2."""
+    directory = f"{session_root(session)}/memory_tiers/{tier}"
+    match tier:
+        case FactTier.L0:
+            return f"{directory}/{now:%Y/%m}/facts-{now:%Y%m}.jsonl"
+        case FactTier.L1:
+            return f"{directory}/{now:%Y/%m}/facts-{now:%Y%m%d}.jsonl"
+        case FactTier.L2:
+            year, week, _ = now.isocalendar()
+            return f"{directory}/{year}/{week:02d}/facts-{year}-W{week:02d}.jsonl"
+
+
+def event_id(turn: str, direction: str, index: int) -> str:
+    """Return the id of one item of a turn: `direction` is `in` or `excluded`."""
+    return f"{turn}-{direction}-{index}"
+
+
+def summary_events(session: str, now: datetime) -> str:
+    """Return the file that the summaries of a day are appended to."""
+    return f"{session_root(session)}/events/compact/{now:%Y/%m/%d}/compact-{now:%Y%m%d}.jsonl"
+
+
+def insights_file(session: str, now: datetime) -> str:
+    """Return the file that the insights of a day are appended to."""
+    return f"{session_root(session)}/insights/{now:%Y/%m/%d}/insights-{now:%Y%m%d}.jsonl"
+
+
+def summary_line(event: str, turn: str, user: str, text: str, summary_range: SummaryRange, now: datetime) -> bytes:
+    """Return the event that replaces older context: prompts show `text` from now on."""
+    record = {
+        "id": event,
+        "ts": timestamp(now),
+        "type": "compact_summary",
+        "turn_id": turn,
+        "user_id": user,
+        "summary": text,
+        "covers": {
+            "items": summary_range.items,
+            "first": summary_range.first,
+            "last": summary_range.last,
+            "from": timestamp(summary_range.since),
+            "to": timestamp(summary_range.until),
+        },
+    }
+    return orjson.dumps(record) + b"\n"
+
+
+def summary_for_prompt(line: bytes | None) -> dict[str, Any] | None:
+    """Return a summary event as a prompt shows it; None without one, or when it is empty."""
+    if line is None:
+        return None
+    event = orjson.loads(line)
+    if not event.get("summary"):
+        return None
+    range_fields = event.get("covers") or {}
+    return {"id": event["id"], "from": range_fields.get("from"), "to": range_fields.get("to"), "text": event["summary"]}
+
+
+def turn_of(event: str) -> str:
+    """Return the turn that an event id belongs to."""
+    return event.rsplit("-", 2)[0]
+
+
+def event_line(
+    event: str,
+    turn: str,
+    user: str,
+    direction: str,
+    item: Item,
+    now: datetime,
+    *,
+    item_id: str = "",
+    result: Any = None,
+) -> bytes:
+    """Return one line of an event file.
+
+    `item_id` is the item's existing id, if any; `result` is on the last line of a turn and answers
+    a retry of the turn."""
+    metadata = item.get("metadata") or {}
+    record: dict[str, Any] = {
+        "id": event,
+        "ts": exact_timestamp(now),
+        "type": "input_item" if direction == "in" else "output_item",
+        "turn_id": turn,
+        "user_id": user,
+        "item_id": item_id or metadata.get("item_id") or item.get("id") or event,
+        "item": item,
+    }
+    if result is not None:
+        record["result"] = result
+    return orjson.dumps(record) + b"\n"
+
+
+def forgotten_turn_line(turn: str, now: datetime) -> bytes:
+    """Return the event line that marks a turn as forgotten from there on."""
+    record = {"id": f"{turn}-forgotten", "ts": exact_timestamp(now), "type": "turn_forgotten", "turn_id": turn}
+    return orjson.dumps(record) + b"\n"
+
+
+def fact_lines(merge: Merge, new_facts: Sequence[StatementWithExpiry], now: datetime, *, forgotten: bool = False) -> dict[str, bytes]:
+    """Return the records of a merge by tier file.
+
+    `forgotten`: deleted facts must not be shown as past facts either."""
+    lines: dict[str, bytes] = {}
+    for fact, record in merge.replaced:
+        old = fact.statement
+        path = tier_file(old.evidence.session, old.tier, fact.valid_from)
+        lines[path] = lines.get(path, b"") + superseded_line(fact, record, now)
+    for fact in merge.deleted:
+        path = tier_file(fact.statement.evidence.session, fact.statement.tier, fact.valid_from)
+        lines[path] = lines.get(path, b"") + deleted_line(fact, now, forgotten=forgotten)
+    for new_fact in new_facts:
+        path = tier_file(new_fact.statement.evidence.session, new_fact.statement.tier, now)
+        lines[path] = lines.get(path, b"") + fact_line(new_fact.statement, now, new_fact.expires_at)
+    return lines
+
+
+def fact_line(statement: Statement, now: datetime, expires_at: datetime | None) -> bytes:
+    """Return the record of a fact that is valid from now on."""
+    return _fact_record(statement, "fact_upsert", now, state="active", expires_at=expires_at)
+
+
+def superseded_line(fact: Fact, by: str, now: datetime) -> bytes:
+    """Return the record of a replaced fact, for the file of the fact that it closes."""
+    return _fact_record(
+        fact.statement, "fact_supersede", now, state="superseded", expires_at=fact.expires_at, superseded_by=by
+    )
+
+
+def deleted_line(fact: Fact, now: datetime, *, forgotten: bool = False) -> bytes:
+    """Return the record of a deleted fact, for the file of the fact that it closes."""
+    return _fact_record(
+        fact.statement,
+        "fact_delete",
+        now,
+        state="deleted",
+        expires_at=fact.expires_at,
+        deleted_at=now,
+        forgotten=forgotten,
+    )
+
+
+def _fact_record(
+    statement: Statement,
+    kind: str,
+    now: datetime,
+    *,
+    state: str,
+    expires_at: datetime | None,
+    superseded_by: str | None = None,
+    deleted_at: datetime | None = None,
+    forgotten: bool = False,
+) -> bytes:
+    record: dict[str, Any] = fact_fields(statement, state, expires_at) | {"ts": exact_timestamp(now), "type": kind}
+    if statement.keywords:
+        record["cues"] = statement.keywords
+    if kind != "fact_upsert":
+        record |= {"id": f"{statement.record}-{kind}", "of": statement.record}
+    if superseded_by is not None:
+        record["superseded_by"] = superseded_by
+    if deleted_at is not None:
+        record["deleted_at"] = timestamp(deleted_at)
+    if forgotten:
+        record["forgotten"] = True
+    return orjson.dumps(record) + b"\n"
+
+
+def fact_fields(statement: Statement, state: str, expires_at: datetime | None) -> dict[str, Any]:
+    """Return the members that every record of a fact has."""
+    fields: dict[str, Any] = {
+        "id": statement.record,
+        "fact_id": statement.fact_id,
+        "key": statement.key,
+        "value": statement.value,
+        "confidence": round(statement.confidence, 4),
+        "tier": statement.tier.value,
+        "state": state,
+        "source_session_id": statement.evidence.session,
+        "source_turn_id": statement.evidence.turn,
+        "source_item_id": statement.evidence.item,
+        "source_user_id": statement.evidence.user,
+    }
+    if statement.slot:
+        fields["slot"] = statement.slot
+    if statement.evidence.origin != "rule":
+        fields["origin"] = statement.evidence.origin
+    if expires_at is not None:
+        fields["expires_at"] = timestamp(expires_at)
+    return fields
+
+
+def exact_timestamp(time: datetime) -> str:
+    """Return RFC 3339 in UTC with fractional seconds, so that derived data keeps the exact time."""
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def timestamp(time: datetime) -> str:
+    """Return RFC 3339 in UTC, to the second."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,298 @@
+"""Import of session folders: turns with their times and ids, facts with their history.
+
+Written as turns are, to the same files and the same index, in many short transactions. Existing
+data is left alone, so that an interrupted import continues when it is run again, and a repeated one
+changes nothing."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from anyio import to_thread
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.items import fingerprint
+from memsvc.core.ports import Clock, TokenCounter
+from memsvc.core.scope import Scope
+from memsvc.store import derived, guard, index, sessions
+from memsvc.store.append_log import append
+from memsvc.store.database import Database, Tx
+from memsvc.store.derived import DoneTurn
+from memsvc.store.index import NewEntry
+from memsvc.store.locks import index_lock, session_lock
+from memsvc.styles.turns import budget, file_layout, turn_index
+from memsvc.styles.turns.follow_up import FollowUp
+from memsvc.styles.turns.migration import legacy_facts, legacy_turns
+from memsvc.styles.turns.migration.imported_facts import import_facts
+from memsvc.styles.turns.migration.legacy import InvalidRecord, LegacyKind, LegacyRecords
+from memsvc.styles.turns.migration.legacy_facts import OldFact
+from memsvc.styles.turns.migration.legacy_turns import OldTurn, OldTurns
+from memsvc.styles.turns.migration.placeholder_turns import placeholder_file, placeholder_guard, placeholder_line
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.policy import policy_of, policy_overrides
+from memsvc.styles.turns.rebuild.turn_rebuild import TurnRebuild
+from memsvc.styles.turns.turn import entry_of
+
+BATCH_EVENTS = 200
+BATCH_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """Result of an import or its dry run.
+
+    Counts by kind, places that could not be read, conflicting turns, which were left as they are,
+    and unknown files."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    broken: list[InvalidRecord] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+ImportProgress = Callable[[int], None]
+"""Callback with the number of further turns that were processed."""
+
+
+class SessionImport:
+    """Import of sessions that were kept elsewhere."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        tokens: TokenCounter,
+        options: TurnOptions,
+        follow_up: FollowUp,
+        rebuilding: TurnRebuild,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._costs = budget.Costs(tokens, options)
+        self._options = options
+        self._follow_up = follow_up
+        self._rebuilding = rebuilding
+
+    async def run(
+        self, scope: Scope, session: str, records: LegacyRecords, *, dry_run: bool = False, on_progress: ImportProgress = lambda _: None
+    ) -> ImportReport:
+        """Import one session; what was written before an error stays."""
+        now = self._clock.now()
+        old_turns = await to_thread.run_sync(legacy_turns.turns, records, now)
+        facts = legacy_facts.facts(records, old_turns.order, now)
+        report = ImportReport(broken=records.broken, unknown=records.unknown)
+        report.counts.update(_skip_counts(records, old_turns))
+        async with self._database.begin(scope, read_only=True) as tx:
+            before = await sessions.find(tx, session)
+        if before is not None and not policy_of(before.policy, self._options).store:
+            raise MemsvcError(Code.PERMISSION_DENIED, "the policy of this session is to store nothing")
+        for batch in _batches(old_turns.turns):
+            await self._store(scope, session, batch, facts, report, dry_run=dry_run)
+            on_progress(len(batch))
+        stored_only = [turn for turn in legacy_turns.processed(records) if turn not in old_turns.order]
+        await self._mark_stored(scope, session, stored_only, report, dry_run=dry_run)
+        await self._policy(scope, session, records, report, dry_run=dry_run)
+        await self._import_facts(scope, session, facts, report, dry_run=dry_run)
+        if old_turns.turns and not dry_run:
+            await self._put_in_order(scope, session)
+        return report
+
+    async def _put_in_order(self, scope: Scope, session: str) -> None:
+        """Put turns in the order of their days.
+
+        The need is derived from stored data, so that an import that failed to do it leaves it to
+        the next one."""
+        async with self._database.begin(scope, read_only=True) as tx:
+            ordered = await derived.in_order(tx, session)
+        if not ordered:
+            await self._rebuilding.run(scope, session, renumber=True)
+
+    async def _store(
+        self,
+        scope: Scope,
+        session: str,
+        batch: Sequence[OldTurn],
+        facts: Sequence[OldFact],
+        report: ImportReport,
+        *,
+        dry_run: bool,
+    ) -> None:
+        """Store the turns of a batch that are not stored yet."""
+        facts_by_turn: dict[str, list[str]] = {}
+        for fact in facts:
+            facts_by_turn.setdefault(fact.turn, []).append(fact.fact_id)
+        async with self._begin(scope, session, dry_run=dry_run) as tx:
+            guard_by_turn = await derived.done_turns(tx, session, [turn.turn for turn in batch])
+            new_turns = []
+            for turn in batch:
+                existing = guard_by_turn.get(turn.turn)
+                if existing is None:
+                    new_turns.append(turn)
+                elif existing.fingerprint in (_content_hash(turn), guard.ANY_CONTENT):
+                    report.counts["turns_already_here"] += 1
+                else:
+                    report.conflicts.append(turn.turn)
+            report.counts["turns"] += len(new_turns)
+            report.counts["items"] += sum(len(turn.events) for turn in new_turns)
+            if new_turns and not dry_run:
+                await self._write(tx, session, new_turns, facts_by_turn)
+
+    async def _write(self, tx: Tx, session: str, turns: Sequence[OldTurn], facts_by_turn: dict[str, list[str]]) -> None:
+        now = self._clock.now()
+        lines: dict[str, list[bytes]] = {}
+        line_places: list[tuple[str, int, OldTurn, int]] = []
+        results = {turn.turn: _result(turn, facts_by_turn) for turn in turns}
+        for turn in turns:
+            path = file_layout.raw_events(session, turn.at)
+            for at, event in enumerate(turn.events):
+                last = at == len(turn.events) - 1
+                line = file_layout.event_line(
+                    event.event,
+                    turn.turn,
+                    turn.user,
+                    event.direction,
+                    event.item,
+                    event.message_at,
+                    item_id=event.item_id,
+                    result=results[turn.turn] if last else None,
+                )
+                line_places.append((path, len(lines.setdefault(path, [])), turn, at))
+                lines[path].append(line)
+        content_by_path = {path: b"".join(path_lines) for path, path_lines in lines.items()}
+        spans = await append(tx, content_by_path, owner=file_layout.OWNER, now=now)
+        costs = await self._costs.counted([event.item for turn in turns for event in turn.events])
+        entries: list[NewEntry] = []
+        first_positions: dict[str, int] = {}
+        offset_by_path = {path: span.start for path, span in spans.items()}
+        for path, number, turn, at in line_places:
+            event, line = turn.events[at], lines[path][number]
+            first_positions.setdefault(turn.turn, len(entries))
+            place = (spans[path].stream, offset_by_path[path], len(line))
+            entries.append(entry_of(event.event, event.item, place, costs, event.message_at))
+            offset_by_path[path] += len(line)
+        target_index = turn_index.turns(session)
+        first = (await index.add(tx, {target_index.name: entries}))[target_index.name]
+        guard_list = [
+            DoneTurn(turn.turn, _content_hash(turn), first + first_positions[turn.turn], results[turn.turn], turn.events[-1].message_at)
+            for turn in turns
+        ]
+        await derived.put_done_turns(tx, session, guard_list)
+        await self._count(tx, session, turns, len(entries), sum(len(turn_result["fact_ids"]) for turn_result in results.values()))
+        await self._follow_up.queue(tx, session, first=first, items=len(entries), index_ids=[target_index.number])
+
+    async def _count(self, tx: Tx, session: str, turns: Sequence[OldTurn], items: int, fact_count: int) -> None:
+        found = await sessions.find(tx, session)
+        counters = found.counters if found else {}
+        latest = turns[-1]
+        is_latest = found is None or found.updated_at <= latest.events[-1].message_at
+        users = [turn.user for turn in turns if turn.user]
+        await derived.put_session(
+            tx,
+            session,
+            derived.SessionCounts(
+                user_id=(users[-1] if users and (is_latest or found is None) else found.user_id if found else ""),
+                latest_turn=latest.turn if found is None or is_latest else found.latest_turn,
+                turns=(found.turns if found else 0) + len(turns),
+                counters={"items": counters.get("items", 0) + items, "facts": counters.get("facts", 0) + fact_count},
+                created_at=min(turns[0].at, found.created_at) if found else turns[0].at,
+                updated_at=max(latest.events[-1].message_at, found.updated_at) if found else latest.events[-1].message_at,
+                shared=(found is not None and found.shared) or len({*users, found.user_id if found else ""} - {""}) > 1,
+            ),
+        )
+
+    async def _mark_stored(self, scope: Scope, session: str, turns: Sequence[str], report: ImportReport, *, dry_run: bool) -> None:
+        """Mark turns as stored of which the folder has only the id; a retry stores nothing."""
+        now = self._clock.now()
+        for start in range(0, len(turns), BATCH_EVENTS):
+            async with self._begin(scope, session, dry_run=dry_run) as tx:
+                batch = turns[start : start + BATCH_EVENTS]
+                guard_by_turn = await derived.done_turns(tx, session, batch)
+                new_turns = [turn for turn in batch if turn not in guard_by_turn]
+                report.counts["turns_noted"] += len(new_turns)
+                if new_turns and not dry_run:
+                    lines = b"".join(placeholder_line(turn, now) for turn in new_turns)
+                    await append(tx, {placeholder_file(session): lines}, owner=file_layout.OWNER, now=now)
+                    await derived.put_done_turns(tx, session, [placeholder_guard(turn, now) for turn in new_turns])
+
+    async def _import_facts(
+        self, scope: Scope, session: str, facts: Sequence[OldFact], report: ImportReport, *, dry_run: bool
+    ) -> None:
+        """Import the facts that are not stored yet, one user after the other."""
+        async with self._database.begin(scope, read_only=True) as tx:
+            found = await sessions.find(tx, session)
+        policy = policy_of(found.policy if found else None, self._options)
+        for user in sorted({fact.user for fact in facts}):
+            user_facts = [fact for fact in facts if fact.user == user]
+            locks = [index_lock(target_index.name) for target_index in turn_index.facts(session, user)]
+            async with self._database.begin(
+                scope,
+                locks=[] if dry_run else [session_lock(session), *locks],
+                lock_timeout_ms=self._options.session_lock_timeout_ms,
+                read_only=dry_run,
+                long_running=True,
+            ) as tx:
+                counts, index_id = await import_facts(
+                    tx, session, user, user_facts, policy.expires_at, now=self._clock.now(), dry_run=dry_run
+                )
+                report.counts.update(counts)
+                if index_id is not None:
+                    await self._follow_up.queue(tx, session, first=0, items=0, index_ids=[index_id])
+
+    async def _policy(self, scope: Scope, session: str, records: LegacyRecords, report: ImportReport, *, dry_run: bool) -> None:
+        """Import the folder's policy where it differs from the options, if the session has none."""
+        for record in records.of(LegacyKind.POLICY)[-1:]:
+            try:
+                overrides = policy_overrides(orjson.dumps(record.body), self._options)
+            except MemsvcError:
+                records.broken.append(InvalidRecord(record.file, record.line, "not a policy"))
+                return
+            async with self._begin(scope, session, dry_run=dry_run) as tx:
+                found = await sessions.find(tx, session)
+                if overrides and found is not None and found.policy is None:
+                    report.counts["policies"] += 1
+                    if not dry_run:
+                        await sessions.set_policy(tx, session, overrides, now=found.updated_at)
+
+    def _begin(self, scope: Scope, session: str, *, dry_run: bool) -> Any:
+        if dry_run:
+            return self._database.begin(scope, read_only=True)
+        wait_ms = self._options.session_lock_timeout_ms
+        return self._database.begin(scope, locks=[session_lock(session)], lock_timeout_ms=wait_ms)
+
+
+def _batches(turns: Sequence[OldTurn]) -> Iterator[list[OldTurn]]:
+    batch: list[OldTurn] = []
+    events = size_bytes = 0
+    for turn in turns:
+        batch.append(turn)
+        events += len(turn.events)
+        size_bytes += sum(len(orjson.dumps(event.item)) for event in turn.events)
+        if events >= BATCH_EVENTS or size_bytes >= BATCH_BYTES:
+            yield batch
+            batch, events, size_bytes = [], 0, 0
+    if batch:
+        yield batch
+
+
+def _content_hash(turn: OldTurn) -> bytes:
+    return fingerprint([turn.items("in"), turn.items("out")])
+
+
+def _result(turn: OldTurn, facts_by_turn: dict[str, list[str]]) -> dict[str, Any]:
+    fact_ids = list(dict.fromkeys(facts_by_turn.get(turn.turn, [])))
+    return {"turn_id": turn.turn, "stored_items": len(turn.events), "fact_ids": fact_ids}
+
+
+def _skip_counts(records: LegacyRecords, old_turns: OldTurns) -> dict[str, int]:
+    """Return counts of what was read but not imported, by reason."""
+    counts = {
+        "files": records.files,
+        "events_repeated": old_turns.repeated,
+        "events_conflicting": old_turns.conflicting,
+        "memory_blocks_left_out": old_turns.memory_blocks,
+        "summaries_left_out": old_turns.summaries,
+        "turns_renamed": old_turns.renamed,
+    }
+    return {name: count for name, count in counts.items() if count}

@@ -1,0 +1,63 @@
+"""Daily limit of model calls of a tenant, and a pause after a model was unavailable."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, time, timedelta
+from time import perf_counter
+from typing import Final, TypeVar
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.ports import Clock, Meter
+from memsvc.core.scope import Scope
+from memsvc.styles.model_budget import ModelBudget
+
+BUDGET_CATEGORY: Final = "turns"
+PAUSE_S: Final = 30.0
+"""Pause after a model was out of reach: each call would only block a worker."""
+START_JITTER_S: Final = 3600
+
+Answer = TypeVar("Answer")
+
+
+class ModelCallBudget:
+    """Model calls of turn memory, counted per tenant and day. `calls_a_day` 0 is no limit."""
+
+    def __init__(self, budget: ModelBudget, clock: Clock, meter: Meter, calls_a_day: int) -> None:
+        self._budget = budget
+        self._clock = clock
+        self._meter = meter
+        self._calls_a_day = calls_a_day
+        self._paused_until = clock.now()
+
+    async def call(self, scope: Scope, category: str, question: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Return the model's answer; its errors pass through.
+
+        `BudgetExhaustedError` when the daily calls are used up, and UNAVAILABLE during the pause after a
+        failure."""
+        await self._claim(scope)
+        started = perf_counter()
+        try:
+            answer = await question()
+        except MemsvcError as error:
+            self._meter.add("memsvc_model_calls_total", purpose=category, status="error")
+            if error.code is Code.UNAVAILABLE:
+                await self._release(scope)
+            raise
+        self._meter.add("memsvc_model_calls_total", purpose=category, status="success")
+        self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=category)
+        return answer
+
+    def next_day_delay_s(self, seed: int) -> float:
+        """Return the seconds until a time in the first hour of the next day, spread by `seed`."""
+        now = self._clock.now()
+        next_day = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
+        return (next_day - now).total_seconds() + seed % START_JITTER_S
+
+    async def _claim(self, scope: Scope) -> None:
+        left_s = (self._paused_until - self._clock.now()).total_seconds()
+        if left_s > 0:
+            raise MemsvcError(Code.UNAVAILABLE, "the model was out of reach just now", retry_after_s=left_s)
+        await self._budget.consume(scope, kind=BUDGET_CATEGORY, limit=self._calls_a_day)
+
+    async def _release(self, scope: Scope) -> None:
+        self._paused_until = self._clock.now() + timedelta(seconds=PAUSE_S)
+        await self._budget.release(scope, kind=BUDGET_CATEGORY, limit=self._calls_a_day)

@@ -1,0 +1,210 @@
+"""Facts that a model finds in messages, by a job after the turns; no turn depends on it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from importlib.resources import files as resources
+from typing import Final
+from zlib import crc32
+
+import structlog
+
+from memsvc.core.errors import MemsvcError, ModelOutputError
+from memsvc.core.facts import Claim, Merge, Statement, merge
+from memsvc.core.ports import Clock, Llm, Meter, TokenCounter
+from memsvc.core.scope import Scope
+from memsvc.core.tools import Job
+from memsvc.store import context, conversation, fact_history, facts, index, jobs, sessions
+from memsvc.store.append_log import append
+from memsvc.store.database import Database, Tx
+from memsvc.store.facts import StatementWithExpiry
+from memsvc.store.locks import index_lock, session_lock
+from memsvc.styles.embedding import EMBED_JOB
+from memsvc.styles.model_budget import BudgetExhaustedError
+from memsvc.styles.turns import file_layout, turn_index
+from memsvc.styles.turns.models.model_budget import ModelCallBudget
+from memsvc.styles.turns.models.model_facts import KEYS, PROPOSALS_MAX, FactProposal, Proposals, claims_of_proposals
+from memsvc.styles.turns.models.model_input import ModelInput
+from memsvc.styles.turns.models.window import Window, next_window
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.policy import policy_of
+
+log = structlog.get_logger("memsvc.enrichment")
+
+EXTRACT_JOB: Final = "turns.extract"
+CATEGORY: Final = "extraction"
+WINDOWS_A_RUN: Final = 10
+"""Windows that one run reads before it yields to other jobs."""
+RETRY_DELAY_S: Final = 600.0
+DELETED_MAX_AGE: Final = timedelta(days=30)
+"""For this long an assistant cannot bring back forgotten facts by repeating them; a user can."""
+
+
+class ModelExtraction:
+    """Extraction of facts by a model, one window of a session after the other.
+
+    The position is stored in the transaction that stores the result: a run that dies or is
+    overtaken leaves nothing half done, and twice is the same as once."""
+
+    def __init__(
+        self,
+        database: Database,
+        llm: Llm,
+        clock: Clock,
+        tokens: TokenCounter,
+        meter: Meter,
+        options: TurnOptions,
+        *,
+        allowance: ModelCallBudget,
+        embeds: bool,
+    ) -> None:
+        self._database = database
+        self._llm = llm
+        self._clock = clock
+        self._tokens = tokens
+        self._meter = meter
+        self._options = options
+        self._allowance = allowance
+        self._embeds = embeds
+        prompt = resources("memsvc.styles.turns.models").joinpath("prompts/extract_facts.md").read_text("utf-8")
+        self._instructions = prompt.format(keys=", ".join(KEYS), proposals=PROPOSALS_MAX)
+        self.job = Job(name=EXTRACT_JOB, run=self.extract, attempts_max=2)
+
+    async def extract(self, scope: Scope, subject: str) -> None:
+        """Job: read the messages of the session since the last time.
+
+        No transaction is open while the model works. A session whose policy forbids storage is
+        never sent to it, and facts forgotten meanwhile are not brought back: the rest is read
+        again. If the model is out of reach or refuses, the error passes through and nothing counts
+        as read. When the daily calls are used up, the rest is read the next day."""
+        try:
+            wait_s = await self._read_windows(scope, subject)
+        except BudgetExhaustedError:
+            wait_s = self._allowance.next_day_delay_s(crc32(subject.encode()))
+            log.info("the daily model calls are used up: a session will be read tomorrow", project=scope.project)
+        if wait_s is not None:
+            async with self._database.begin(scope) as tx:
+                await jobs.enqueue(tx, EXTRACT_JOB, subject, now=self._clock.now(), delay_s=wait_s)
+
+    async def _read_windows(self, scope: Scope, session: str) -> float | None:
+        """Read some windows; return the seconds until the next run, None when all was read.
+
+        A window without a usable answer, even for its first half, is skipped, so that no text can
+        block a session."""
+        for _ in range(WINDOWS_A_RUN):
+            async with self._database.begin(scope, read_only=True) as tx:
+                if not await self._is_storage_allowed(tx, session):
+                    return None
+                window = await next_window(tx, session, self._tokens, self._clock.now())
+            if window is None:
+                return None
+            answer = await self._call_model(scope, window)
+            if answer is None and len(window.model_input.messages) > 1:
+                window = window.first_part()
+                answer = await self._call_model(scope, window)
+            await self._keep(scope, window, answer or [])
+            if answer is None:
+                log.warning("a model could not process a part of a session, which is skipped", session=session)
+                return RETRY_DELAY_S
+        return 0.0
+
+    async def _call_model(self, scope: Scope, window: Window) -> Sequence[FactProposal] | None:
+        """Return the model's proposals; None when its output is unusable."""
+        if not window.model_input.messages:
+            return []
+        text = window.model_input.text(self._clock.now())
+        max_tokens = self._options.heuristic.max_output_tokens
+        try:
+            answer = await self._allowance.call(
+                scope,
+                CATEGORY,
+                lambda: self._llm.extract(self._instructions, text, Proposals, output_tokens_max=max_tokens),
+            )
+        except ModelOutputError:
+            return None
+        except MemsvcError as error:
+            log.warning("facts were not extracted", code=error.code.value, reason=error.message)
+            raise
+        return answer.changes
+
+    async def _keep(self, scope: Scope, window: Window, proposals: Sequence[FactProposal]) -> None:
+        """Store the result of a window and mark it as read.
+
+        Stores nothing when another run read it meanwhile, when any of it was forgotten, or when the
+        policy now forbids it."""
+        model_input, now = window.model_input, self._clock.now()
+        indexes = turn_index.facts(model_input.session, model_input.user)
+        locks = [session_lock(model_input.session), *(index_lock(target_index.name) for target_index in indexes)]
+        outcomes: Counter[str] = Counter()
+        new_facts: Sequence[StatementWithExpiry] = ()
+        async with self._database.begin(
+            scope, locks=locks if proposals else (), lock_timeout_ms=self._options.session_lock_timeout_ms
+        ) as tx:
+            if proposals and not (await self._is_storage_allowed(tx, model_input.session) and await _exists(tx, model_input)):
+                return
+            if not await conversation.set_read_position(tx, model_input.session, start=window.start, stop=window.stop):
+                return
+            if proposals:
+                merged, new_facts, outcomes = await self._merged(tx, model_input, proposals, now)
+                if merged.changes:
+                    await self._write(tx, model_input, merged, new_facts, now)
+        for outcome, count in outcomes.items():
+            self._meter.add("memsvc_extracted_facts_total", count, outcome=outcome)
+        for new_fact in new_facts:
+            self._meter.add("mcp_memory_fact_write_total", tier=new_fact.statement.tier.value)
+
+    async def _is_storage_allowed(self, tx: Tx, session: str) -> bool:
+        found = await sessions.find(tx, session)
+        return policy_of(found.policy if found else None, self._options).store
+
+    async def _merged(
+        self, tx: Tx, model_input: ModelInput, proposals: Sequence[FactProposal], now: datetime
+    ) -> tuple[Merge, list[StatementWithExpiry], Counter[str]]:
+        """Return the changes that the proposals make to current facts, and outcome counts."""
+        index_ids = [target_index.number for target_index in turn_index.facts(model_input.session, model_input.user)]
+        oldest = min(message.stored_at for message in model_input.messages)
+        active = await facts.current_facts(tx, index_ids, now)
+        deleted = await fact_history.deleted_since(tx, index_ids, oldest - DELETED_MAX_AGE)
+        claims, outcomes = claims_of_proposals(proposals, model_input, active=active, deleted=deleted)
+        expiry_by_record = await self._last_days(tx, model_input, claims)
+        valid_claims = [claim for claim in claims if not _is_expired(claim, expiry_by_record, now)]
+        known = [*await facts.facts_of_claims(tx, index_ids, valid_claims), *active, *deleted]
+        merged = merge({(fact.index_id, fact.entry): fact for fact in known}.values(), valid_claims, now)
+        outcomes["kept"] += len(merged.kept) + len(merged.deleted)
+        outcomes["repeated"] += merged.repeated
+        outcomes["stale"] += len(claims) - len(valid_claims) + merged.ignored
+        return merged, [StatementWithExpiry(one, expiry_by_record[one.record]) for one in merged.kept], outcomes
+
+    async def _last_days(self, tx: Tx, model_input: ModelInput, claims: Sequence[Claim]) -> dict[str, datetime | None]:
+        """Return the expiry of each statement by record; days count from the message."""
+        found = await sessions.find(tx, model_input.session)
+        policy = policy_of(found.policy if found else None, self._options)
+        stored_at = {message.event: message.stored_at for message in model_input.messages}
+        return {
+            claim.record: policy.expires_at(claim.tier, stored_at[claim.evidence.item])
+            for claim in claims
+            if isinstance(claim, Statement)
+        }
+
+    async def _write(self, tx: Tx, model_input: ModelInput, merged: Merge, new_facts: Sequence[StatementWithExpiry], now: datetime) -> None:
+        """Write the lines, index entries and rows of a merge, as a turn does."""
+        fact_index = turn_index.new_facts(model_input.session, model_input.user)
+        await append(tx, file_layout.fact_lines(merged, new_facts, now), owner=file_layout.OWNER, now=now)
+        first_entries = await index.add(tx, {fact_index.name: facts.entries(new_facts, now)}) if new_facts else {}
+        await facts.apply(tx, fact_index.number, first_entries.get(fact_index.name, 0), merged, new_facts, now)
+        await sessions.count(tx, model_input.session, {"facts": len(new_facts)})
+        if self._embeds and new_facts:
+            await jobs.enqueue(tx, EMBED_JOB, str(fact_index.number), now=now)
+
+
+async def _exists(tx: Tx, model_input: ModelInput) -> bool:
+    """Return whether all messages sent to the model are still stored."""
+    seen = {message.event: message.entry for message in [*model_input.previous, *model_input.messages]}
+    first, stop = min(seen.values()), max(seen.values()) + 1
+    found = {item.ref for item in await context.read_items(tx, turn_index.turns(model_input.session).number, first, stop, chars_max=0)}
+    return seen.keys() <= found
+
+
+def _is_expired(claim: Claim, last_days: Mapping[str, datetime | None], now: datetime) -> bool:
+    last_day = last_days[claim.record] if isinstance(claim, Statement) else None
+    return last_day is not None and last_day <= now

@@ -1,0 +1,305 @@
+"""Rebuild of rows derived from a session's files: a check that also repairs.
+
+Correct rows stay, so that memory is never empty in between, and a killed rebuild is simply run
+again. Each step is one transaction: a file of events, the index entries, the facts of an index.
+Data written between two steps is kept: the last file and what follows from all files are one
+step."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+from uuid import UUID
+
+import anyio
+
+from memsvc.core.errors import Code, MemsvcError
+from memsvc.core.paths import decode_segment
+from memsvc.core.ports import Clock, TokenCounter
+from memsvc.core.scope import Scope
+from memsvc.store import derived, derived_facts, derived_index, files, guard, sessions, tree, vectors
+from memsvc.store.database import Database, Tx
+from memsvc.store.index import NewEntry
+from memsvc.store.locks import index_lock, session_lock
+from memsvc.store.sessions import ENTRY_MAX
+from memsvc.styles.turns import budget, turn_index
+from memsvc.styles.turns.file_layout import ROOT
+from memsvc.styles.turns.maintenance.event_files import (
+    FILES_A_PAGE,
+    EventFile,
+    EventLine,
+    event_files,
+    forgotten_turns,
+    lines_of,
+)
+from memsvc.styles.turns.maintenance.session_maintenance import MAINTENANCE_TURN
+from memsvc.styles.turns.migration.placeholder_turns import placeholder_file, read_placeholder_lines
+from memsvc.styles.turns.options import TurnOptions
+from memsvc.styles.turns.rebuild.rebuilt_facts import compare_facts, users_of
+from memsvc.styles.turns.rebuild.rebuilt_index import compare_index
+from memsvc.styles.turns.rebuild.walk import Walk, WalkStatus, done, session_counts, with_result
+from memsvc.styles.turns.turn import entry_of
+from memsvc.styles.turns.turn_index import TurnIndex
+
+ATTEMPTS_MAX: Final = 5
+"""Attempts to read a session whose older files change meanwhile."""
+
+DifferenceCounts = Counter[str]
+"""Rows that differ from the files, by table."""
+
+
+class TurnRebuild:
+    """Compares derived rows with their source files, and repairs them."""
+
+    def __init__(self, database: Database, clock: Clock, tokens: TokenCounter, options: TurnOptions) -> None:
+        self._database = database
+        self._clock = clock
+        self._costs = budget.Costs(tokens, options)
+        self._options = options
+
+    async def sessions(self, scope: Scope) -> list[str]:
+        """Return every session of a project that has files."""
+        found: list[str] = []
+        last = ""
+        async with self._database.begin(scope, read_only=True) as tx:
+            while page := await tree.walk(tx, ROOT, depth=1, after=last, limit=FILES_A_PAGE):
+                names = [row["path"].split("/")[2] for row in page]
+                found += [name for name in map(decode_segment, names) if name is not None]
+                last = f"{ROOT}/{names[-1]}/~"
+        return list(dict.fromkeys(found))
+
+    async def users_with_facts(self, scope: Scope) -> dict[str, list[str]]:
+        """Return the users of a project with facts, and the sessions that these were learned in."""
+        found: dict[str, list[str]] = {}
+        for session in await self.sessions(scope):
+            async with self._database.begin(scope, read_only=True) as tx:
+                for user in await users_of(tx, session):
+                    found.setdefault(user, []).append(session)
+        return found
+
+    async def check(self, scope: Scope, session: str) -> DifferenceCounts:
+        """Return how a session's rows differ from its files, read in one snapshot.
+
+        Changes nothing."""
+        found: DifferenceCounts = Counter()
+        async with self._database.begin(scope, read_only=True) as tx:
+            event_file_list = await event_files(tx, session)
+            walk = Walk(await derived_index.refs(tx, turn_index.turns(session).number), await forgotten_turns(tx, event_file_list))
+            for file in event_file_list:
+                found += await self._events(tx, session, file, walk, fix=False)
+            found += await self._session(tx, session, walk, fix=False)
+            found += await compare_facts(tx, turn_index.facts(session, "")[0], [session], fix=False)
+            for index in _indexed(session):
+                found += await compare_index(tx, index, fix=False)
+        return found
+
+    async def check_user(self, scope: Scope, user: str, session_names: Sequence[str]) -> DifferenceCounts:
+        """Return how the facts about a user differ from the files of their sessions."""
+        index = turn_index.facts("", user)[1]
+        async with self._database.begin(scope, read_only=True) as tx:
+            found = await compare_facts(tx, index, await _with_stored_sessions(tx, index, session_names), fix=False)
+            for one in (index, turn_index.insights("", user)[1], turn_index.digests(user)):
+                found += await compare_index(tx, one, fix=False)
+            return found
+
+    async def run(self, scope: Scope, session: str, *, renumber: bool = False) -> DifferenceCounts:
+        """Repair the derived rows of a session; return the differences.
+
+        RESOURCE_BUSY while the session is maintained. With `renumber` the entries of the session
+        get new numbers in the order of its files, all or none, while writers wait; maintenance then
+        recreates what depended on the old ones."""
+        found: DifferenceCounts = Counter()
+        async with self._claimed(scope, session) as token:
+            if renumber:
+                found += await self._renumber(scope, session, token)
+            else:
+                found += await self._fix_session(scope, session, token)
+            fact_index = turn_index.facts(session, "")[0]
+            async with self._step(scope, session, token, fact_index) as tx:
+                found += await compare_facts(tx, fact_index, [session], fix=True)
+            for index in _indexed(session):
+                async with self._step(scope, session, token, index) as tx:
+                    found += await compare_index(tx, index, fix=True)
+        return found
+
+    async def _fix_session(self, scope: Scope, session: str, token: UUID) -> DifferenceCounts:
+        """Repair entries, guards and the session's row.
+
+        RESOURCE_BUSY if older files keep changing."""
+        found: DifferenceCounts = Counter()
+        refs: dict[str, int] = {}
+        for _ in range(ATTEMPTS_MAX):
+            started = f"{self._clock.now():%Y%m%d}"
+            async with self._step(scope, session, token) as tx:
+                refs = await derived_index.refs(tx, turn_index.turns(session).number) | refs
+                walk = Walk(refs, await forgotten_turns(tx, await event_files(tx, session)))
+            progress = WalkStatus.MORE
+            while progress is WalkStatus.MORE:
+                async with self._step(scope, session, token) as tx:
+                    progress = await self._fix_next(tx, session, walk, started, found)
+            if progress is WalkStatus.DONE:
+                return found
+        raise MemsvcError(
+            Code.RESOURCE_BUSY, "older events of this session are changed again and again", retry_after_s=1.0
+        )
+
+    async def _fix_next(self, tx: Tx, session: str, walk: Walk, started: str, found: DifferenceCounts) -> WalkStatus:
+        """Repair from the next file; with the last one also the totals, in one step."""
+        event_file_list = await event_files(tx, session)
+        # turns forgotten meanwhile are recorded in today's files
+        if not await forgotten_turns(tx, [one for one in event_file_list if one.day >= started]) <= walk.forgotten:
+            return WalkStatus.VOID
+        done_paths = [one.path for one in event_file_list if walk.after is not None and one <= walk.after]
+        pending = event_file_list[len(done_paths) :]
+        last = len(pending) <= 1
+        if last:
+            if await derived.file_sizes(tx, done_paths) != walk.read:
+                return WalkStatus.VOID
+            # turns stored meanwhile keep their numbers too
+            walk.refs = await derived_index.refs(tx, turn_index.turns(session).number, first=walk.stop) | walk.refs
+        for file in pending[:1]:
+            walk.read |= await derived.file_sizes(tx, [file.path])
+            found += await self._events(tx, session, file, walk, fix=True)
+            walk.after = file
+        if last:
+            found += await self._session(tx, session, walk, fix=True)
+        return WalkStatus.DONE if last else WalkStatus.MORE
+
+    async def _renumber(self, scope: Scope, session: str, token: UUID) -> DifferenceCounts:
+        """Renumber the entries of a session in order, in one transaction.
+
+        An entry whose number is taken would not exist in between."""
+        index = turn_index.turns(session)
+        found: DifferenceCounts = Counter()
+        async with self._step(scope, session, token, index) as tx:
+            event_file_list = await event_files(tx, session)
+            walk = Walk({}, await forgotten_turns(tx, event_file_list))
+            for file in event_file_list:
+                found += await self._events(tx, session, file, walk, fix=True)
+            found += await self._session(tx, session, walk, fix=True)
+            found += await compare_index(tx, index, fix=True)
+            if found:
+                await self._reset_maintenance(tx, session)
+        return found
+
+    async def run_user(self, scope: Scope, user: str, session_names: Sequence[str]) -> DifferenceCounts:
+        """Repair the facts about a user, in one transaction; return the differences.
+
+        No fact about the user is stored meanwhile."""
+        index = turn_index.facts("", user)[1]
+        async with self._database.begin(
+            scope, locks=[index_lock(index.name)], lock_timeout_ms=self._options.session_lock_timeout_ms, long_running=True
+        ) as tx:
+            found = await compare_facts(tx, index, await _with_stored_sessions(tx, index, session_names), fix=True)
+            for one in (index, turn_index.insights("", user)[1], turn_index.digests(user)):
+                found += await compare_index(tx, one, fix=True)
+            return found
+
+    async def check_index(self, scope: Scope, index_name: str) -> DifferenceCounts:
+        """Return how an index differs from its entries."""
+        async with self._database.begin(scope, read_only=True) as tx:
+            return await compare_index(tx, turn_index.named(index_name), fix=False)
+
+    async def run_index(self, scope: Scope, index_name: str) -> DifferenceCounts:
+        """Repair an index from its entries; return the differences."""
+        async with self._database.begin(scope, long_running=True) as tx:
+            return await compare_index(tx, turn_index.named(index_name), fix=True)
+
+    async def _events(self, tx: Tx, session: str, file: EventFile, walk: Walk, *, fix: bool) -> DifferenceCounts:
+        """Compare the entries of the items in one file, and record its turns in the walk."""
+        expected: dict[int, NewEntry] = {}
+        hidden: set[int] = set()
+        turns: dict[str, list[tuple[int, EventLine]]] = {}
+        begin = walk.stop
+        for line in await lines_of(tx, file):
+            number = walk.number(line.event)
+            walk.stop = number + 1
+            expected[number] = entry_of(line.event, line.item, line.place, self._costs, line.message_at)
+            if line.turn in walk.forgotten:
+                hidden.add(number)
+            turns.setdefault(line.turn, []).append((number, line))
+        walk.items += len(expected)
+        for turn, lines_by_number in turns.items():
+            walk.users += [line.user for _, line in lines_by_number if line.user][-1:]
+            walk.created_at = walk.created_at or lines_by_number[0][1].message_at
+            walk.turns[turn] = done(turn, lines_by_number)
+        found = await derived_index.compare_rows(
+            tx,
+            turn_index.turns(session).number,
+            begin,
+            walk.stop,
+            expected,
+            hidden=hidden,
+            without_position=set(expected) if file.is_archive else set(),
+            fix=fix,
+        )
+        return +Counter(entries=found)
+
+    async def _session(self, tx: Tx, session: str, walk: Walk, *, fix: bool) -> DifferenceCounts:
+        """Compare guards, entries after the last event, and the session's row."""
+        index_id = turn_index.turns(session).number
+        found = Counter(
+            entries=await derived_index.compare_rows(
+                tx, index_id, walk.stop, ENTRY_MAX, {}, hidden=(), without_position=(), fix=fix
+            )
+        )
+        placeholder_found = await files.find(tx, placeholder_file(session))
+        if placeholder_found is not None:
+            content = await files.read(tx, placeholder_found, 0, placeholder_found.size_bytes)
+            walk.turns = {one.turn: one for one in read_placeholder_lines(content.splitlines())} | walk.turns
+        existing = await derived.done_turns(tx, session)
+        expected = {turn: with_result(one, existing.get(turn)) for turn, one in walk.turns.items()}
+        wrong = [one for turn, one in expected.items() if not derived.same_guard(existing.get(turn), one)]
+        gone = [turn for turn in existing if turn not in expected]
+        # turns of days that were removed since: only their guards show that they were stored
+        guard_only = {turn for turn in gone if walk.created_at is None or existing[turn].at < walk.created_at}
+        gone = [turn for turn in gone if turn not in guard_only]
+        found["guards"] += len(wrong) + len(gone)
+        row = await sessions.find(tx, session)
+        count = session_counts(walk, expected, row if guard_only else None)
+        is_wrong = count is not None and not derived.same_count(row, count)
+        found["sessions"] += is_wrong
+        if fix:
+            await derived.put_done_turns(tx, session, wrong)
+            await derived.drop_done_turns(tx, session, gone)
+            if is_wrong and count is not None:
+                await derived.put_session(tx, session, count)
+        return +found
+
+    async def _reset_maintenance(self, tx: Tx, session: str) -> None:
+        """Make maintenance recreate what depends on the numbers of entries."""
+        await derived.reset_progress(tx, session)
+        if await vectors.available(tx):
+            await vectors.drop_other_models(tx, turn_index.turns(session).number, "")
+
+    @asynccontextmanager
+    async def _claimed(self, scope: Scope, session: str) -> AsyncIterator[UUID]:
+        """Claim the session, so that maintenance does not run."""
+        async with self._database.begin(scope) as tx:
+            claim = await guard.claim(tx, session, MAINTENANCE_TURN, fingerprint=b"", now=self._clock.now())
+        try:
+            yield claim.token
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with self._database.begin(scope) as tx:
+                    await guard.release(tx, session, MAINTENANCE_TURN, claim.token)
+
+    @asynccontextmanager
+    async def _step(self, scope: Scope, session: str, token: UUID, index: TurnIndex | None = None) -> AsyncIterator[Tx]:
+        locks = [session_lock(session), *([index_lock(index.name)] if index else [])]
+        async with self._database.begin(
+            scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms, long_running=True
+        ) as tx:
+            await guard.hold(tx, session, MAINTENANCE_TURN, token, now=self._clock.now())
+            yield tx
+
+
+async def _with_stored_sessions(tx: Tx, index: TurnIndex, session_names: Sequence[str]) -> list[str]:
+    """Return these sessions and newer ones that the rows of the index name."""
+    named = sorted({fact.statement.evidence.session for fact in await derived_facts.facts_of(tx, index.number)})
+    return list(dict.fromkeys([*session_names, *named]))
+
+
+def _indexed(session: str) -> list[TurnIndex]:
+    """Return the indexes of a session that are derived from their entries."""
+    return [turn_index.turns(session), *turn_index.facts(session, ""), *turn_index.insights(session, "")]

@@ -1,0 +1,177 @@
+"""Writers of boards: a model that gets the board and the new entries, or else rules."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files as resources
+from time import perf_counter
+from typing import Final, Protocol
+
+import orjson
+import regex
+import structlog
+
+from memsvc.core.background import run_in_thread
+from memsvc.core.errors import Code, MemsvcError, ModelOutputError
+from memsvc.core.ports import Llm, Meter, TokenCounter
+from memsvc.core.scope import Scope
+from memsvc.styles.model_budget import BudgetExhaustedError, ModelBudget
+from memsvc.styles.whiteboard.boards import MadeBy
+from memsvc.styles.whiteboard.entries import BoardEntry, clean
+from memsvc.styles.whiteboard.extractive import extracted
+from memsvc.styles.whiteboard.text_length import truncate
+
+log = structlog.get_logger("memsvc.whiteboard")
+
+MODEL_CALL_KIND: Final = "whiteboard"
+NOTHING_YET: Final = "No existing memory (start fresh)."
+ANSWER_CHARS_MAX: Final = 200_000
+WRAPPERS_MAX: Final = 8
+"""Maximum of nested code fences and objects that are removed; each reads the whole answer."""
+OUTPUT_SHARE: Final = 2
+"""Multiple of a board's tokens that a model may write: a long text is better cut here than there.
+"""
+WORDS_OF_TOKENS: Final = 2 / 3
+
+_PROMPTS: Final = resources("memsvc.styles.whiteboard").joinpath("prompts")
+_PROMPT_LABELS: Final = ("Current memory:", "Recent context", "New events:", "Update the memory accordingly:")
+_HEADING: Final = regex.compile(rf"^(?={'|'.join(map(regex.escape, _PROMPT_LABELS))})", regex.MULTILINE | regex.IGNORECASE)
+_LAST_HEADING: Final = regex.compile(r"^[ \t#*]*(?:Update the|Updated) memory[^\n:]{0,20}:[*]*", regex.M | regex.I)
+_FIRST_HEADING: Final = regex.compile(r"\A[ \t#*]*Current memory:[*]*", regex.I)
+_CODE_BLOCK: Final = regex.compile(
+    r"\A(?P<fence>`{3,}|~{3,})[^\n`]*\n?(?P<inside>.*?)(?:\n?(?P=fence)\s*)?\Z", regex.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBoard:
+    """A new board, and its maker."""
+
+    text: str
+    made_by: MadeBy
+
+
+class BoardWriter(Protocol):
+    """Writes a new board."""
+
+    async def __call__(self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]) -> WrittenBoard:
+        """Return the board with these new entries, not blank unless the rules found nothing to say.
+
+        The `recent` ones precede them and are in the board already.
+        """
+        ...
+
+
+class ModelBoardWriter:
+    """Writes boards by a model, which gets the length in words; a longer answer is cut.
+
+    An answer without a board is an `ModelOutputError`. Where the tenant's daily quota is used
+    up, the rules write the board.
+    """
+
+    def __init__(self, llm: Llm, tokens: TokenCounter, meter: Meter, *, tokens_max: int, budget: ModelBudget) -> None:
+        self._llm = llm
+        self._budget = budget
+        self._rules = RuleBoardWriter(tokens, tokens_max=tokens_max)
+        self._tokens = tokens
+        self._meter = meter
+        self._tokens_max = tokens_max
+        self._instructions = _prompt("update_board").format(words=words_of(tokens_max))
+        self._events = _prompt("events")
+        self._recent = _prompt("recent")
+
+    async def __call__(self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]) -> WrittenBoard:
+        try:
+            await self._budget.consume(scope)
+        except BudgetExhaustedError:
+            log.info("a board is written by rules: the daily limit of model calls is reached", project=scope.project)
+            return await self._rules(scope, board, recent, new)
+        started = perf_counter()
+        try:
+            answer = await self._llm.complete(
+                self._instructions, self.message(board, recent, new), output_tokens_max=OUTPUT_SHARE * self._tokens_max
+            )
+            text = truncate(board_in(answer[:ANSWER_CHARS_MAX]), self._tokens_max, self._tokens.count)
+            if not text:
+                raise ModelOutputError(Code.INTERNAL_ERROR, "the model answered with something that is not a board")
+        except MemsvcError as error:
+            self._meter.add("memsvc_model_calls_total", purpose=MODEL_CALL_KIND, status="error")
+            if error.code is Code.UNAVAILABLE:
+                await self._budget.release(scope)
+            raise
+        self._meter.add("memsvc_model_calls_total", purpose=MODEL_CALL_KIND, status="success")
+        self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=MODEL_CALL_KIND)
+        return WrittenBoard(text, "model")
+
+    def message(self, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]) -> str:
+        """Return the message for the model.
+
+        No line of an entry or of the board can be taken for one of its headings: lines of entries
+        are indented, and so is what looks like a heading within the board.
+        """
+        recent_text = self._recent.format(entries=_lines(recent)) if recent else ""
+        memory = _HEADING.sub("  ", board) or NOTHING_YET
+        return self._events.format(memory=memory, recent=recent_text, events=_lines(new)).rstrip("\n")
+
+
+class RuleBoardWriter:
+    """Writes boards from the entries themselves, for lack of a model."""
+
+    def __init__(self, tokens: TokenCounter, *, tokens_max: int) -> None:
+        self._tokens = tokens
+        self._tokens_max = tokens_max
+
+    async def __call__(self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]) -> WrittenBoard:
+        del scope, recent  # these entries are in the board
+        chars = sum(len(one.content) for one in new)
+        text = await run_in_thread(chars, extracted, board, new, tokens_max=self._tokens_max, count=self._tokens.count)
+        return WrittenBoard(text, "rules")
+
+
+def words_of(tokens: int) -> int:
+    """Return about how many words have so many tokens."""
+    return round(tokens * WORDS_OF_TOKENS)
+
+
+def board_in(answer: str) -> str:
+    """Return the board in a model's answer; "" where it holds none.
+
+    A code fence or a JSON object around it is removed, and so is the question, should the model
+    have repeated it.
+    """
+    text = clean(answer)
+    for _ in range(WRAPPERS_MAX):
+        inside = _unwrapped(text)
+        if inside is None:
+            break
+        text = inside.strip()
+    for echo in reversed(list(_LAST_HEADING.finditer(text))):
+        before, text = text[: echo.start()], text[echo.end() :].strip()
+        if not text and "New events:" not in before:
+            text = before.strip()  # a closing line, and no question before it
+        break
+    if _FIRST_HEADING.match(text):
+        text = "" if "\nNew events:\n" in text else _FIRST_HEADING.sub("", text).strip()
+    if not any(character.isalnum() for character in text) or text == NOTHING_YET:
+        return ""
+    return text
+
+
+def _unwrapped(text: str) -> str | None:
+    """Return the content of a code fence or the only member of a JSON object; else None."""
+    if (block := _CODE_BLOCK.match(text)) is not None:
+        return block["inside"]
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    try:
+        members = list(orjson.loads(text).values())
+    except orjson.JSONDecodeError:
+        return None
+    return clean(members[0]) if len(members) == 1 and isinstance(members[0], str) else None
+
+
+def _lines(entries: Sequence[BoardEntry]) -> str:
+    return "\n".join(entry.lines for entry in entries)
+
+
+def _prompt(name: str) -> str:
+    return _PROMPTS.joinpath(f"{name}.md").read_text("utf-8")
