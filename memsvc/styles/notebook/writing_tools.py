@@ -24,7 +24,7 @@ _COMMON: Final[dict[str, Any]] = {
     "read_only": False,
     "idempotent": False,
     "logged": LOGGED,
-    "told_as": "text",
+    "text_member": "text",
     "protocol_errors": True,
 }
 
