@@ -62,7 +62,7 @@ def fingerprint(app_role: str | None, statement_timeout_ms: int) -> str:
     files = [
         *sorted((migrations_dir() / "versions").glob("*.py")),
         *sorted(here.glob("schema*.py")),
-        *(here / name for name in ("policies.py", "walls.py", "citus.py", "queue.py", "vector_table.py")),
+        *(here / name for name in ("policies.py", "isolation.py", "citus.py", "queue.py", "vector_table.py")),
     ]
     whole = hashlib.sha256()
     for part in (*(file.read_bytes() for file in files), version("pgqueuer").encode()):
