@@ -119,6 +119,4 @@ def _with_fixtures(
 def _events_endpoint(parts: Runtime, subscriptions: Subscriptions | None, settings: Settings) -> EventsEndpoint | None:
     if subscriptions is None or parts.published.events is None:
         return None
-    return EventsEndpoint(
-        parts.dispatch, parts.published.events, subscriptions, parts.authenticator, settings.limits
-    )
+    return EventsEndpoint(parts.dispatch, parts.published.events, subscriptions, parts.authenticator, settings.limits)

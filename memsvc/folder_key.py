@@ -95,9 +95,7 @@ async def list_legacy_keys(database: Database, options: AuthOptions, host: str, 
         if await open_tenants.has_data(database, tenant):
             count += await open_tenants.list_key(database, tenant, LEGACY_LABEL, permissions, now)
     if count:
-        log.warning(
-            "keys that had opened a tenant without being listed are listed now", label=LEGACY_LABEL, keys=count
-        )
+        log.warning("keys that had opened a tenant without being listed are listed now", label=LEGACY_LABEL, keys=count)
 
 
 def _read_secret(file: Path) -> str | None:

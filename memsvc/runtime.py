@@ -181,7 +181,9 @@ def _disabled(settings: Settings, catalogue: Catalogue) -> frozenset[str]:
     """
     names, tool_names = frozenset(settings.settings.mcp.tools.disabled), catalogue.names()
     if not names <= {*tool_names}:
-        raise SettingsError([f"settings.mcp.tools.disabled: not all of these are tools; there are: {', '.join(tool_names)}"])
+        raise SettingsError(
+            [f"settings.mcp.tools.disabled: not all of these are tools; there are: {', '.join(tool_names)}"]
+        )
     return names
 
 

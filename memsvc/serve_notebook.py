@@ -93,7 +93,9 @@ def _published(  # noqa: PLR0917 - the arguments of `published`, after those bou
     jobs = published(database, settings, clock, tokens, meter, models).jobs
     selected_tools = [tool if tool.read_only else sync.synced(tool, database) for tool in selected]
     # clients of that server expect tools and nothing else
-    return Published([replace(tool, resource=None) for tool in selected_tools] if names is not None else selected_tools, jobs)
+    return Published(
+        [replace(tool, resource=None) for tool in selected_tools] if names is not None else selected_tools, jobs
+    )
 
 
 class FolderSync:
@@ -135,9 +137,7 @@ class FolderSync:
                 f"the documents of {FOLDER_VARIABLE} cannot be taken over: {error.message} ({where})",
                 recovery="mend the links in its *.md files, or move them away, and start again",
             ) from error
-        self._log(
-            [*warnings, *(f"{name}.md is not linked from root and was left alone" for name in result.orphans)]
-        )
+        self._log([*warnings, *(f"{name}.md is not linked from root and was left alone" for name in result.orphans)])
 
     def synced(self, tool: Tool, database: Database) -> Tool:
         """Return the tool with a sync of the files after each call."""

@@ -184,7 +184,9 @@ async def opened_models(settings: Settings, database: Database, clock: Clock, me
         _style_llm(settings.turn_model, settings.turn_model_section, settings, meter, model) as turn_model,
         _style_llm(settings.memories_model, "model", settings, meter, model) as memories_model,
     ):
-        embedding = Embedding(database, InstrumentedEmbedder(embedding_client), clock, meter) if embedding_client else None
+        embedding = (
+            Embedding(database, InstrumentedEmbedder(embedding_client), clock, meter) if embedding_client else None
+        )
         if embedding is not None and not await vectors.ready(database):
             log.warning(
                 "this database stores no vectors: it lacks pgvector 0.7, or was not migrated since its installation"

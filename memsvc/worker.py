@@ -158,7 +158,11 @@ class Worker:
             try:
                 tenant_slots, use_prepared = self._options.concurrency - self._for_others, self._database.prepared
                 async with queue.connected(
-                    self._url, use_prepared=use_prepared, tenant_jobs_max=tenant_slots, on_answer=self._record_event, on_lost=self._return_jobs
+                    self._url,
+                    use_prepared=use_prepared,
+                    tenant_jobs_max=tenant_slots,
+                    on_answer=self._record_event,
+                    on_lost=self._return_jobs,
                 ) as queries:
                     await self._work(queries)
             except Exception as error:  # noqa: BLE001 - whatever ended the work, it starts again

@@ -40,7 +40,9 @@ class LocalEmbedder:
         self._options = options
         self._inputs = [one.name for one in session.get_inputs()]
         output_names = [one.name for one in session.get_outputs()]
-        self._output = next((name for name in (SENTENCE_OUTPUT, TOKENS_OUTPUT) if name in output_names), output_names[0])
+        self._output = next(
+            (name for name in (SENTENCE_OUTPUT, TOKENS_OUTPUT) if name in output_names), output_names[0]
+        )
         self._documents = CapacityLimiter(1)
         self._questions = CapacityLimiter(2)
 

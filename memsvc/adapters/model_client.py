@@ -121,7 +121,9 @@ class ModelClient:
     def _translate(self, error: ModelAPIError) -> MemsvcError:
         status = error.status_code if isinstance(error, ModelHTTPError) else None
         reason = f"answered with status {status}" if status else f"cannot be reached ({type(error).__name__})"
-        if isinstance(error, _TRANSIENT_ERRORS) or (status is not None and (status in (408, 409, 425, 429) or status >= 500)):
+        if isinstance(error, _TRANSIENT_ERRORS) or (
+            status is not None and (status in (408, 409, 425, 429) or status >= 500)
+        ):
             after_s = error.retry_after
             return self._unavailable(reason, None if after_s is None else min(max(after_s, 0.0), RETRY_AFTER_S_MAX))
         if isinstance(error, ModelAuthenticationError) or status in REJECT_STATUS:

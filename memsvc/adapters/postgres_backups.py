@@ -52,7 +52,13 @@ class Backups:
     """
 
     def __init__(
-        self, folder: Path, data_dir: Path, clock: Clock, *, statement_timeout_ms: int, extra_files: tuple[str, ...] = ()
+        self,
+        folder: Path,
+        data_dir: Path,
+        clock: Clock,
+        *,
+        statement_timeout_ms: int,
+        extra_files: tuple[str, ...] = (),
     ) -> None:
         self.folder = folder.expanduser().resolve()
         self._data_dir = data_dir.expanduser().resolve()

@@ -116,7 +116,9 @@ class _ExportRun:
     async def _files(self, tx: Tx) -> AsyncIterator[bytes]:
         """Yield files, page by page: their rows, then their contents."""
         part = _RowsBuffer(tx.scope.project, "files", self._writer)
-        async for rows in _iterate(partial(export_tables.page, tx, self._tables["files"], limit=PAGE_FILES), PAGE_FILES):
+        async for rows in _iterate(
+            partial(export_tables.page, tx, self._tables["files"], limit=PAGE_FILES), PAGE_FILES
+        ):
             streams = await export_files.streams(tx, [row["incarnation"] for row in rows])
             pending: list[tuple[str, ExportStream, datetime]] = []
             for row in rows:

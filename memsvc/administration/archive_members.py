@@ -65,7 +65,9 @@ class ArchiveMembers:
         if self._name is not None:
             self._close()
         member = self._member()
-        if len(self._digests) == CHECKSUMS_A_MEMBER or (self._digests and member.name == checksums_name(self._parts + 1)):
+        if len(self._digests) == CHECKSUMS_A_MEMBER or (
+            self._digests and member.name == checksums_name(self._parts + 1)
+        ):
             self._check(member)
             member = self._member()
         if member.name == END:

@@ -150,7 +150,9 @@ class TenantArchiveReader:
             one.row["size_bytes"] for one in files if not one.row["owner"] and one.row["deleted_at"] is None
         )
         yield RowsStep(project, rows, caller_bytes)
-        yield StreamsStep(project, [(one.row["incarnation"], file_streams) for one in files for file_streams in one.streams])
+        yield StreamsStep(
+            project, [(one.row["incarnation"], file_streams) for one in files for file_streams in one.streams]
+        )
         kept_blocks: list[ExportBlock] = []
         kept_bytes = 0
         for file in files:

@@ -115,7 +115,9 @@ class ArchiveRestore:
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             tables = await export_tables.describe_tables(tx)
             stream_tables = await export_tables.describe_tables(tx, ("streams", "blocks"))
-            reading = TenantArchiveReader(tables, await export_tables.revision(tx), expanded_bytes_max=self._expanded_bytes_max)
+            reading = TenantArchiveReader(
+                tables, await export_tables.revision(tx), expanded_bytes_max=self._expanded_bytes_max
+            )
         manifest, contents = await anyio.to_thread.run_sync(_validate, reading.steps(archive))
         into = _targets(manifest, scope)
         for project, content in contents.items():
@@ -126,15 +128,23 @@ class ArchiveRestore:
                 transactions = {project: tx.within(into[project]) for project in manifest.projects}
                 if not check_only:
                     await _lock_projects(tx, list(transactions.values()))
-                states = [await _state(project_tx, manifest, name, contents[name].rows) for name, project_tx in transactions.items()]
+                states = [
+                    await _state(project_tx, manifest, name, contents[name].rows)
+                    for name, project_tx in transactions.items()
+                ]
                 occupied = {state.project for state in states if state.occupied}
                 if occupied and not check_only:
                     raise _conflict(into[min(occupied)])
                 if check_only:
                     # no project has this name, and no other check uses it
                     check_prefix = f"~{uuid4().hex}~"
-                    transactions = {name: tx.within(f"{check_prefix}{number}") for number, name in enumerate(transactions)}
-                load = _Load({state.project: transactions[state.project] for state in states if state.written}, tables | stream_tables)
+                    transactions = {
+                        name: tx.within(f"{check_prefix}{number}") for number, name in enumerate(transactions)
+                    }
+                load = _Load(
+                    {state.project: transactions[state.project] for state in states if state.written},
+                    tables | stream_tables,
+                )
                 if load.transactions:
                     replaced = {name: into[name] for name in occupied}
                     await self._fill(tx, load, manifest, reading.steps(archive), contents, replaced)

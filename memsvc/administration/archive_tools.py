@@ -181,7 +181,11 @@ class ArchiveTransfer:
 
 def _restored_project(restored: RestoredProjectState) -> RestoredProject:
     return RestoredProject(
-        project=restored.project, into=restored.into, rows=dict(restored.rows), written=restored.written, occupied=restored.occupied
+        project=restored.project,
+        into=restored.into,
+        rows=dict(restored.rows),
+        written=restored.written,
+        occupied=restored.occupied,
     )
 
 

@@ -47,7 +47,12 @@ async def names_of_user(database: Database, scope: Scope, user: str) -> PurgeNam
         found += page
         if len(page) < SESSIONS_PER_PAGE:
             boards = f"/whiteboard/{encode_segment(user)}"
-            return PurgeNames(found, _calls([f"user:{_as_logged(user)}", f"path:{_as_logged(boards)}", *_session_names(found)]), boards, user)
+            return PurgeNames(
+                found,
+                _calls([f"user:{_as_logged(user)}", f"path:{_as_logged(boards)}", *_session_names(found)]),
+                boards,
+                user,
+            )
 
 
 def names_of_session(session: str) -> PurgeNames:

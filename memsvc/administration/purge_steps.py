@@ -113,7 +113,9 @@ class PurgeSteps:
             units = write_fences.units_of(tx, owner_data.locks)
             self._run.resumed |= await write_fences.close(tx, units, self._run.purge, now=now)
             for directory in owner_data.directories:
-                while len(await tenant_purge.hide_files(tx, directory, now=now, limit=FILES_PER_STEP)) == FILES_PER_STEP:
+                while (
+                    len(await tenant_purge.hide_files(tx, directory, now=now, limit=FILES_PER_STEP)) == FILES_PER_STEP
+                ):
                     pass
             refs, queued = await backlog.forget_jobs(tx, owner_data.jobs)
         self._counts.update({"job_refs": refs, QUEUE: queued})

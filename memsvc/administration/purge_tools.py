@@ -19,7 +19,9 @@ class PurgeArguments(Arguments):
     project: str = Field(
         description="the project; * with level tenant, and with level user for all projects of the tenant"
     )
-    level: PurgeLevel = Field(description="what goes: the tenant, the project, or of the project a user, session or path")
+    level: PurgeLevel = Field(
+        description="what goes: the tenant, the project, or of the project a user, session or path"
+    )
     name: str = Field("", description="the user, the session or the path of the file or directory that goes")
     confirm: str = Field("", description="the name of what goes, once more; of a tenant, what a dry run calls it")
     dry_run: bool = Field(False, description="only count what would go; needs no confirm")

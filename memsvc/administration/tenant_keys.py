@@ -53,7 +53,9 @@ class TenantKeys:
         """
         now = self._clock.now()
         _check_expiry(properties, now)
-        key_grant = _with_defaults(properties, permissions=caller.permissions, projects=caller.projects, expires_at=None)
+        key_grant = _with_defaults(
+            properties, permissions=caller.permissions, projects=caller.projects, expires_at=None
+        )
         key_grant = replace(
             key_grant,
             hidden_tools=key_grant.hidden_tools | caller.hidden_tools,

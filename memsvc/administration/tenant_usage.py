@@ -88,7 +88,9 @@ class TenantUsage:
         async with self._database.begin_tenant(scope, read_only=True) as tx:
             model_calls = await usage.allowance_usage(tx, self._clock.now().date())
             until = await self._quota.unbounded_until(tx, self._clock.now())
-        return UsageReport(dict(sorted(projects.items())), counted_at, model_calls, self._calls_a_day, self._quota, until)
+        return UsageReport(
+            dict(sorted(projects.items())), counted_at, model_calls, self._calls_a_day, self._quota, until
+        )
 
     async def _cached(self, scope: Scope) -> UsageCount:
         key, now = (scope.tenant, scope.project), self._clock.now()

@@ -41,7 +41,9 @@ def published(  # noqa: PLR0913 - one name a part, most of them by keyword
     `calls_per_day` limits the model calls of a tenant, `effective_limits` returns its other limits.
     `settle_s` is how long batched writes may be pending.
     """
-    tenant_archives = ArchiveTransfer(database, clock, archives, file_quotas, known_jobs=known_jobs, sweep_jobs=sweep_jobs)
+    tenant_archives = ArchiveTransfer(
+        database, clock, archives, file_quotas, known_jobs=known_jobs, sweep_jobs=sweep_jobs
+    )
     tools = [
         *key_tools(TenantKeys(database, clock), clock),
         *call_tools(CallLogReader(database, clock, calls_kept_days)),

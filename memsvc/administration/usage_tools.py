@@ -72,7 +72,8 @@ class UsageTools:
         return UsageResult(
             total=UsageCounts.model_validate(_as_counts(report.total)),
             projects=[
-                ProjectUsageCounts.model_validate({"project": name} | _as_counts(one)) for name, one in report.projects.items()
+                ProjectUsageCounts.model_validate({"project": name} | _as_counts(one))
+                for name, one in report.projects.items()
             ],
             counted_at=report.counted_at,
             tenant_bytes_max=report.quota.bytes_max,

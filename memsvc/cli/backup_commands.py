@@ -39,7 +39,10 @@ def archive(
     if folder is None:
         settings = _settings(config, data_dir)
         stopped = stop_archive(settings.data_dir, statement_timeout_ms=settings.database.statement_timeout_ms)
-        show(CommandOutput({"stopped": stopped}, ["no log is kept any more" if stopped else "no log was kept"]), as_json=as_json)
+        show(
+            CommandOutput({"stopped": stopped}, ["no log is kept any more" if stopped else "no log was kept"]),
+            as_json=as_json,
+        )
         return
     show(_backup_output(_backups(folder, config, data_dir).archive()), as_json=as_json)
 

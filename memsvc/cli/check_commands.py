@@ -49,7 +49,9 @@ def doctor(url: Url = None, as_json: Json = False, config: Config = None, data_d
     Exit code 1 where a check fails.
     """
     server = server_of(url, data_dir, config)
-    results = asyncio.run(_collect(_server(server))) if server else _local_checks(settings_of(config, data_dir=data_dir))
+    results = (
+        asyncio.run(_collect(_server(server))) if server else _local_checks(settings_of(config, data_dir=data_dir))
+    )
     if as_json:
         print(orjson.dumps([asdict(one) for one in results], option=orjson.OPT_INDENT_2).decode())
     else:
@@ -73,7 +75,9 @@ def _local_checks(settings: Settings) -> list[CheckResult]:
         folder = settings.data_dir.absolute()
         free = shutil.disk_usage(next(one for one in (folder, *folder.parents) if one.exists())).free
         message = f"{free / 2**30:.1f} GiB free in {settings.data_dir}"
-        found.append(CheckResult("disk", free >= FREE_BYTES_MIN, message, "make room, or set data_dir to another folder"))
+        found.append(
+            CheckResult("disk", free >= FREE_BYTES_MIN, message, "make room, or set data_dir to another folder")
+        )
     with database_urls(settings) as urls:
         found += asyncio.run(_collect(_database(settings, urls.app, migrate_database(urls, settings))))
     return found + asyncio.run(_collect(_models(settings)))

@@ -84,7 +84,9 @@ def _importer(database: Database, settings: Settings) -> SessionImport:
     return SessionImport(database, clock, tokens, options, follow_up, TurnRebuild(database, clock, tokens, options))
 
 
-def _print_report(done: dict[str, ImportReport], found: Sequence[SessionDirectory], *, dry_run: bool, as_json: bool) -> None:
+def _print_report(
+    done: dict[str, ImportReport], found: Sequence[SessionDirectory], *, dry_run: bool, as_json: bool
+) -> None:
     ignored = {name: one.ignored for name, one in zip(done, found, strict=True)}
     if as_json:
         sessions: dict[str, Any] = {

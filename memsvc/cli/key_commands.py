@@ -77,7 +77,9 @@ def list_keys(url: Url = None, config: Config = None, data_dir: DataDir = None) 
         for one in _call_server(server, "keys_list")["keys"]:
             permissions = ",".join(one["permissions"])
             where = "all" if one["projects"] is None else ",".join(one["projects"])
-            print(one["key_id"], one["label"], one["state"], permissions, where, one["last_used_at"] or "never", sep="\t")
+            print(
+                one["key_id"], one["label"], one["state"], permissions, where, one["last_used_at"] or "never", sep="\t"
+            )
         return
     found = with_database(settings_of(config, data_dir=data_dir), keys.list_keys)
     now = SystemClock().now()
@@ -158,7 +160,9 @@ def bind_key(
         owner = tenant_of(tenant)
     else:
         owner = keys.hash_key(typer.prompt("The key that was used in open mode", hide_input=True).strip())
-    key = with_database(settings_of(config, data_dir=data_dir), lambda database: keys.set_tenant(database, key_id, owner))
+    key = with_database(
+        settings_of(config, data_dir=data_dir), lambda database: keys.set_tenant(database, key_id, owner)
+    )
     print(f"{key.key_id} ({key.label}) now opens tenant {key.tenant.hex()}")
 
 

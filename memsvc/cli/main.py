@@ -31,9 +31,15 @@ COMMANDS: Final = {
         "Serve the notebook over standard input and output, as structured-memory does.",
     ),
     "key": ("key_commands:commands", "API keys: who may call, and whose data they open."),
-    "calls": ("call_log_commands:calls", "List the calls that were made, newest first, one a line, columns separated by tabs."),
+    "calls": (
+        "call_log_commands:calls",
+        "List the calls that were made, newest first, one a line, columns separated by tabs.",
+    ),
     "jobs": ("job_commands:commands", "Jobs: what waits in the queue, runs, or has failed for good."),
-    "doctor": ("check_commands:doctor", "Check the settings, the database and the models or, with --url, a running server."),
+    "doctor": (
+        "check_commands:doctor",
+        "Check the settings, the database and the models or, with --url, a running server.",
+    ),
     "maintain": (
         "maintenance_commands:maintain",
         "Maintain sessions; with --check or --rebuild, compare derived rows with their source files.",

@@ -60,7 +60,9 @@ async def mv(
 
 
 @using_memory(commands)
-async def search(call: RemoteTools, query: str, limit: Annotated[int | None, typer.Option(min=1)] = None) -> CommandOutput:
+async def search(
+    call: RemoteTools, query: str, limit: Annotated[int | None, typer.Option(min=1)] = None
+) -> CommandOutput:
     """Find passages of documents."""
     body = await call("search_documents", query=query, limit=limit)
     return CommandOutput(body, columns(body["passages"], "score", "id", "text"))

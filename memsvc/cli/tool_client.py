@@ -208,7 +208,9 @@ def server_of(url: str | None, data_dir: Path | None, config: Path | None) -> st
 Command = Callable[..., Awaitable[CommandOutput]]
 
 
-def using_memory(commands: typer.Typer, target_of_options: Callable[..., CommandTarget] = target_of) -> Callable[[Command], Command]:
+def using_memory(
+    commands: typer.Typer, target_of_options: Callable[..., CommandTarget] = target_of
+) -> Callable[[Command], Command]:
     """Register a function as a command of its name; see `as_command`."""
 
     def register(function: Command) -> Command:
@@ -231,7 +233,9 @@ def as_command(function: Command, target_of_options: Callable[..., CommandTarget
         answer = asyncio.run(run_calls(target, partial(function, **kwargs)))
         show(answer, as_json=target.as_json, project=target.project)
 
-    parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*tool_parameters, *target_parameters)]
+    parameters = [
+        parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (*tool_parameters, *target_parameters)
+    ]
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     # the help is Rich markup, where brackets are tags
@@ -247,7 +251,9 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     ]
 
 
-async def run_calls(target: CommandTarget, function: Callable[[RemoteTools], Awaitable[CommandOutput]]) -> CommandOutput:
+async def run_calls(
+    target: CommandTarget, function: Callable[[RemoteTools], Awaitable[CommandOutput]]
+) -> CommandOutput:
     """Return what a function that calls tools makes of that memory."""
     async with connected(target) as http:
         try:

@@ -47,7 +47,9 @@ async def show(
             break
     if not items:
         raise MemsvcError(Code.NOT_FOUND, f"there is no session {session}", recovery="see `memsvc turns ls`")
-    return CommandOutput({"session": session, "items": items[-last:]}, columns(items[-last:], "time", "turn", "role", "text"))
+    return CommandOutput(
+        {"session": session, "items": items[-last:]}, columns(items[-last:], "time", "turn", "role", "text")
+    )
 
 
 @using_memory(commands)

@@ -13,7 +13,9 @@ Conversation = Annotated[str, typer.Argument(help="The conversation.")]
 
 
 @using_memory(commands)
-async def ls(call: RemoteTools, user: Annotated[str | None, typer.Option(help="Only boards of this user.")] = None) -> CommandOutput:
+async def ls(
+    call: RemoteTools, user: Annotated[str | None, typer.Option(help="Only boards of this user.")] = None
+) -> CommandOutput:
     """List the boards of a project."""
     boards = await call.list_all("whiteboard_list", "boards", user_id=user)
     return CommandOutput({"boards": boards}, columns(boards, "updated_at", "user_id", "conversation_id"))

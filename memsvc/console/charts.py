@@ -72,7 +72,8 @@ def decay_chart(decay_per_h: float, unused_h: float, archived_after_h: float, th
     """
     total_h = max(unused_h, archived_after_h) * 1.08 or 1.0
     points = [
-        (DECAY_FRAME.x(step / POINTS), DECAY_FRAME.y(exp(-decay_per_h * total_h * step / POINTS))) for step in range(POINTS + 1)
+        (DECAY_FRAME.x(step / POINTS), DECAY_FRAME.y(exp(-decay_per_h * total_h * step / POINTS)))
+        for step in range(POINTS + 1)
     ]
     now = DECAY_FRAME.x(unused_h / total_h), DECAY_FRAME.y(exp(-decay_per_h * unused_h))
     past = [*(point for point in points if point[0] < now[0]), now]
@@ -174,7 +175,9 @@ CALLS: Final = ChartFrame(width=960, height=220, left=52, right=900, top=12, bot
 def calls_by_hour(hours: Sequence[Mapping[str, Any]], since: datetime, count: int) -> Hours:
     """Return `count` hours from `since` on, with or without calls in them."""
     by_hour = {round((datetime.fromisoformat(one["hour"]) - since) / HOUR): one for one in hours}
-    step = _step(max((sum(one[state] for state in STATES) for one in hours), default=0) or LABELS_MAX, integer_only=True)
+    step = _step(
+        max((sum(one[state] for state in STATES) for one in hours), default=0) or LABELS_MAX, integer_only=True
+    )
     max_calls = step * LABELS_MAX
     step_ms = _step(max((one["p95_ms"] for one in hours), default=0) or LABELS_MAX)
     max_ms = step_ms * LABELS_MAX

@@ -243,7 +243,10 @@ class _Guard:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        received_bytes, max_bytes = 0, KEY_BODY_BYTES_MAX if scope["path"] == f"{CONSOLE_PATH}/sign-in" else BODY_BYTES_MAX
+        received_bytes, max_bytes = (
+            0,
+            KEY_BODY_BYTES_MAX if scope["path"] == f"{CONSOLE_PATH}/sign-in" else BODY_BYTES_MAX,
+        )
         until: float | None = asyncio.get_running_loop().time() + BODY_S_MAX
 
         async def limited_receive() -> Message:

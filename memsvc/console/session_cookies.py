@@ -77,7 +77,9 @@ class CookieFactory:
         if valid_until <= now:
             return None
         session = sha256(slot.encode()).digest()
-        return SessionCookie(body[:_HASH_BYTES], session, started_at, valid_until, self._mac(secret, _FORM_LABEL, slot, body).hex())
+        return SessionCookie(
+            body[:_HASH_BYTES], session, started_at, valid_until, self._mac(secret, _FORM_LABEL, slot, body).hex()
+        )
 
     def is_old(self, seal: SessionCookie, now: datetime) -> bool:
         """Return whether a cookie is to be renewed, so that an active user stays signed in."""

@@ -79,7 +79,9 @@ _MONTH_NAMES: Final = """
     septiembre; october oktober octobre octubre; november novembre noviembre; december dezember decembre
     diciembre
 """
-_MONTH_BY_NAME: Final = {name: month for month, names in enumerate(_MONTH_NAMES.split(";"), start=1) for name in names.split()}
+_MONTH_BY_NAME: Final = {
+    name: month for month, names in enumerate(_MONTH_NAMES.split(";"), start=1) for name in names.split()
+}
 _MONTH: Final = "|".join(sorted(_MONTH_BY_NAME, key=len, reverse=True))
 _DATE: Final = re.compile(
     rf"\b(?P<iso_year>\d{{4}})-(?P<iso_month>0[1-9]|1[0-2])(?:-(?P<iso_day>\d\d))?\b"

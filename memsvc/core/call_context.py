@@ -114,7 +114,9 @@ class CallContext:
         for wait, now_ms in self.wait_ms.items():
             self.wait_ms[wait] = now_ms - min(ms, now_ms - before_ms.get(wait, 0.0))
 
-    def timer(self, wait: Wait, kind: SpanKind | None = None, name: str = "", **attributes: AttributeValue) -> "WaitTimer":
+    def timer(
+        self, wait: Wait, kind: SpanKind | None = None, name: str = "", **attributes: AttributeValue
+    ) -> "WaitTimer":
         """Return a context manager around a wait, which is counted, and a span if it has a kind."""
         if kind is None or not self.tracer.is_enabled:
             return WaitTimer(self, wait, _NO_SPAN)

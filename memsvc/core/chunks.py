@@ -200,7 +200,9 @@ def _split_position(window: _Window) -> int:
     for choice in choices:
         if (split := choice()) is not None:
             return split
-    character = _CHARACTER.search(window.text, window.target) or _CHARACTER.search(window.text, window.low, window.target)
+    character = _CHARACTER.search(window.text, window.target) or _CHARACTER.search(
+        window.text, window.low, window.target
+    )
     return character.start() if character and character.start() < len(window.text) else window.target
 
 

@@ -38,7 +38,9 @@ def invalid_cursor() -> MemsvcError:
 
 def _parse_timestamp(part: Any) -> datetime:
     timestamp = datetime.fromisoformat(_parse_text(part))
-    if timestamp.tzinfo is None or not MINYEAR < timestamp.year < MAXYEAR:  # else it may be out of range in another zone
+    if (
+        timestamp.tzinfo is None or not MINYEAR < timestamp.year < MAXYEAR
+    ):  # else it may be out of range in another zone
         raise ValueError
     return timestamp
 

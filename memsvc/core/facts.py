@@ -207,7 +207,9 @@ def _match_facts(
         matching = [fact for fact in facts if _names(fact_filter, fact.statement, partial=False)]
         if not matching and not fact_filter.exact:
             matching = [fact for fact in facts if _names(fact_filter, fact.statement, partial=True)]
-        claim_by_fact |= {(fact.index_id, fact.entry): claim for fact in matching if _takes_precedence(claim, fact, now)}
+        claim_by_fact |= {
+            (fact.index_id, fact.entry): claim for fact in matching if _takes_precedence(claim, fact, now)
+        }
     return claim_by_fact
 
 
@@ -265,4 +267,6 @@ def expires_at(tier: FactTier, now: datetime, *, l1_days: int, l2_days: int) -> 
 
 def _repeats(one: Statement, other: Statement) -> bool:
     """Return whether the other statement adds nothing: the same value, for no longer."""
-    return _TIER_RANK[other.tier] <= _TIER_RANK[one.tier] and normalized_value(one.value) == normalized_value(other.value)
+    return _TIER_RANK[other.tier] <= _TIER_RANK[one.tier] and normalized_value(one.value) == normalized_value(
+        other.value
+    )

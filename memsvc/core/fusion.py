@@ -23,7 +23,9 @@ COSINE_RANGE_MIN: Final = 0.1
 """Minimum distance above the floor at which a cosine counts fully, so that noise is not amplified."""
 
 
-def merge_scores(bm25: Mapping[K, float], cosine: Mapping[K, float], *, cosine_weight: float = COSINE_WEIGHT) -> dict[K, float]:
+def merge_scores(
+    bm25: Mapping[K, float], cosine: Mapping[K, float], *, cosine_weight: float = COSINE_WEIGHT
+) -> dict[K, float]:
     """Return the score of every key, between 0 and 1, best first.
 
     The greater key first among equals.
@@ -45,7 +47,9 @@ def merge_scores(bm25: Mapping[K, float], cosine: Mapping[K, float], *, cosine_w
     distance_by_key, distance_max = floor_distance(cosine)
     cosine_scores = _normalize(distance_by_key, distance_max)
     share = cosine_weight if words and cosine_scores else float(not words)
-    scores = {key: (1 - share) * words.get(key, 0.0) + share * cosine_scores.get(key, 0.0) for key in {**bm25, **cosine}}
+    scores = {
+        key: (1 - share) * words.get(key, 0.0) + share * cosine_scores.get(key, 0.0) for key in {**bm25, **cosine}
+    }
     later_first = sorted(scores, reverse=True)
     return {key: scores[key] for key in sorted(later_first, key=lambda key: -scores[key])}
 

@@ -22,7 +22,9 @@ BACKGROUND_ENTRIES: Final = 200
 """Virtual entries added to an index for the idf of the floor, so that a tiny index can answer."""
 
 
-def read_question(text: str, entry_count: int, counts_by_term: Mapping[str, int], when: TimeReferences = NEVER) -> "Question":
+def read_question(
+    text: str, entry_count: int, counts_by_term: Mapping[str, int], when: TimeReferences = NEVER
+) -> "Question":
     """Return a question with the idf of its terms in an index.
 
     Terms without a count are new to it."""
@@ -50,11 +52,15 @@ def rank(candidates: Sequence["Candidate"], question: "Question", weights: "Rank
         score_parts.append({"bm25": term_score[candidate.entry], "near": context_score, "answer": 0.0})
         matched_idf.append(matched)
         if candidate.entry - 1 in question_entries:
-            score_parts[-1]["answer"] = weights.answer * term_score[candidate.entry - 1] * _length_weight(candidate.length)
+            score_parts[-1]["answer"] = (
+                weights.answer * term_score[candidate.entry - 1] * _length_weight(candidate.length)
+            )
     similarity_by_entry = _add_similarity(candidates, score_parts, weights)
     texts = [sum(parts.values()) for parts in score_parts]
     days = [candidate.message_at.date() if candidate.message_at is not None else None for candidate in candidates]
-    shares = _day_shares(candidates, days, texts if similarity_by_entry else [term_score[entry.entry] for entry in candidates])
+    shares = _day_shares(
+        candidates, days, texts if similarity_by_entry else [term_score[entry.entry] for entry in candidates]
+    )
     day_score = weights.day * max(texts, default=0.0)
     places = _places(candidates, texts) if question.when.order else {}
     ranked = []
@@ -66,7 +72,9 @@ def rank(candidates: Sequence["Candidate"], question: "Question", weights: "Rank
             score *= factor
         if score > 0:
             relevance = matched / idf_norm if idf_norm else 0.0
-            ranked.append(Ranked(candidate.entry, score, parts, relevance, similarity_by_entry.get(candidate.entry, 0.0), day))
+            ranked.append(
+                Ranked(candidate.entry, score, parts, relevance, similarity_by_entry.get(candidate.entry, 0.0), day)
+            )
     ranked.sort(key=itemgetter(1, 0), reverse=True)
     return ranked
 
@@ -101,7 +109,9 @@ def _context_by_entry(candidates: Sequence["Candidate"], weights: "RankWeights")
     return context_map
 
 
-def _context_score(scores: Mapping[str, float], context: _Context, relevant_idf: Mapping[str, float]) -> tuple[float, float]:
+def _context_score(
+    scores: Mapping[str, float], context: _Context, relevant_idf: Mapping[str, float]
+) -> tuple[float, float]:
     """Return an entry's gain from its context, and the idf of relevant terms that either has."""
     score_sum = matched_idf = 0.0
     for term in scores:
@@ -133,7 +143,9 @@ def _add_similarity(
     scale = best * weights.similarity / (1 - weights.similarity) / distance_max
     for candidate, parts in zip(candidates, score_parts, strict=True):
         entry = candidate.entry
-        context_offset = max(distance_by_key.get(entry - 1, 0.0), distance_by_key.get(entry + 1, 0.0)) * _length_weight(candidate.length)
+        context_offset = max(distance_by_key.get(entry - 1, 0.0), distance_by_key.get(entry + 1, 0.0)) * _length_weight(
+            candidate.length
+        )
         parts["meaning"] = scale * max(distance_by_key.get(entry, 0.0), weights.context_similarity * context_offset)
     return distance_by_key
 
@@ -182,7 +194,11 @@ def _speakers_named(candidates: Sequence["Candidate"], question: "Question") -> 
     terms_by_speaker = {
         speaker: frozenset(terms(speaker)) for speaker in {candidate.speaker for candidate in candidates}
     }
-    named = {speaker: speaker_terms for speaker, speaker_terms in terms_by_speaker.items() if speaker_terms & question.idf_by_term.keys()}
+    named = {
+        speaker: speaker_terms
+        for speaker, speaker_terms in terms_by_speaker.items()
+        if speaker_terms & question.idf_by_term.keys()
+    }
     return _Named(next(iter(named)) if len(named) == 1 else "", frozenset().union(*named.values()))
 
 

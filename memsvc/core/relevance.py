@@ -58,7 +58,9 @@ class Confidence(NamedTuple):
         if relevance <= 0:
             return 0.0
         outlier_score = OUTLIER_EXPONENT * log(max(OUTLIER_MIN, self.prominence))
-        return exp(log(relevance) + outlier_score + (log(MEMORY_QUESTION_FACTOR) if self.personal else 0.0) + similarity_score)
+        return exp(
+            log(relevance) + outlier_score + (log(MEMORY_QUESTION_FACTOR) if self.personal else 0.0) + similarity_score
+        )
 
 
 def confidence(ranked: Sequence[Ranked], *, needs_memory: bool) -> Confidence:

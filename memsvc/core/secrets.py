@@ -57,7 +57,12 @@ def replace_secrets(text: str) -> str:
 
 def is_secret(value: str, context: str) -> bool:
     """Return whether a value must not be kept as a fact, by itself or by the words around it."""
-    if _SECRET_CONTEXT.search(context) or _SECRET_CONTEXT.search(value) or _NUMBERS.search(value) or replace_secrets(value) != value:
+    if (
+        _SECRET_CONTEXT.search(context)
+        or _SECRET_CONTEXT.search(value)
+        or _NUMBERS.search(value)
+        or replace_secrets(value) != value
+    ):
         return True
     return any(_is_random(word) for word in _LONG.findall(value))
 

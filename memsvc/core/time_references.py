@@ -217,7 +217,11 @@ def _start_of(day_start: datetime, period: str) -> datetime:
         case "year":
             return day_start.replace(month=1, day=1)
         case "weekend":
-            return day_start + (5 - day_start.weekday()) * DAY if day_start.weekday() < 5 else day_start - (day_start.weekday() - 5) * DAY
+            return (
+                day_start + (5 - day_start.weekday()) * DAY
+                if day_start.weekday() < 5
+                else day_start - (day_start.weekday() - 5) * DAY
+            )
         case _:
             return day_start - day_start.weekday() * DAY
 

@@ -67,7 +67,9 @@ def validation_message(error: ErrorDetails) -> str:
     allowed: dict[str, Any] = dict(error.get("ctx", {}))
     count = allowed.get("min_length", allowed.get("max_length"))
     is_one = count == 1
-    return text.format(**allowed, characters="character" if is_one else "characters", members="item" if is_one else "items")
+    return text.format(
+        **allowed, characters="character" if is_one else "characters", members="item" if is_one else "items"
+    )
 
 
 LOGGED_CHARS_MAX: Final = 128

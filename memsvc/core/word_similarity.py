@@ -84,7 +84,10 @@ def is_contradiction(one: str, other: str) -> bool:
     ignored_terms = {term for word in conflicts for term in terms(word)}
     terms_one = {term for term in terms(one) if not _NUMBER.fullmatch(term)} - ignored_terms
     terms_other = {term for term in terms(other) if not _NUMBER.fullmatch(term)} - ignored_terms
-    return bool(terms_one and terms_other) and len(terms_one & terms_other) / len(terms_one | terms_other) >= SUBJECT_SHARE_MIN
+    return (
+        bool(terms_one and terms_other)
+        and len(terms_one & terms_other) / len(terms_one | terms_other) >= SUBJECT_SHARE_MIN
+    )
 
 
 def has_other_numbers(one: str, other: str) -> bool:

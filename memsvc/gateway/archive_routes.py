@@ -92,7 +92,9 @@ class ArchiveEndpoint:
                     restored = await self._archives.restored(data, args, archive)
             return Response(restored.model_dump_json(), media_type="application/json")
 
-        response: Response = await self._perform(request, IMPORT_TOOL, query_arguments(request, PROJECT, "check"), operation)
+        response: Response = await self._perform(
+            request, IMPORT_TOOL, query_arguments(request, PROJECT, "check"), operation
+        )
         return response
 
     async def _perform(self, request: Request, tool: str, arguments: dict[str, Any], operation: Any) -> Any:

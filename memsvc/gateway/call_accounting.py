@@ -108,7 +108,12 @@ class CallAccounting:
             code=call.code or None,
         )
         split = call.context.time_by_kind(duration_ms)
-        details = {"request_id": call.request_id, "surface": call.surface, "project": call.project, "status": call.status}
+        details = {
+            "request_id": call.request_id,
+            "surface": call.surface,
+            "project": call.project,
+            "status": call.status,
+        }
         self._slow_calls.record(call.tool_name, duration_ms, details | split)
         await self._record(call, duration_ms)
         return {**split, "code": call.code}

@@ -146,7 +146,8 @@ class _ToolSearch:
             return FindResult(tool_references=[ToolReference(tool_name=document.tool.name) for document in found])
         return FindResult(
             tools=[
-                FoundTool(name=document.tool.name, description=document.tool.description, inputSchema=document.schema) for document in found
+                FoundTool(name=document.tool.name, description=document.tool.description, inputSchema=document.schema)
+                for document in found
             ]
         )
 
@@ -177,7 +178,8 @@ class _ToolSearch:
         by_words = _by_words(query, documents)
         best_score = max(by_words, default=0.0) or 1.0
         return [
-            EMBEDDING_WEIGHT * _cosine(query_vector, self._vectors[document.tool.name]) + (1 - EMBEDDING_WEIGHT) * words / best_score
+            EMBEDDING_WEIGHT * _cosine(query_vector, self._vectors[document.tool.name])
+            + (1 - EMBEDDING_WEIGHT) * words / best_score
             for document, words in zip(documents, by_words, strict=True)
         ]
 

@@ -77,7 +77,9 @@ class GzipEncoding:
 def _is_json(start: Message) -> bool:
     headers = dict(start.get("headers", ()))
     media_type = headers.get(b"content-type", b"").partition(b";")[0].strip()
-    return not _UNCHANGED_HEADERS & headers.keys() and (media_type == b"application/json" or media_type.endswith(b"+json"))
+    return not _UNCHANGED_HEADERS & headers.keys() and (
+        media_type == b"application/json" or media_type.endswith(b"+json")
+    )
 
 
 async def _encoded(start: Message, message: Message, *, use_gzip: bool) -> tuple[Message, Message]:

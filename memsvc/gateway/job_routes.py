@@ -14,8 +14,12 @@ from memsvc.gateway.tools import answer, call
 JOBS_PATH: Final = "/api/jobs"
 LIST_LIMIT: Final = 100
 OPERATIONS: Final[Sequence[RestOperation]] = (
-    RestOperation(method="GET", path=JOBS_PATH, tool="tenant_jobs", query=("state", "limit"), defaults={"limit": LIST_LIMIT}),
-    RestOperation(method="POST", path=JOBS_PATH + "/{id}/retry", tool="tenant_settle_job", defaults={"action": "retry"}),
+    RestOperation(
+        method="GET", path=JOBS_PATH, tool="tenant_jobs", query=("state", "limit"), defaults={"limit": LIST_LIMIT}
+    ),
+    RestOperation(
+        method="POST", path=JOBS_PATH + "/{id}/retry", tool="tenant_settle_job", defaults={"action": "retry"}
+    ),
     RestOperation(method="DELETE", path=JOBS_PATH + "/{id}", tool="tenant_settle_job", defaults={"action": "drop"}),
 )
 

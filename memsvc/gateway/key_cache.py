@@ -101,7 +101,11 @@ class KeyCache:
 
     async def refresh(self, key_hashes: Collection[bytes]) -> dict[bytes, keys.ApiKey]:
         """Look these keys up anew, all in one query."""
-        change_counts = {key_hash: cached.change_count for key_hash in key_hashes if (cached := self._listed.get(key_hash)) is not None}
+        change_counts = {
+            key_hash: cached.change_count
+            for key_hash in key_hashes
+            if (cached := self._listed.get(key_hash)) is not None
+        }
         found = await keys.find_keys(self._database, key_hashes)
         for key_hash, key in found.items():
             cached = self._listed.get(key_hash)

@@ -72,7 +72,9 @@ _METRICS: dict[str, _MetricShape] = {
     "mcp_memory_shadow_total": _MetricShape(
         "counter", "Turns compared with a client's own memory", {"result": ("agree", "differ")}
     ),
-    "mcp_memory_idempotency_conflicts_total": _MetricShape("counter", "Turn ids that came again with another payload", {}),
+    "mcp_memory_idempotency_conflicts_total": _MetricShape(
+        "counter", "Turn ids that came again with another payload", {}
+    ),
     "memsvc_calls_total": _MetricShape("counter", "Calls", {_TOOL: (), "status": STATUSES, "code": _CODES}),
     "memsvc_call_duration_ms": _MetricShape("histogram", "How long a call took", {_TOOL: ()}, _MS),
     "memsvc_lock_wait_ms": _MetricShape("histogram", "Wait for an advisory lock", {"lock": _LOCKS}, _MS),
@@ -81,24 +83,36 @@ _METRICS: dict[str, _MetricShape] = {
     "memsvc_recall_candidates": _MetricShape("histogram", "Entries that a recall ranked", {}, _CANDIDATES),
     "memsvc_job_runs_total": _MetricShape("counter", "Attempts of jobs", {_JOB: (), "status": JOB_STATUSES}),
     "memsvc_job_duration_ms": _MetricShape("histogram", "How long an attempt of a job took", {_JOB: ()}, _JOB_MS),
-    "memsvc_embedding_calls_total": _MetricShape("counter", "Calls of the embedder", {"kind": _KINDS, "status": _CALL_STATUSES}),
+    "memsvc_embedding_calls_total": _MetricShape(
+        "counter", "Calls of the embedder", {"kind": _KINDS, "status": _CALL_STATUSES}
+    ),
     "memsvc_embedding_duration_ms": _MetricShape("histogram", "How long the embedder took", {"kind": _KINDS}, _MS),
     "memsvc_embedding_texts_total": _MetricShape("counter", "Texts that got a vector", {}),
     "memsvc_embedding_cached_total": _MetricShape("counter", "Questions whose vector was at hand", {}),
     "memsvc_embedding_failures_total": _MetricShape("counter", "Failures of the embedder", {"code": _CODES[1:]}),
-    "memsvc_model_calls_total": _MetricShape("counter", "Calls of the model", {"purpose": _MODEL_CALLS, "status": _CALL_STATUSES}),
-    "memsvc_model_duration_ms": _MetricShape("histogram", "How long the model took", {"purpose": _MODEL_CALLS}, _JOB_MS),
+    "memsvc_model_calls_total": _MetricShape(
+        "counter", "Calls of the model", {"purpose": _MODEL_CALLS, "status": _CALL_STATUSES}
+    ),
+    "memsvc_model_duration_ms": _MetricShape(
+        "histogram", "How long the model took", {"purpose": _MODEL_CALLS}, _JOB_MS
+    ),
     "memsvc_model_tokens_total": _MetricShape("counter", "Tokens of the model", {"direction": ("input", "output")}),
     "memsvc_model_refusals_total": _MetricShape("counter", "Refusals of the key or the model by an endpoint", {}),
-    "memsvc_extracted_facts_total": _MetricShape("counter", "Changes of facts by a model's word", {"outcome": _OUTCOMES}),
+    "memsvc_extracted_facts_total": _MetricShape(
+        "counter", "Changes of facts by a model's word", {"outcome": _OUTCOMES}
+    ),
     "memsvc_rerank_calls_total": _MetricShape("counter", "Calls of the reranker", {"status": _CALL_STATUSES}),
     "memsvc_rerank_duration_ms": _MetricShape("histogram", "How long the reranker took", {}, _MS),
     "memsvc_slow_calls_total": _MetricShape("counter", "Calls that took longer than audit.slow_ms", {_TOOL: ()}),
     "memsvc_trace_spans_total": _MetricShape("counter", "Ended spans of traces", {"outcome": ("sent", "lost")}),
-    "memsvc_refused_total": _MetricShape("counter", "Calls and requests refused for want of room", {"reason": REJECT_REASONS}),
+    "memsvc_refused_total": _MetricShape(
+        "counter", "Calls and requests refused for want of room", {"reason": REJECT_REASONS}
+    ),
     "memsvc_slot_wait_ms": _MetricShape("histogram", "Wait for a slot, of calls that waited", {"lane": LANES}, _MS),
     "memsvc_loop_lag_ms": _MetricShape("histogram", "How late the event loop wakes whoever sleeps", {}, _MS),
-    "memsvc_rates_told_total": _MetricShape("counter", "Exchanges of rates with other replicas", {"status": _CALL_STATUSES}),
+    "memsvc_rates_told_total": _MetricShape(
+        "counter", "Exchanges of rates with other replicas", {"status": _CALL_STATUSES}
+    ),
     "memsvc_audit_dropped_total": _MetricShape("counter", "Call records lost because they could not be written", {}),
     "memsvc_traces_dropped_total": _MetricShape("counter", "Recall traces lost because they could not be written", {}),
 }

@@ -228,7 +228,11 @@ class TokenVerifier:
     def _caller(self, claims: dict[str, Any]) -> Caller:
         granted = _words(claims.get(self._options.scopes_claim, ""))
         missing = not {*self._options.required_scopes} <= granted
-        permissions = frozenset(permission for permission in Permission if not self._scopes.of(permission) or granted & {*self._scopes.of(permission)})
+        permissions = frozenset(
+            permission
+            for permission in Permission
+            if not self._scopes.of(permission) or granted & {*self._scopes.of(permission)}
+        )
         if missing or not permissions:
             raise InsufficientScopeError(self._scopes.default)
         client = _name(claims, "client_id") or _name(claims, "azp")

@@ -37,7 +37,9 @@ _FILES: Final[Sequence[RestOperation]] = (
     RestOperation(method="PUT", path=_CONTENT, tool="file_write", takes_body=True),
     RestOperation(method="POST", path=_CONTENT, tool="file_write", takes_body=True),
     RestOperation(method="DELETE", path=_CONTENT, tool="file_delete", query=("recursive",)),
-    RestOperation(method="GET", path=FILES_PATH + "/{project}/stat/{path}", tool="file_stat", query=("content_sha256",)),
+    RestOperation(
+        method="GET", path=FILES_PATH + "/{project}/stat/{path}", tool="file_stat", query=("content_sha256",)
+    ),
     RestOperation(
         method="GET",
         path=FILES_PATH + "/{project}/list/{path}",
@@ -127,7 +129,9 @@ def _add(
     paths: dict[str, dict[str, Any]], operation: RestOperation, tool: Tool, tag: str, *, all_arguments: bool = False
 ) -> None:
     schema = input_schema(tool)
-    arguments: dict[str, Schema] = {name: one for name, one in schema["properties"].items() if name not in _IGNORED_ARGUMENTS}
+    arguments: dict[str, Schema] = {
+        name: one for name, one in schema["properties"].items() if name not in _IGNORED_ARGUMENTS
+    }
     required = set(schema.get("required", ()))
     named = operation.placeholders()
     outside_body = set(named.values()) | set(operation.query)

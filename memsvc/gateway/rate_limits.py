@@ -210,7 +210,9 @@ class RateLimits:
         """
         now = monotonic()
         for name, tenant in list(self._tenants.items()):
-            changes = {bucket: use.pending for bucket, use in tenant.uses.items() if self._is_significant(tenant, bucket, use)}
+            changes = {
+                bucket: use.pending for bucket, use in tenant.uses.items() if self._is_significant(tenant, bucket, use)
+            }
             for bucket, use in list(tenant.uses.items()):
                 use.pending = 0
                 if use.empty_at <= now and bucket not in changes:

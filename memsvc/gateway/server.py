@@ -185,7 +185,11 @@ def _mcp_endpoint(
 
 
 def _sse_routes(
-    config: McpServerConfig, authenticator: Authenticator, options: SseOptions | None, metrics: Metrics, draining: rest.Draining
+    config: McpServerConfig,
+    authenticator: Authenticator,
+    options: SseOptions | None,
+    metrics: Metrics,
+    draining: rest.Draining,
 ) -> list[BaseRoute]:
     if options is None or not options.enabled:
         return []

@@ -50,7 +50,11 @@ def read(text: str) -> SignedToken:
         raise InvalidTokenError
     header = _object(_bytes(parts[0]))
     algorithm, key_id, kind = header.get("alg"), header.get("kid"), header.get("typ", "")
-    if not isinstance(algorithm, str) or not isinstance(kind, str) or any(name in header for name in _UNSUPPORTED_HEADERS):
+    if (
+        not isinstance(algorithm, str)
+        or not isinstance(kind, str)
+        or any(name in header for name in _UNSUPPORTED_HEADERS)
+    ):
         raise InvalidTokenError
     if key_id is not None and not (isinstance(key_id, str) and len(key_id) <= KEY_ID_CHARS_MAX):
         raise InvalidTokenError
@@ -69,7 +73,9 @@ def _object(document: bytes) -> dict[str, Any]:
     if document.count(b"{") + document.count(b"[") > NESTED_MAX:
         raise InvalidTokenError
     try:
-        value = json.loads(document.decode("utf-8"), object_pairs_hook=_without_duplicates, parse_constant=_reject_constant)
+        value = json.loads(
+            document.decode("utf-8"), object_pairs_hook=_without_duplicates, parse_constant=_reject_constant
+        )
     except ValueError as error:
         raise InvalidTokenError from error
     if not isinstance(value, dict):

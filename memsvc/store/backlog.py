@@ -252,7 +252,8 @@ async def forget_jobs(tx: Tx, jobs: Sequence[tuple[str, str]], *, dry_run: bool 
     )
     deleted_jobs = await tx.unbound(
         f"{statement} FROM {QUEUE} WHERE headers ->> 'tenant' = $1 AND headers ->> 'project' = $2"
-        f" AND (entrypoint, headers ->> 'subject') IN {matching.format('$3', '$4')}" + ("" if dry_run else " RETURNING 1"),
+        f" AND (entrypoint, headers ->> 'subject') IN {matching.format('$3', '$4')}"
+        + ("" if dry_run else " RETURNING 1"),
         tx.scope.tenant.hex(),
         tx.scope.project,
         names,

@@ -68,7 +68,14 @@ async def promote(tx: Tx, index_id: int, values: ActiveBlockValues, now_h: float
 
 
 async def add_outcome(
-    tx: Tx, index_id: int, updates: Sequence[BlockConfidence], *, signal: float, weight: float, source: str, now: datetime
+    tx: Tx,
+    index_id: int,
+    updates: Sequence[BlockConfidence],
+    *,
+    signal: float,
+    weight: float,
+    source: str,
+    now: datetime,
 ) -> None:
     """Store the new confidences after an outcome, and the outcome itself."""
     await tx.execute(

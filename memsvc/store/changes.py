@@ -178,7 +178,9 @@ class Changes:
                     log.warning("change notifications are not received at the moment", **details)
                 self._outage = True
             await asyncio.sleep(pause_s)
-            pause_s = RECONNECT_S_MIN if monotonic() - started_s > RECONNECT_RESET_S else min(pause_s * 2, RECONNECT_S_MAX)
+            pause_s = (
+                RECONNECT_S_MIN if monotonic() - started_s > RECONNECT_RESET_S else min(pause_s * 2, RECONNECT_S_MAX)
+            )
 
     async def _listen(self) -> None:
         """Listen until the connection is lost, which raises."""

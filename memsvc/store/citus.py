@@ -117,7 +117,9 @@ def has_shards(connection: Connection) -> bool:
 
 def shard_tables(connection: Connection) -> dict[str, ShardTable]:
     """Return the distributed tables, by name, of a database that has Citus."""
-    return {row.name: ShardTable(row.name, row.method, row.beside, row.cut_by) for row in connection.execute(_SHARD_TABLES)}
+    return {
+        row.name: ShardTable(row.name, row.method, row.beside, row.cut_by) for row in connection.execute(_SHARD_TABLES)
+    }
 
 
 def is_primary_node(connection: Connection) -> bool:

@@ -152,7 +152,9 @@ class IndexedItem:
     text: str
 
 
-async def read_items(tx: Tx, index_id: int, first: int, stop: int, *, limit: int | None = None, chars_max: int) -> list[IndexedItem]:
+async def read_items(
+    tx: Tx, index_id: int, first: int, stop: int, *, limit: int | None = None, chars_max: int
+) -> list[IndexedItem]:
     """Return the items `first <= entry < stop` of a session's index in order, at most `limit`.
 
     Items that were made unfindable are left out; texts are cut to `chars_max` characters.
@@ -198,7 +200,9 @@ async def next_entry(tx: Tx, index_id: int) -> int:
     return next_number or 0
 
 
-async def set_compacted(tx: Tx, session: str, position: SummaryPosition, *, counters: Mapping[str, int], now: datetime) -> None:
+async def set_compacted(
+    tx: Tx, session: str, position: SummaryPosition, *, counters: Mapping[str, int], now: datetime
+) -> None:
     """Let the running context of a session begin after what the summary stands for.
 
     Add `counters`.

@@ -32,7 +32,9 @@ async def read_position(tx: Tx, session: str) -> int | None:
     return read
 
 
-async def read_messages(tx: Tx, index_id: int, entry: int, *, before: int, limit: int, chars_max: int) -> list[TranscriptItem]:
+async def read_messages(
+    tx: Tx, index_id: int, entry: int, *, before: int, limit: int, chars_max: int
+) -> list[TranscriptItem]:
     """Return the next messages of user and assistant from this entry on, and `before` older ones.
 
     They are in order.

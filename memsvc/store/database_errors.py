@@ -70,7 +70,9 @@ def translate_error(error: BaseException) -> MemsvcError | None:
         )
     # a connection or pool that was closed is a bare InterfaceError; its subclasses are faults of
     # our arguments
-    disconnected = isinstance(error, pg.PostgresError) and (error.sqlstate in TIMEOUT_STATES or str(error).startswith(NODE_LOST))
+    disconnected = isinstance(error, pg.PostgresError) and (
+        error.sqlstate in TIMEOUT_STATES or str(error).startswith(NODE_LOST)
+    )
     if disconnected or isinstance(error, CONNECTION_ERRORS) or type(error) is pg.InterfaceError:
         return MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)
     return None

@@ -143,7 +143,8 @@ def same_count(existing: StoredSession | None, expected: SessionCounts) -> bool:
     """Return whether a session's row agrees with its files."""
     return (
         existing is not None
-        and (existing.user_id, existing.latest_turn, existing.turns) == (expected.user_id, expected.latest_turn, expected.turns)
+        and (existing.user_id, existing.latest_turn, existing.turns)
+        == (expected.user_id, expected.latest_turn, expected.turns)
         and existing.shared == expected.shared
         and expected.counters.items() <= existing.counters.items()
         and same_value(existing.created_at, expected.created_at)
@@ -155,7 +156,8 @@ def same_guard(existing: DoneTurn | None, expected: DoneTurn) -> bool:
     """Return whether a guard agrees with the lines of its turn."""
     return (
         existing is not None
-        and (existing.fingerprint, existing.first_entry, existing.result) == (expected.fingerprint, expected.first_entry, expected.result)
+        and (existing.fingerprint, existing.first_entry, existing.result)
+        == (expected.fingerprint, expected.first_entry, expected.result)
         and same_value(existing.at, expected.at)
     )
 

@@ -24,7 +24,8 @@ async def existing_records(tx: Tx, index_ids: Sequence[int], session: str, recor
 async def facts_of(tx: Tx, index_id: int) -> list[Fact]:
     """Return every fact of an index, in any state, in the order of their entries."""
     found = await tx.fetch(
-        f"SELECT book, {facts.COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 ORDER BY entry", index_id
+        f"SELECT book, {facts.COLUMNS} FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 ORDER BY entry",
+        index_id,
     )
     return [facts.fact_of(row) for row in found]
 

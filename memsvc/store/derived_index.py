@@ -247,7 +247,9 @@ async def texts_after(tx: Tx, index_id: int, last: int, *, segment_bits: int) ->
 async def refs(tx: Tx, index_id: int, *, first: int = 0) -> dict[str, int]:
     """Return the numbers of an index's entries, from `first` on, by their references."""
     found = await tx.fetch(
-        "SELECT ref, entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4", index_id, first
+        "SELECT ref, entry FROM entries WHERE tenant = $1 AND project = $2 AND book = $3 AND entry >= $4",
+        index_id,
+        first,
     )
     return {row["ref"]: row["entry"] for row in found}
 
@@ -282,7 +284,11 @@ async def compare_rows(
     }
     extra_rows = [number for number in existing if number not in expected_rows]
     if fix and (changed_rows or extra_rows):
-        if any(existing[number][_TEXTS] != columns[_TEXTS] for number, columns in changed_rows.items() if number in existing):
+        if any(
+            existing[number][_TEXTS] != columns[_TEXTS]
+            for number, columns in changed_rows.items()
+            if number in existing
+        ):
             await _forget_vectors(tx, index_id)
         await drop_rows(tx, index_id, extra_rows)
         await put_rows(tx, index_id, changed_rows)

@@ -51,7 +51,10 @@ async def remove(tx: Tx, prefix: str, *, excluded: Sequence[int] = (), limit: in
     Return how many.
     """
     rows = await tx.fetch(
-        f"SELECT book, entry, cues {_OF_SESSION} ORDER BY book, entry LIMIT $6", *prefix_range(prefix), list(excluded), limit
+        f"SELECT book, entry, cues {_OF_SESSION} ORDER BY book, entry LIMIT $6",
+        *prefix_range(prefix),
+        list(excluded),
+        limit,
     )
     for index_id in sorted({row["book"] for row in rows}):
         await index.hold(tx, index_id)

@@ -37,7 +37,9 @@ async def find(tx: Tx, index_name: str, names: Collection[str]) -> dict[str, Doc
     return _nodes(rows)
 
 
-async def with_ancestors(tx: Tx, index_name: str, names: Collection[str]) -> tuple[dict[str, DocumentNode], dict[str, str | None]]:
+async def with_ancestors(
+    tx: Tx, index_name: str, names: Collection[str]
+) -> tuple[dict[str, DocumentNode], dict[str, str | None]]:
     """Return these nodes, and the parent of each of them and of all nodes above them.
 
     One step a level.
@@ -92,7 +94,9 @@ async def read_all(tx: Tx, index_name: str) -> dict[str, DocumentNode]:
     return _nodes(rows)
 
 
-async def change(tx: Tx, index_name: str, put: Mapping[str, DocumentNode], removed: Collection[str], *, added_nodes: int) -> int:
+async def change(
+    tx: Tx, index_name: str, put: Mapping[str, DocumentNode], removed: Collection[str], *, added_nodes: int
+) -> int:
     """Add or replace nodes and remove others, in one round trip; return the new number of nodes.
 
     `added_nodes` is by how many the number grows.

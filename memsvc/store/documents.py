@@ -43,7 +43,9 @@ class DocumentChunk:
         return f"{self.text}\n{self.keywords}"
 
 
-async def list_chunks(tx: Tx, index_name: str, ref: str, *, limit: int, not_of: int | None = None) -> list[DocumentChunk]:
+async def list_chunks(
+    tx: Tx, index_name: str, ref: str, *, limit: int, not_of: int | None = None
+) -> list[DocumentChunk]:
     """Return the first chunks of a document in order.
 
     With `not_of`, only those of streams other than this one.
@@ -83,7 +85,15 @@ def _chunk(row: Row) -> DocumentChunk:
 
 
 async def replace_chunks(
-    tx: Tx, index_name: str, ref: str, stream: int, *, title: str, old: Sequence[DocumentChunk], new: Sequence[Chunk], now: datetime
+    tx: Tx,
+    index_name: str,
+    ref: str,
+    stream: int,
+    *,
+    title: str,
+    old: Sequence[DocumentChunk],
+    new: Sequence[Chunk],
+    now: datetime,
 ) -> bool:
     """Replace old chunks by new ones, keeping equal ones and their vectors.
 
@@ -159,7 +169,11 @@ async def forget(tx: Tx, index_name: str, file_id: UUID) -> None:
 
 async def set_title(tx: Tx, index_name: str, ref: str, stream: int, *, title: str, now: datetime) -> bool:
     """Make a document findable by another title; return whether it has chunks."""
-    old = [old_chunk for old_chunk in await list_chunks(tx, index_name, ref, limit=CHUNKS_MAX) if old_chunk.stream == stream]
+    old = [
+        old_chunk
+        for old_chunk in await list_chunks(tx, index_name, ref, limit=CHUNKS_MAX)
+        if old_chunk.stream == stream
+    ]
     new = [Chunk(old_chunk.start, old_chunk.text, old_chunk.context) for old_chunk in old]
     return await replace_chunks(tx, index_name, ref, stream, title=title, old=old, new=new, now=now)
 

@@ -59,7 +59,9 @@ async def streams(tx: Tx, file_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, list
     found: dict[uuid.UUID, list[ExportStream]] = defaultdict(list)
     for row in rows:
         stream_blocks = blocks.get(row["stream"], [])
-        found[row["incarnation"]].append(ExportStream(row["stream"], row["first_revision"], row["created_at"], stream_blocks))
+        found[row["incarnation"]].append(
+            ExportStream(row["stream"], row["first_revision"], row["created_at"], stream_blocks)
+        )
     return found
 
 
@@ -95,7 +97,9 @@ async def contents(tx: Tx, places: Sequence[tuple[int, int]]) -> list[bytes]:
 
 async def put_streams(tx: Tx, table: Table, of: Sequence[tuple[uuid.UUID, ExportStream]]) -> None:
     """Add streams of files. Errors as `archived.put`."""
-    rows = [(file_id, file_stream.first_revision, file_stream.stream, file_stream.created_at) for file_id, file_stream in of]
+    rows = [
+        (file_id, file_stream.first_revision, file_stream.stream, file_stream.created_at) for file_id, file_stream in of
+    ]
     if rows:
         await put(tx, table, ("incarnation", "first_revision", "stream", "created_at"), rows)
 

@@ -170,7 +170,9 @@ async def counts(tx: Tx) -> dict[str, int]:
 async def page(tx: Tx, table: Table, after: Row | None, *, limit: int) -> list[Row]:
     """Return the next rows of a table after the given one, or its first rows, ordered by key."""
     keys = ", ".join(table.key)
-    condition = "" if after is None else f"AND ({keys}) > ({', '.join(f'${at}' for at in range(4, 4 + len(table.key)))})"
+    condition = (
+        "" if after is None else f"AND ({keys}) > ({', '.join(f'${at}' for at in range(4, 4 + len(table.key)))})"
+    )
     return await tx.fetch(
         f"""
         SELECT {", ".join(table.names)} FROM {table.name} WHERE tenant = $1 AND project = $2 {condition}

@@ -31,7 +31,9 @@ class FactHistoryFilter:
     fact_id: str | None
 
 
-async def list_facts(tx: Tx, index_ids: Sequence[int], facts_filter: FactHistoryFilter, *, after: FactPosition | None, limit: int) -> list[Fact]:
+async def list_facts(
+    tx: Tx, index_ids: Sequence[int], facts_filter: FactHistoryFilter, *, after: FactPosition | None, limit: int
+) -> list[Fact]:
     """Return the facts of these indexes, newest first, without forgotten ones.
 
     Only the conditions that are set stand in the statement: with optional ones no plan would use

@@ -135,7 +135,9 @@ def entries(statements: Sequence[StatementWithExpiry], now: datetime) -> list[in
     ]
 
 
-async def apply(tx: Tx, index_id: int, first: int, merge: Merge, statements: Sequence[StatementWithExpiry], now: datetime) -> None:
+async def apply(
+    tx: Tx, index_id: int, first: int, merge: Merge, statements: Sequence[StatementWithExpiry], now: datetime
+) -> None:
     """Write a merge: close facts wherever they stand, add new ones as entries from `first` on."""
     closed: list[tuple[Fact, FactState, str | None]] = [(fact, FactState.SUPERSEDED, by) for fact, by in merge.replaced]
     closed += [(fact, FactState.DELETED, None) for fact in merge.deleted]
@@ -232,7 +234,9 @@ async def expired_indexes(tx: Tx, session: str, now: datetime) -> list[str]:
     return [row["name"] for row in rows]
 
 
-async def facts_from_turns(tx: Tx, index_ids: Sequence[int], session: str, turns: Sequence[str], since: datetime) -> list[Fact]:
+async def facts_from_turns(
+    tx: Tx, index_ids: Sequence[int], session: str, turns: Sequence[str], since: datetime
+) -> list[Fact]:
     """Return the facts in any state that rest on these turns, or on others found after `since`."""
     rows = await tx.fetch(
         f"""

@@ -85,7 +85,9 @@ class _PreparedEntry:
 
 async def _put(tx: Tx, prepared: Sequence[_PreparedEntry], segment_bits: int) -> Sequence[Any]:
     """Add entries to indexes; return number, name, first entry and fresh entries of each."""
-    by_name = {name: [item for item in prepared if item.name == name] for name in dict.fromkeys(item.name for item in prepared)}
+    by_name = {
+        name: [item for item in prepared if item.name == name] for name in dict.fromkeys(item.name for item in prepared)
+    }
     entries = [(index_id_of(name), at, item) for name, group in by_name.items() for at, item in enumerate(group)]
     term_counts = [min(item.counts.total(), LENGTH_MAX) for _, _, item in entries]
     index_rows = [
@@ -168,7 +170,9 @@ async def merge_fresh(tx: Tx, index_id: int) -> None:
     )
 
 
-def _counts_of(index_id: int, prepared: Sequence[tuple[int, int, _PreparedEntry]], term_counts: Sequence[int]) -> tuple[int, int]:
+def _counts_of(
+    index_id: int, prepared: Sequence[tuple[int, int, _PreparedEntry]], term_counts: Sequence[int]
+) -> tuple[int, int]:
     """Return the number of an index's entries that can be found, and of their terms."""
     found = [length for (other, _, _), length in zip(prepared, term_counts, strict=True) if other == index_id]
     return sum(1 for length in found if length), sum(found)

@@ -46,7 +46,7 @@ class NewInsight:
     evidence: dict[str, Any]
 
 
-_COLUMNS = "i.book, i.entry, i.insight, i.kind, i.summary, e.cues, i.confidence, i.evidence, i.made_at"
+_COLUMNS = "i.book AS index_id, i.entry, i.insight, i.kind, i.summary, e.cues, i.confidence, i.evidence, i.made_at"
 _FROM = """insights AS i JOIN entries AS e
            ON e.tenant = $1 AND e.project = $2 AND e.book = i.book AND e.entry = i.entry
            WHERE i.tenant = $1 AND i.project = $2"""
@@ -135,7 +135,10 @@ async def put(tx: Tx, index_name: str, new_insights: Sequence[NewInsight], now: 
 
     The caller holds the index's lock.
     """
-    entries = [index.NewEntry(ref=insight.insight, text=insight.summary, keywords=insight.keywords, message_at=now, role=ROLE) for insight in new_insights]
+    entries = [
+        index.NewEntry(ref=insight.insight, text=insight.summary, keywords=insight.keywords, message_at=now, role=ROLE)
+        for insight in new_insights
+    ]
     first = (await index.add(tx, {index_name: entries}))[index_name]
     await tx.execute(
         """
@@ -161,7 +164,9 @@ async def remove(tx: Tx, removed: Sequence[Insight]) -> None:
     """Delete insights, from the index too; they may be made again if they become true again."""
     for index_id in sorted({insight.index_id for insight in removed}):
         index_insights = [insight for insight in removed if insight.index_id == index_id]
-        await index.remove(tx, index_id, {insight.entry: f"{insight.summary}\n{insight.cues}" for insight in index_insights})
+        await index.remove(
+            tx, index_id, {insight.entry: f"{insight.summary}\n{insight.cues}" for insight in index_insights}
+        )
         await tx.execute(
             "DELETE FROM insights WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
             index_id,

@@ -81,6 +81,7 @@ _DEGREE: Final = """coalesce((SELECT sum(weight) FROM (
 def block_of(row: Row) -> KnowledgeBlock:
     """Return the block in a row of OWN and TOLD."""
     fields = dict(row)
+    fields |= {"block_id": fields.pop("notion"), "keywords": fields.pop("cue")}
     return KnowledgeBlock(**fields | {"tier": DecayTier(fields["tier"]), "tags": tuple(fields["tags"])})
 
 
@@ -169,7 +170,9 @@ async def tag(tx: Tx, index_id: int, block_id: str, tags: Sequence[str]) -> None
         )
 
 
-async def set_text(tx: Tx, index_name: str, previous: KnowledgeBlock, *, text: str, keywords: str, digest: str, now: datetime) -> None:
+async def set_text(
+    tx: Tx, index_name: str, previous: KnowledgeBlock, *, text: str, keywords: str, digest: str, now: datetime
+) -> None:
     """Change the text or the cue of a live block; its confidence stays."""
     index_id = index.index_id_of(index_name)
     await index.remove(tx, index_id, {previous.entry: _indexed_text(previous)})
@@ -205,7 +208,9 @@ async def superseded_by(tx: Tx, index_id: int, block_id: str) -> list[str]:
     return [row["notion"] for row in rows]
 
 
-async def archive(tx: Tx, index_id: int, blocks: Sequence[KnowledgeBlock], reason: Reason, *, by: str | None = None) -> None:
+async def archive(
+    tx: Tx, index_id: int, blocks: Sequence[KnowledgeBlock], reason: Reason, *, by: str | None = None
+) -> None:
     """Archive blocks: unfindable, without tags, edges and contradictions.
 
     Of what is forgotten the text goes as well, also of what was archived for another reason before.

@@ -141,7 +141,9 @@ async def of_kinds(tx: Tx, index_id: int, kinds: Iterable[str], *, since: dateti
     `since` as in `list_latest`.
     """
     condition = "fact_id = ANY($6::text[]) AND ($4::timestamptz IS NULL OR valid_from >= $4)"
-    return await _read(tx, index_id, condition, "m.created_at DESC, f.entry DESC", since, limit, list(kinds), limited=True)
+    return await _read(
+        tx, index_id, condition, "m.created_at DESC, f.entry DESC", since, limit, list(kinds), limited=True
+    )
 
 
 async def count_current(tx: Tx, index_id: int) -> int:
@@ -201,7 +203,9 @@ async def fact_versions(tx: Tx, index_id: int, memory: str) -> list[Fact]:
     return [fact_of(row) for row in rows]
 
 
-async def _read(tx: Tx, index_id: int, condition: str, order: str, *arguments: Any, limited: bool = False) -> list[Memory]:
+async def _read(
+    tx: Tx, index_id: int, condition: str, order: str, *arguments: Any, limited: bool = False
+) -> list[Memory]:
     """Return the memories whose facts are current and meet a condition.
 
     Where `limited`, at most $5.

@@ -11,7 +11,9 @@ from memsvc.store.tables import KEYS
 
 _CALL_TABLES: Final = frozenset({"allowances", "calls", "job_refs", "purges", "rates", "recalls", "restores", "usage"})
 """Tables about a tenant's calls: one without rows in any other table holds nothing."""
-_ANY_ROW: Final = " UNION ALL ".join(f"SELECT 1 FROM {one} WHERE tenant = $1" for one in KEYS if one not in _CALL_TABLES)
+_ANY_ROW: Final = " UNION ALL ".join(
+    f"SELECT 1 FROM {one} WHERE tenant = $1" for one in KEYS if one not in _CALL_TABLES
+)
 
 
 async def list_open_tenants(database: Database) -> list[bytes]:

@@ -123,7 +123,9 @@ _SEARCH = f"""
 """
 
 
-async def match_embedding(tx: Tx, where: SearchRange, model: str, vector: Sequence[float], *, best: int) -> dict[PassageKey, float]:
+async def match_embedding(
+    tx: Tx, where: SearchRange, model: str, vector: Sequence[float], *, best: int
+) -> dict[PassageKey, float]:
     """Return the cosines of the best live chunks by their vectors, as `vectors.nearest` does.
 
     Empty where this database has no vectors. Within a directory ten times as many are compared, as
@@ -132,7 +134,9 @@ async def match_embedding(tx: Tx, where: SearchRange, model: str, vector: Sequen
     if not where.projects or not await vectors.available(tx):
         return {}
     candidates = max(CANDIDATES_MIN, CANDIDATE_FACTOR * best) * (10 if where.path else 1)
-    rows = await tx.fetch(_MATCH_EMBEDDING, *where.arguments, model_number(model), list(vector), len(vector), candidates, best)
+    rows = await tx.fetch(
+        _MATCH_EMBEDDING, *where.arguments, model_number(model), list(vector), len(vector), candidates, best
+    )
     return {PassageKey(row["project"], row["entry"]): 1 - row["distance"] for row in rows if isfinite(row["distance"])}
 
 

@@ -28,7 +28,9 @@ class ConnectionPool:
     prepared: bool
 
 
-async def open_pool(url: str, size_min: int, size_max: int, *, command_timeout_s: float, prepared: Prepared) -> ConnectionPool:
+async def open_pool(
+    url: str, size_min: int, size_max: int, *, command_timeout_s: float, prepared: Prepared
+) -> ConnectionPool:
     """Connect, with prepared statements unless a pooler is seen to lose them.
 
     UNAVAILABLE where they are to be prepared `always` all the same; otherwise raises what the

@@ -54,7 +54,9 @@ async def drop_facts(tx: Tx, index_id: int, removed: Sequence[Fact]) -> None:
     await index.hold(tx, index_id)
     await index.remove(tx, index_id, indexed(removed))
     await tx.execute(
-        "DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])", index_id, entries
+        "DELETE FROM facts WHERE tenant = $1 AND project = $2 AND book = $3 AND entry = ANY($4::int4[])",
+        index_id,
+        entries,
     )
     await _drop_vectors(tx, index_id, entries)
 
@@ -66,7 +68,7 @@ async def insights_of_session(tx: Tx, prefix: str, session: str) -> list[tuple[s
     """
     rows = await tx.fetch(
         """
-        SELECT b.name, i.book, i.entry, i.insight, i.kind, i.summary, e.cues, i.confidence, i.evidence, i.made_at
+        SELECT b.name, i.book AS index_id, i.entry, i.insight, i.kind, i.summary, e.cues, i.confidence, i.evidence, i.made_at
         FROM insights AS i
         JOIN books AS b ON b.tenant = $1 AND b.project = $2 AND b.book = i.book
         JOIN entries AS e ON e.tenant = $1 AND e.project = $2 AND e.book = i.book AND e.entry = i.entry

@@ -6,7 +6,9 @@ from memsvc.core.errors import Code, MemsvcError
 from memsvc.store.database import Tx
 
 
-async def add_bytes(tx: Tx, delta_bytes: int, *, project_bytes_max: int, tenant_bytes_max: int = 0, now: datetime) -> None:
+async def add_bytes(
+    tx: Tx, delta_bytes: int, *, project_bytes_max: int, tenant_bytes_max: int = 0, now: datetime
+) -> None:
     """Count bytes of callers' files against project and tenant, in one round trip.
 
     Fewer than 0 are returned. QUOTA_EXCEEDED, after which the transaction must not be committed,

@@ -44,7 +44,9 @@ class RecallContent:
     items: dict[EntryPlace, Text]
 
 
-async def read(tx: Tx, request: RecalledFilter, *, now: datetime, as_of: datetime | None, chars_max: int) -> RecallContent:
+async def read(
+    tx: Tx, request: RecalledFilter, *, now: datetime, as_of: datetime | None, chars_max: int
+) -> RecallContent:
     """Return the current facts and insights, and the items with texts up to `chars_max`.
 
     With `as_of`, every fact of the indexes that held at that time, the latest BELIEVED_MOST.
@@ -68,7 +70,11 @@ async def read(tx: Tx, request: RecalledFilter, *, now: datetime, as_of: datetim
     items = map(Text, *columns)
     return RecallContent(
         [facts.fact_of(_parse_times(item, "valid_from", "valid_to", "expires_at")) for item in row["facts"] or ()],
-        {EntryPlace(item.index_id, item.entry): item for item in insight_rows if as_of is None or item.made_at <= as_of},
+        {
+            EntryPlace(item.index_id, item.entry): item
+            for item in insight_rows
+            if as_of is None or item.made_at <= as_of
+        },
         {EntryPlace(index_id, item.entry): item for index_id, item in zip(row["book"] or (), items, strict=True)},
     )
 

@@ -60,7 +60,13 @@ async def _build(tx: Tx, index_id: int, name: str, bits: int, next_entry: int) -
         term_counts = {hit >> 32: hit & _LENGTH for some in term_entries.values() for hit in some}
         entries, length = entries + len(term_counts), length + sum(term_counts.values())
         await _set_term_counts(
-            tx, index_id, {number: term_counts.get(number, 0) for number in visible if texts[number][2] != term_counts.get(number, 0)}
+            tx,
+            index_id,
+            {
+                number: term_counts.get(number, 0)
+                for number in visible
+                if texts[number][2] != term_counts.get(number, 0)
+            },
         )
         await _insert(tx, index_id, last >> bits, term_entries)
     await derived_index.put_counters(tx, name, derived_index.expected_counters(bits, next_entry, entries, length))

@@ -67,7 +67,13 @@ async def search(
 
 
 async def search_as(
-    tx: Tx, queries: Sequence[IndexQuery], terms: Sequence[str], embedding: QueryEmbedding | None, *, user: str, session: str
+    tx: Tx,
+    queries: Sequence[IndexQuery],
+    terms: Sequence[str],
+    embedding: QueryEmbedding | None,
+    *,
+    user: str,
+    session: str,
 ) -> tuple[dict[int, IndexMatches], list[str]]:
     """Search as `search`, and name other sessions of this user alone, the latest active first.
 
@@ -77,7 +83,13 @@ async def search_as(
 
 
 async def search_of(
-    tx: Tx, queries: Sequence[IndexQuery], terms: Sequence[str], embedding: QueryEmbedding | None, *, user: str, sessions: list[str]
+    tx: Tx,
+    queries: Sequence[IndexQuery],
+    terms: Sequence[str],
+    embedding: QueryEmbedding | None,
+    *,
+    user: str,
+    sessions: list[str],
 ) -> tuple[dict[int, IndexMatches], list[str]]:
     """Search as `search`, and name which of some sessions are of this user alone.
 
@@ -124,7 +136,17 @@ def _found(row: Row, terms: Sequence[str]) -> IndexMatches:
     }
     columns = (row[name] for name in ("entries", "length", "speaker", "role", "said_at", "asks", "ref"))
     candidates = [
-        Candidate(entry, scores.get(entry, _NO_SCORES), length, speaker, role, message_at, is_question, ref, similarity.get(entry))
+        Candidate(
+            entry,
+            scores.get(entry, _NO_SCORES),
+            length,
+            speaker,
+            role,
+            message_at,
+            is_question,
+            ref,
+            similarity.get(entry),
+        )
         for entry, length, speaker, role, message_at, is_question, ref in zip(*columns, strict=True)
     ]
     counts = {terms[number - 1]: count for number, count in zip(row["held_by"] or (), row["held"] or (), strict=True)}

@@ -97,7 +97,9 @@ async def entry_after(tx: Tx, session: str, index_id: int, turn: str, *, limit: 
     return found
 
 
-async def items(tx: Tx, index_id: int, *, before: int, limit: int, chars_max: int, line_bytes_max: int) -> list[SessionItem]:
+async def items(
+    tx: Tx, index_id: int, *, before: int, limit: int, chars_max: int, line_bytes_max: int
+) -> list[SessionItem]:
     """Return the items before an entry of a session's index, the latest first.
 
     Each has up to `chars_max` characters; forgotten ones are left out.

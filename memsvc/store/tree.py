@@ -195,7 +195,9 @@ class DirectoryFiles:
     samples: tuple[str, ...]
 
 
-async def count_by_directory(tx: Tx, directory: str, *, sample_limit: int, excluded_names: Sequence[str]) -> list[DirectoryFiles]:
+async def count_by_directory(
+    tx: Tx, directory: str, *, sample_limit: int, excluded_names: Sequence[str]
+) -> list[DirectoryFiles]:
     """Return the files directly in each directory at or below this one, without some names.
 
     Directories without files of their own are left out.

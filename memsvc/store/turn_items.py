@@ -15,7 +15,9 @@ class IndexedTurnItem:
     indexed: str
 
 
-async def list_visible(tx: Tx, session: str, index_id: int, turns: Sequence[str], *, limit: int) -> dict[str, list[IndexedTurnItem]]:
+async def list_visible(
+    tx: Tx, session: str, index_id: int, turns: Sequence[str], *, limit: int
+) -> dict[str, list[IndexedTurnItem]]:
     """Return the items of these turns that were not hidden, by turn, of stored turns alone.
 
     A turn has up to `limit` items.

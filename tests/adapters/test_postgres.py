@@ -365,7 +365,17 @@ def test_nobody_gets_in_without_a_password(server: EmbeddedUrls, server_dir: Pat
     ]
     assert run(server.superuser_url, "show listen_addresses") == ""
     for role in ("postgres", "memsvc_owner", "memsvc_app"):
-        without = [str(program_dir() / "psql"), "-X", "-w", "-h", str(server_dir / "postgres"), "-U", role, "-d", "memsvc"]
+        without = [
+            str(program_dir() / "psql"),
+            "-X",
+            "-w",
+            "-h",
+            str(server_dir / "postgres"),
+            "-U",
+            role,
+            "-d",
+            "memsvc",
+        ]
         refused = subprocess.run([*without, "-c", "select 1"], capture_output=True, text=True, env={}, check=False)
         assert "no password supplied" in refused.stderr
 

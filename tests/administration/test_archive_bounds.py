@@ -64,12 +64,12 @@ async def test_writers_go_on_while_an_archive_is_checked(
 
         monkeypatch.setattr(module, name, writing)
 
-    for module, name in ((restored_index, "make"), (export_tables, "note_restored"), (usage, "held_bytes")):
+    for module, name in ((restored_index, "build"), (export_tables, "set_restored"), (usage, "quota_bytes")):
         writing_at(module, name)
     allowed = FileQuotas(10**9, 10**9, Quota(10**9))
     checked = await restored(other_call, archive, check=True, allowed=allowed)
     assert [one.written for one in checked.projects] == [True, True]
-    assert steps == ["held_bytes", "make", "note_restored", "make", "note_restored", "held_bytes"]
+    assert steps == ["quota_bytes", "build", "set_restored", "build", "set_restored", "quota_bytes"]
 
 
 def jobs(content: bytes) -> Change:

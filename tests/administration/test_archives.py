@@ -97,7 +97,13 @@ async def test_any_tar_tool_reads_the_files_of_an_archive_and_finds_neither_tena
 
 
 def test_every_table_of_a_tenant_is_archived_or_left_out_for_a_reason() -> None:
-    told = [*export_tables.PLAIN, *export_tables.FILES, export_tables.CALLS, export_tables.JOBS, *export_tables.LEFT_OUT]
+    told = [
+        *export_tables.PLAIN,
+        *export_tables.FILES,
+        export_tables.CALLS,
+        export_tables.JOBS,
+        *export_tables.LEFT_OUT,
+    ]
     assert sorted(told) == sorted(TENANT_TABLES)
 
 

@@ -21,7 +21,9 @@ from memsvc.core.facts import (
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
-def statement(value: str, *, record: str = "r2", key: str = "name", slot: str = "", tier: FactTier = FactTier.L0) -> Statement:
+def statement(
+    value: str, *, record: str = "r2", key: str = "name", slot: str = "", tier: FactTier = FactTier.L0
+) -> Statement:
     return Statement(record, "user_name", key, slot, value, tier, 0.9, "", Evidence("s", "t", "t-in-0", ""))
 
 
@@ -74,7 +76,11 @@ def test_values_of_different_slots_hold_side_by_side() -> None:
 
 @pytest.mark.parametrize(
     ("tier", "expected"),
-    [(FactTier.L0, None), (FactTier.L1, datetime(2026, 1, 6, tzinfo=UTC)), (FactTier.L2, datetime(2026, 1, 12, tzinfo=UTC))],
+    [
+        (FactTier.L0, None),
+        (FactTier.L1, datetime(2026, 1, 6, tzinfo=UTC)),
+        (FactTier.L2, datetime(2026, 1, 12, tzinfo=UTC)),
+    ],
 )
 def test_facts_end_at_a_midnight_or_never(tier: FactTier, expected: datetime | None) -> None:
     assert expires_at(tier, NOW, l1_days=1, l2_days=7) == expected

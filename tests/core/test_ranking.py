@@ -107,7 +107,7 @@ def test_a_long_entry_borrows_little_and_lends_little():
 
 def test_an_answer_gains_from_its_question():
     weights = replace(PLAIN, answer=0.2)
-    asked = scores(rank([entry(1, dog=4, asks=True), entry(2)], QUESTION, weights))
+    asked = scores(rank([entry(1, dog=4, is_question=True), entry(2)], QUESTION, weights))
     said = scores(rank([entry(1, dog=4), entry(2)], QUESTION, weights))
     assert asked[2] == pytest.approx(said[2] + 0.2 * 4)
 
@@ -122,15 +122,15 @@ def test_the_speaker_named_in_the_question_comes_first():
 
 def test_what_was_said_on_the_day_named_comes_first():
     said = [datetime(2023, 5, 3, tzinfo=UTC), datetime(2023, 5, 20, tzinfo=UTC), datetime(2023, 7, 3, tzinfo=UTC)]
-    candidates = [entry(10 * number, dog=4, said_at=day) for number, day in enumerate(said)]
+    candidates = [entry(10 * number, dog=4, message_at=day) for number, day in enumerate(said)]
     question = replace(QUESTION, date_values=read_question("dog on May 3, 2023", 3, {}).date_values)
     assert ids(rank(candidates, question, PLAIN)) == [0, 10, 20]
 
 
 def test_entries_of_a_day_with_much_to_say_gain():
     monday, tuesday = datetime(2023, 5, 1, tzinfo=UTC), datetime(2023, 5, 2, tzinfo=UTC)
-    candidates = [entry(1, dog=4, said_at=monday), entry(10, dog=3.9, said_at=tuesday)]
-    candidates.append(entry(20, walk=3, said_at=tuesday))
+    candidates = [entry(1, dog=4, message_at=monday), entry(10, dog=3.9, message_at=tuesday)]
+    candidates.append(entry(20, walk=3, message_at=tuesday))
     assert ids(rank(candidates, QUESTION, DEFAULT_WEIGHTS))[0] == 10
 
 
@@ -262,13 +262,13 @@ def test_an_entry_from_elsewhere_comes_after_one_of_the_session_that_matches_ali
 @pytest.mark.parametrize(("order", "best"), [("first", 1), ("latest", 30)])
 def test_of_what_matches_the_first_or_the_latest_comes_first_where_asked_for(order, best):
     days = {1: 1, 30: 9, 60: 5}
-    candidates = [entry(number, dog=4, said_at=datetime(2023, 5, day, tzinfo=UTC)) for number, day in days.items()]
+    candidates = [entry(number, dog=4, message_at=datetime(2023, 5, day, tzinfo=UTC)) for number, day in days.items()]
     assert ids(rank(candidates, replace(QUESTION, when=TimeReferences(order=order)), PLAIN))[0] == best
 
 
 def test_what_was_said_in_the_time_that_is_asked_about_comes_first():
     now = datetime(2023, 5, 20, tzinfo=UTC)
-    candidates = [entry(1, dog=4, said_at=datetime(2023, 5, 10, tzinfo=UTC)), entry(30, dog=4, said_at=now)]
+    candidates = [entry(1, dog=4, message_at=datetime(2023, 5, 10, tzinfo=UTC)), entry(30, dog=4, message_at=now)]
     question = read_question("Where did we walk the dog last week?", 100, {"dog": 3, "walk": 3}, read("last week", now))
     assert ids(rank(candidates, question, PLAIN)) == [1, 30]
 

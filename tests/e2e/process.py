@@ -15,6 +15,7 @@ from typing import Any, Self
 from unittest.mock import patch
 
 import httpx
+import structlog
 
 from memsvc.start import main
 from tests.servers import DatabaseUrls
@@ -49,8 +50,15 @@ def typed(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]
     what handles signals."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     root, status = logging.getLogger(), 0
-    logged = root.handlers[:], root.level
+    logged, events = (root.handlers[:], root.level), structlog.get_config()
+
+    def uncached(**options: Any) -> None:
+        # a logger that is kept would write what later tests log to the streams of this command
+        structlog_configure(**options | {"cache_logger_on_first_use": False})
+
+    structlog_configure = structlog.configure
     with (
+        patch.object(structlog, "configure", uncached),
         patch.dict(os.environ, environment(**variables), clear=True),
         patch.multiple(sys, argv=["memsvc", *arguments], stdin=io.StringIO()),
         redirect_stdout(out),
@@ -63,6 +71,7 @@ def typed(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]
             status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         finally:
             root.handlers[:], root.level = logged
+            structlog_configure(**events)
     said = [stream.buffer.getvalue().decode("utf-8", "backslashreplace") for stream in (out, err)]
     return subprocess.CompletedProcess(list(arguments), status, *said)
 

@@ -40,7 +40,7 @@ class OutOfReach:
     """A database that cannot be reached."""
 
     def __init__(self) -> None:
-        self.writing_behind: list[Any] = []
+        self.flush_callbacks: list[Any] = []
 
     async def registry(self, *_: Any) -> list[Any]:
         raise MemsvcError(Code.UNAVAILABLE, "the database cannot be reached just now", retry_after_s=1.0)

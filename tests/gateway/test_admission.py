@@ -70,8 +70,8 @@ async def calling(held: Held, meter: RecordingMeter, clock: FakeClock) -> AsyncI
         [
             tool("held", held.run),
             tool("at_once", at_once),
-            tool("thinks", held.run, waits_for_model=True),
-            tool("purges", held.run, administrative=True),
+            tool("thinks", held.run, uses_model=True),
+            tool("purges", held.run, is_admin=True),
             tool("composed", ComposedFunction(further)),
         ]
     )
@@ -233,7 +233,7 @@ async def test_a_call_that_is_not_read_is_refused_by_its_own_slots_alone(
     monkeypatch.setattr(admission, "REJECT_S_MAX", 0.01)
     rates, caller = RateLimits(OutOfReach(), RateOptions(), meter), Caller(LOUD, "test")
     admitted = Admission(SlotOptions(calls_max=1, waiting_max=0), rates, meter, connections_max=2)
-    short, managing = tool("echo", None), tool("manage", None, administrative=True)
+    short, managing = tool("echo", None), tool("manage", None, is_admin=True)
     async with admitted.running(caller, short):
         for _ in range(2):  # from the first on, so many are refused that further ones are not looked into
             await admitted.delay_rejection(perf_counter())

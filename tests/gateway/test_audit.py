@@ -132,7 +132,9 @@ async def test_records_that_take_the_database_too_long_wait_whether_or_not_they_
         await tx.fetch("SELECT pg_sleep(60), $1::bytea, $2::text")
 
     lost: list[int] = []
-    log = BatchWriter(database, clock, AuditOptions(), kind="calls", write=write, dropped=lost.append, keep_after_purge=False)
+    log = BatchWriter(
+        database, clock, AuditOptions(), kind="calls", write=write, dropped=lost.append, keep_after_purge=False
+    )
     log.record(record(clock))
     await log.flush()
     assert (log.backlog(), lost) == (1, [])

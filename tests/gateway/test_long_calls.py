@@ -64,7 +64,9 @@ class Slow:
             return RESULT
 
     def catalogue(self) -> Catalogue:
-        return Catalogue([tool("count", ProgressFunction(self.count)), tool("think", self.think), tool("wait", self.wait)])
+        return Catalogue(
+            [tool("count", ProgressFunction(self.count)), tool("think", self.think), tool("wait", self.wait)]
+        )
 
 
 @dataclass

@@ -393,7 +393,8 @@ async def test_a_tool_of_plain_text_gives_its_text_or_its_error(piping: Piping) 
         return EchoResult(project="p", text=arguments.text, items=[], parts=[])
 
     pipe = piping(
-        tool("say", say, text_member="text", bare_errors=True), tool("deny", refuse, text_member="text", bare_errors=True)
+        tool("say", say, text_member="text", bare_errors=True),
+        tool("deny", refuse, text_member="text", bare_errors=True),
     )
     body = await pipe({"id": "a", "tool": "say", "args": {"text": "two\nlines"}}, echo("b", "${last.text}!"))
     assert body["steps"]["b"]["structured"]["text"] == "two\nlines!"

@@ -168,7 +168,9 @@ ATTACKS: dict[str, Callable[[Made], str]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_what_is_not_good_stands_for_nobody(tokens: Callable[..., TokenVerifier], token: Made, attack: str) -> None:
+async def test_what_is_not_good_stands_for_nobody(
+    tokens: Callable[..., TokenVerifier], token: Made, attack: str
+) -> None:
     verifier = tokens()
     assert await verifier.caller(token()) is not None
     assert await verifier.caller(ATTACKS[attack](token)) is None
@@ -239,7 +241,9 @@ async def test_projects_are_those_of_the_claim(
 
 
 @pytest.mark.parametrize("claimed", [["../a"], {"a": 1}, 1, [""], [f"p{n}" for n in range(101)]])
-async def test_projects_that_are_none_are_refused(tokens: Callable[..., TokenVerifier], token: Made, claimed: Any) -> None:
+async def test_projects_that_are_none_are_refused(
+    tokens: Callable[..., TokenVerifier], token: Made, claimed: Any
+) -> None:
     assert await tokens(projects_claim="projects").caller(token(projects=claimed)) is None
 
 

@@ -25,7 +25,12 @@ MINE = "SELECT {} FROM pg_stat_activity WHERE application_name = 'memsvc changes
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for long."""
-    for name, seconds in {"AGAIN_S_MIN": 0.01, "AGAIN_S_MAX": 0.02, "ECHO_EVERY_S": 0.02, "ECHO_S_MAX": 0.2}.items():
+    for name, seconds in {
+        "RECONNECT_S_MIN": 0.01,
+        "RECONNECT_S_MAX": 0.02,
+        "ECHO_INTERVAL_S": 0.02,
+        "ECHO_S_MAX": 0.2,
+    }.items():
         monkeypatch.setattr(module, name, seconds)
 
 

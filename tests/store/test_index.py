@@ -86,7 +86,9 @@ async def test_a_transaction_that_fails_leaves_the_book_as_it_was(
 
 
 async def test_cues_find_an_entry_that_does_not_show_them(database: Database, scope: Scope, clock: FakeClock) -> None:
-    await add(database, scope, [NewEntry(ref="f", text="name: Ada", keywords="who am i called", message_at=clock.now())])
+    await add(
+        database, scope, [NewEntry(ref="f", text="name: Ada", keywords="who am i called", message_at=clock.now())]
+    )
     assert await found(database, scope, "called") == [0]
     async with database.begin(scope, read_only=True) as tx:
         assert (await index.texts(tx, index_id_of(BOOK), [0, 7], chars_max=6))[0].text == "name: "

@@ -182,7 +182,7 @@ async def test_statements_that_a_pooler_loses_are_an_outage_that_says_what_to_do
 async def test_what_listens_through_a_pooler_knows_that_it_is_deaf(
     pooler: PgBouncer, behind: Database, scope: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in {"AGAIN_S_MIN": 0.01, "AGAIN_S_MAX": 0.02, "ECHO_S_MAX": 0.2}.items():
+    for name, seconds in {"RECONNECT_S_MIN": 0.01, "RECONNECT_S_MAX": 0.02, "ECHO_S_MAX": 0.2}.items():
         monkeypatch.setattr(module, name, seconds)
     deaf, hearing, told = Changes(pooler.urls.app), Changes(pooler.direct.app), list[int]()
     hearing.watch(change_key(scope, "m://a"), lambda: told.append(1))

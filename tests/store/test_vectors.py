@@ -34,7 +34,9 @@ async def ready(database_urls: DatabaseUrls) -> None:
 @pytest.fixture
 def add(database: Database, scope: Scope, clock: FakeClock):
     async def add(*texts: str, where: Scope = scope, name: str = NAME, cues: str = "") -> int:
-        new = [NewEntry(ref=f"r{at}", text=text, message_at=clock.now(), keywords=cues) for at, text in enumerate(texts)]
+        new = [
+            NewEntry(ref=f"r{at}", text=text, message_at=clock.now(), keywords=cues) for at, text in enumerate(texts)
+        ]
         async with database.begin(where) as tx:
             return (await index.add(tx, {name: new}))[name]
 

@@ -94,7 +94,9 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(below)
 
 
-async def page(database: Database, scope: Scope, before: FileRevision | None = None, limit: int = 50) -> list[FileState]:
+async def page(
+    database: Database, scope: Scope, before: FileRevision | None = None, limit: int = 50
+) -> list[FileState]:
     async with database.begin(scope, read_only=True) as tx:
         found = await versions.history(tx, PATH, before=before, limit=limit)
         assert found is not None
@@ -154,7 +156,9 @@ async def test_no_statement_of_history_quotas_and_purge_reads_a_table_but_by_the
         await versions.contents(tx, [state])
         assert await versions.is_known(tx, PATH)
         await quotas.add_bytes(tx, 1, project_bytes_max=10, tenant_bytes_max=10, now=clock.now())
-        assert [due.prune for due in await file_gc.files_to_collect(tx, keep, after=uuid.UUID(int=0), limit=10)] == [True]
+        assert [due.prune for due in await file_gc.files_to_collect(tx, keep, after=uuid.UUID(int=0), limit=10)] == [
+            True
+        ]
         assert await file_gc.lock_file(tx, log.incarnation)
         await file_gc.hide_old(tx, log.incarnation, keep)
         assert await file_gc.merge(tx, log.incarnation, after=0) is not None

@@ -51,7 +51,14 @@ async def history(page: Page) -> Response:
     )
     values_by_key = [list(values) for _, values in groupby(sorted(found["facts"], key=_slot), key=_slot)]
     return page.render(
-        "fact.html", title="Fact", here="facts", fact=fact, chains=values_by_key, session=session, user=user, reach=scope
+        "fact.html",
+        title="Fact",
+        here="facts",
+        fact=fact,
+        chains=values_by_key,
+        session=session,
+        user=user,
+        reach=scope,
     )
 
 

@@ -26,7 +26,13 @@ async def listed(page: Page) -> Response:
     if q:
         found = await page.call("file_search", query=q, path_prefix=path, limit=20)
         return page.render(
-            "files_found.html", title="Files", here="files", path=path, q=q, chunks=found["chunks"], **_path_context(path)
+            "files_found.html",
+            title="Files",
+            here="files",
+            path=path,
+            q=q,
+            chunks=found["chunks"],
+            **_path_context(path),
         )
     found = await _entries(page, path, with_times=with_times)
     entries = found["entries"]
@@ -133,7 +139,9 @@ async def _store(page: Page) -> Response:
     form = await page.form()
     path, base = str(form.get("path", "")), str(form.get("version", ""))
     content = str(form.get("content", "")).replace("\r\n", "\n")
-    precondition = {"expected_version": base} if base else {"create_only": "version" in form and not form.get("overwrite")}
+    precondition = (
+        {"expected_version": base} if base else {"create_only": "version" in form and not form.get("overwrite")}
+    )
     try:
         await page.call("file_write", path=path, content=content, mode="TRUNCATE", **precondition)
     except MemsvcError as error:

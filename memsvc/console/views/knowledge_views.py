@@ -51,7 +51,9 @@ async def listed(page: Page) -> Response:
 
 
 async def _recalled(page: Page, q: str, frame: str) -> Response:
-    found = await page.call("elfmem_recall", query=q, frame=frame, top_k=parse_number(page.given_text("top"), "top") or None)
+    found = await page.call(
+        "elfmem_recall", query=q, frame=frame, top_k=parse_number(page.given_text("top"), "top") or None
+    )
     return page.render(
         "knowledge_recall.html",
         title="A recall",

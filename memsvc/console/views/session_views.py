@@ -36,7 +36,9 @@ async def timeline(page: Page) -> Response:
         "memory_list_turns", session_id=session, turn_id=turn, limit=60, cursor=page.given_text("cursor")
     )
     turns = list(_turns(page_of_items["items"]))
-    more = page.url("session", id=session, cursor=page_of_items["next_cursor"]) if page_of_items["next_cursor"] else None
+    more = (
+        page.url("session", id=session, cursor=page_of_items["next_cursor"]) if page_of_items["next_cursor"] else None
+    )
     if page.partial:
         return page.render("parts/turns.html", session=session, meant=turn, turns=turns, more=more)
     latest = await page.call("memory_list_recalls", session_id=session, limit=1)

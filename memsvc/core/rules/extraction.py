@@ -189,7 +189,10 @@ def _is_user_statement(text: str, match: re.Match[str], reader: RuleReader, rule
     if not left.strip():
         return True
     if reader.context_excludes.search(left):
-        return reader.prefix_allowed.search(left) is not None and reader.context_excludes.search(reader.prefix_allowed.sub("", left)) is None
+        return (
+            reader.prefix_allowed.search(left) is not None
+            and reader.context_excludes.search(reader.prefix_allowed.sub("", left)) is None
+        )
     if rule.plain:
         return reader.prefix_excludes.search(left) is None
     lead = left.rstrip()

@@ -19,7 +19,15 @@ class RuleReader:
         for number, rule in enumerate(language.rules):
             for word in rule.on.split():
                 self.numbers_by_word.setdefault(word, []).append(number)
-        self.context_excludes, self.prefix_excludes, self.prefix_allowed, self.value_end, self.empty_value, self.after, self.joins = (
+        (
+            self.context_excludes,
+            self.prefix_excludes,
+            self.prefix_allowed,
+            self.value_end,
+            self.empty_value,
+            self.after,
+            self.joins,
+        ) = (
             re.compile(pattern, re.IGNORECASE)
             for pattern in (
                 language.context_excludes,

@@ -62,8 +62,16 @@ ANSWER_LANGUAGE = Topic(
 )
 EMOJI = Topic("user_instruction", "emojis", FactTier.L0, 0.92, "emoji", "emojis emoji style answer")
 INSTRUCTION = Topic(
-    "user_instruction", "instruction", FactTier.L0, 0.88, "instruction", "instruction always never style answer", many=True
+    "user_instruction",
+    "instruction",
+    FactTier.L0,
+    0.88,
+    "instruction",
+    "instruction always never style answer",
+    many=True,
 )
-INDENTATION = Topic("user_tooling", "indentation", FactTier.L0, 0.9, "indentation", "indentation tabs spaces code style")
+INDENTATION = Topic(
+    "user_tooling", "indentation", FactTier.L0, 0.9, "indentation", "indentation tabs spaces code style"
+)
 TOOL = Topic("user_tooling", "tool", FactTier.L0, 0.85, "tool", "tool editor language code program use", many=True)
 EDITOR = Topic("user_tooling", "editor", FactTier.L0, 0.9, "editor", "editor ide tool use code", shape="proper")

@@ -59,7 +59,12 @@ class ChangeNotifications:
     """
 
     def __init__(
-        self, dispatch: Dispatch, sender_of: SenderOf, resources: ResourceHandlers, subscriptions: Subscriptions, limits: LimitsOptions
+        self,
+        dispatch: Dispatch,
+        sender_of: SenderOf,
+        resources: ResourceHandlers,
+        subscriptions: Subscriptions,
+        limits: LimitsOptions,
     ) -> None:
         self._dispatch = dispatch
         self._sender_of = sender_of

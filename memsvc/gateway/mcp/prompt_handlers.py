@@ -33,11 +33,15 @@ ARGUMENT_CHARS_MAX: Final = 512
 class PromptHandlers:
     """Published prompts, visible to callers who see the tools in them."""
 
-    def __init__(self, dispatch: Dispatch, sender_of: SenderOf, prompts: Sequence[Prompt], guides: Sequence[Guide]) -> None:
+    def __init__(
+        self, dispatch: Dispatch, sender_of: SenderOf, prompts: Sequence[Prompt], guides: Sequence[Guide]
+    ) -> None:
         self._dispatch = dispatch
         self._sender_of = sender_of
         with_tools = ((prompt, _tool(dispatch, prompt)) for prompt in prompts)
-        self.prompts = {prompt.name: (prompt, tool) for prompt, tool in with_tools if tool.name not in dispatch.disabled}
+        self.prompts = {
+            prompt.name: (prompt, tool) for prompt, tool in with_tools if tool.name not in dispatch.disabled
+        }
         self.guides = {guide.name: guide for guide in guides if not dispatch.disabled & {*guide.tools}}
         for guide in guides:
             if not {*guide.tools} <= {*dispatch.catalogue.names()}:
@@ -47,7 +51,11 @@ class PromptHandlers:
         """List the prompts whose tools the caller sees."""
         caller = self._sender_of(context).caller
         guides = [_listed_guide(guide) for guide in self.guides.values() if self._is_visible(caller, guide)]
-        seen = [_listed_prompt(prompt, tool) for prompt, tool in self.prompts.values() if self._dispatch.is_visible(caller, tool)]
+        seen = [
+            _listed_prompt(prompt, tool)
+            for prompt, tool in self.prompts.values()
+            if self._dispatch.is_visible(caller, tool)
+        ]
         return ListPromptsResult(prompts=[*guides, *seen])
 
     def arguments(self, caller: Caller, name: str) -> Sequence[str]:
@@ -111,7 +119,8 @@ def _listed_guide(guide: Guide) -> Listed:
         title=guide.title,
         description=guide.description,
         arguments=[
-            PromptArgument(name=name, description=description, required=False) for name, description in guide.arguments.items()
+            PromptArgument(name=name, description=description, required=False)
+            for name, description in guide.arguments.items()
         ],
     )
 

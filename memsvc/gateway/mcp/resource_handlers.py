@@ -82,7 +82,11 @@ class ResourceHandlers:
         """List the templates of the tools that the caller may see."""
         caller = self._sender_of(context).caller
         return ListResourceTemplatesResult(
-            resource_templates=[_listed(tool_resource) for tool_resource in self.tool_resources if self._dispatch.is_visible(caller, tool_resource.tool)]
+            resource_templates=[
+                _listed(tool_resource)
+                for tool_resource in self.tool_resources
+                if self._dispatch.is_visible(caller, tool_resource.tool)
+            ]
         )
 
     async def list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:

@@ -67,7 +67,9 @@ class ResourceList:
                 position = await self._project_after(sender, position.project)
         return ListResourcesResult(resources=found, next_cursor=None if position is None else position.cursor())
 
-    async def _readable(self, sender: RequestSender, listing: ResourceListing, position: _Position, limit: int) -> Sequence[ListedResource]:
+    async def _readable(
+        self, sender: RequestSender, listing: ResourceListing, position: _Position, limit: int
+    ) -> Sequence[ListedResource]:
         """Return the next of one kind, none where the caller may not see any of it."""
 
         async def page(scope: Scope, _: Any) -> Sequence[ListedResource]:

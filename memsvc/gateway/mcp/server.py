@@ -108,7 +108,9 @@ class McpServer:
         prompts = PromptHandlers(config.dispatch, sender_of, config.prompts, config.guides)
         notifications = None
         if resources.tool_resources and config.subscriptions is not None:
-            notifications = ChangeNotifications(config.dispatch, sender_of, resources, config.subscriptions, config.limits)
+            notifications = ChangeNotifications(
+                config.dispatch, sender_of, resources, config.subscriptions, config.limits
+            )
         self.sdk = _Sdk(
             config.name,
             version=config.version,
@@ -130,7 +132,9 @@ class McpServer:
         # The SDK's tracing puts names that callers made up into span names.
         self.sdk.middleware.clear()
 
-    def _add_handlers(self, resources: ResourceHandlers, prompts: PromptHandlers, notifications: ChangeNotifications | None) -> None:
+    def _add_handlers(
+        self, resources: ResourceHandlers, prompts: PromptHandlers, notifications: ChangeNotifications | None
+    ) -> None:
         """Register the handlers with anything to serve; others are unknown and unannounced."""
         add_handler = self.sdk.add_request_handler
         # Unlike `on_call_tool`, this does not dump a result that is already in its wire form.
@@ -148,8 +152,14 @@ class McpServer:
         if notifications is not None:
             add_handler("subscriptions/listen", SubscriptionsListenRequestParams, notifications.listen)
             has_subscriptions = self.sdk.has_subscriptions
-            add_handler("resources/subscribe", SubscribeRequestParams, notifications.subscribe if has_subscriptions else reject)
-            add_handler("resources/unsubscribe", UnsubscribeRequestParams, notifications.unsubscribe if has_subscriptions else reject)
+            add_handler(
+                "resources/subscribe", SubscribeRequestParams, notifications.subscribe if has_subscriptions else reject
+            )
+            add_handler(
+                "resources/unsubscribe",
+                UnsubscribeRequestParams,
+                notifications.unsubscribe if has_subscriptions else reject,
+            )
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
         return self._lists.answer(context, self._dispatch.tools_for(self._sender_of(context).caller))
@@ -171,7 +181,9 @@ class McpServer:
             raise protocol_error(outcome.error)
         return result_of(outcome, tool.text_of(outcome))
 
-    async def _outcome_with_progress(self, context: Context, sender: RequestSender, call: CallToolRequestParams) -> CallOutcome:
+    async def _outcome_with_progress(
+        self, context: Context, sender: RequestSender, call: CallToolRequestParams
+    ) -> CallOutcome:
         """Return the outcome of a call with progress notifications or cancellation."""
         with self._cancellation.cancel_scope(context, sender.caller) as scope:
             async with progress_for(context) as progress:

@@ -113,7 +113,9 @@ class _InvalidLineError(Exception):
 
 def _failure(request_id: str | int, error: MemsvcError) -> JSONRPCError:
     code = INTERNAL_ERROR if error.http_status >= 500 else INVALID_REQUEST
-    return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=error.message, data=error.body()))
+    return JSONRPCError(
+        jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=error.message, data=error.body())
+    )
 
 
 class _Inbound:

@@ -45,7 +45,9 @@ class UriTemplate:
         scheme, separator, rest = text.partition("://")
         segments = tuple(rest.split("/"))
         variables = [_VARIABLE.match(segment) for segment in segments]
-        if not separator or any("{" in segment and not found for segment, found in zip(segments, variables, strict=True)):
+        if not separator or any(
+            "{" in segment and not found for segment, found in zip(segments, variables, strict=True)
+        ):
             raise ValueError(f"a variable of {text} is not a whole segment")
         if any(found and found[1] for found in variables[:-1]):
             raise ValueError(f"a path of {text} is not at its end")

@@ -63,7 +63,8 @@ async def page(tx: Tx, directory: str, request: PageRequest, rendered: Sequence[
     row_limit = limit + len(_possible_directories(after)) + 1
     rows = await tree.walk(tx, directory, depth=depth, after=after, limit=row_limit)
     found = {
-        row["path"]: FileEntry(row["path"], "FILE", row["size_bytes"], row["created_at"], row["updated_at"]) for row in rows
+        row["path"]: FileEntry(row["path"], "FILE", row["size_bytes"], row["created_at"], row["updated_at"])
+        for row in rows
     }
     found |= {file.path: rendered_entry(file) for file in rendered}
     directories = {path for path in found for path in _possible_directories(path) if path.count("/") <= level}

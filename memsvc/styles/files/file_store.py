@@ -129,9 +129,13 @@ class FileStore:
                 entries = [current]
             if summaries and (file := await self._rendered(scope, directory)) is not None:
                 rendered = [file]
-        return (await self._with_summaries(scope, entries[:max_entries], rendered) if summaries else entries[:max_entries]), len(entries) > max_entries
+        return (
+            await self._with_summaries(scope, entries[:max_entries], rendered) if summaries else entries[:max_entries]
+        ), len(entries) > max_entries
 
-    async def _with_summaries(self, scope: Scope, entries: list[FileEntry], rendered: Sequence[RenderedFile]) -> list[FileEntry]:
+    async def _with_summaries(
+        self, scope: Scope, entries: list[FileEntry], rendered: Sequence[RenderedFile]
+    ) -> list[FileEntry]:
         paths = {entry.path for entry in entries}
         async with self._database.begin(scope, read_only=True) as tx:
             return await with_summaries(tx, entries, {file.path: file for file in rendered if file.path in paths})

@@ -127,7 +127,9 @@ class FileSummaries:
             await self._complete(self._prompts.part, wrap_document(part), max_tokens, part=at, parts=len(parts))
             for at, part in enumerate(parts, 1)
         ]
-        return await self._complete(self._prompts.notes, "\n\n".join(map(wrap_document, notes)), max_tokens, parts=len(parts))
+        return await self._complete(
+            self._prompts.notes, "\n\n".join(map(wrap_document, notes)), max_tokens, parts=len(parts)
+        )
 
     async def _complete(self, prompt: str, text: str, output_tokens_max: int, **numbers: int) -> str:
         instructions = prompt.format(words=WORDS_TARGET, **numbers)

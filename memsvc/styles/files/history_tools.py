@@ -63,11 +63,11 @@ class FileHistoryTools:
         self._history = history
 
     async def list_versions(self, scope: Scope, args: ListVersionsArguments) -> ListVersionsResult:
-        states, has_more = await self._history.list_versions(
-            scope, args.path, limit=args.limit, before=args.before_id
-        )
+        states, has_more = await self._history.list_versions(scope, args.path, limit=args.limit, before=args.before_id)
         return ListVersionsResult(
-            versions=[PastVersion(id=state.version, size=state.size_bytes, created_at=state.created_at) for state in states],
+            versions=[
+                PastVersion(id=state.version, size=state.size_bytes, created_at=state.created_at) for state in states
+            ],
             has_more=has_more,
             next_cursor=states[-1].version if has_more else None,
         )

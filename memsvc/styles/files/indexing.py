@@ -120,7 +120,9 @@ class FileIndex:
         async with self._database.begin(scope) as tx:
             file = await files.find_by_id(tx, file_id)
             current_stream = file.stream if file is not None and file.is_text else None
-            stale = await documents.list_chunks(tx, FILE_INDEX, file_id.hex, limit=CHUNKS_AT_ONCE // 4, not_of=current_stream)
+            stale = await documents.list_chunks(
+                tx, FILE_INDEX, file_id.hex, limit=CHUNKS_AT_ONCE // 4, not_of=current_stream
+            )
             if stale:
                 await documents.remove(tx, FILE_INDEX, stale)
                 await self._enqueue_embedding(tx)
@@ -166,7 +168,9 @@ class FileIndex:
             after = paths[-1]
 
     async def _rename_entry(self, tx: Tx, file: File) -> None:
-        if await documents.set_title(tx, FILE_INDEX, file.incarnation.hex, file.stream, title=file.path, now=self._clock.now()):
+        if await documents.set_title(
+            tx, FILE_INDEX, file.incarnation.hex, file.stream, title=file.path, now=self._clock.now()
+        ):
             await self._enqueue_embedding(tx)
 
     async def _index_added(self, tx: Tx, file: File, indexed_bytes: int, added: bytes) -> None:
@@ -179,7 +183,9 @@ class FileIndex:
         old = [last] if last else []
         await self._replace_chunks(tx, file, old, (tail + added).decode(), start, last.context if last else "")
 
-    async def _replace_chunks(self, tx: Tx, file: File, old: list[DocumentChunk], text: str, start: int, context: str) -> None:
+    async def _replace_chunks(
+        self, tx: Tx, file: File, old: list[DocumentChunk], text: str, start: int, context: str
+    ) -> None:
         # stored text holds no NUL; chunks without it can be compared with stored ones
         new = chunks(text.replace("\x00", " "), start=start, context=context)
         now = self._clock.now()

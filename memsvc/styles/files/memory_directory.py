@@ -188,7 +188,9 @@ class MemoryDirectory:
             # the same.
             mode: Mode = "TRUNCATE" if len(whole) < len(content.encode()) else "OVERWRITE"
             try:
-                await self._writing.write(scope, store_path, whole, mode=mode, when=Precondition(expected_version=version))
+                await self._writing.write(
+                    scope, store_path, whole, mode=mode, when=Precondition(expected_version=version)
+                )
             except MemsvcError as error:
                 if error.code is not Code.VERSION_CONFLICT:
                     raise

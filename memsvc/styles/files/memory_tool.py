@@ -75,7 +75,9 @@ class MemoryTool:
             case "delete":
                 return await self._memories.delete(scope, args.required_text("path"))
             case "rename":
-                return await self._memories.rename(scope, args.required_text("old_path"), args.required_text("new_path"))
+                return await self._memories.rename(
+                    scope, args.required_text("old_path"), args.required_text("new_path")
+                )
             case _:
                 assert_never(args.command)
 

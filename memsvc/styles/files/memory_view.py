@@ -75,5 +75,7 @@ class DirectoryNode:
                 continue
             entries.append((f"{name}/" if node.children else name, node.size_bytes))
             if levels > 1:
-                entries += [(f"{name}/{child_path}", size_bytes) for child_path, size_bytes in node.list_entries(levels - 1)]
+                entries += [
+                    (f"{name}/{child_path}", size_bytes) for child_path, size_bytes in node.list_entries(levels - 1)
+                ]
         return entries

@@ -24,7 +24,9 @@ async def write_rendered(
         current = await view.read(scope, path)
         if current is not None and when.must_not_exist:
             raise MemsvcError(Code.ALREADY_EXISTS, "the file exists already")
-        same = current is not None and hashlib.sha256(current.content).hexdigest() == (when.content_sha256 or "").lower()
+        same = (
+            current is not None and hashlib.sha256(current.content).hexdigest() == (when.content_sha256 or "").lower()
+        )
         if when.expected_version is not None or (when.content_sha256 is not None and not same):
             raise MemsvcError(Code.VERSION_CONFLICT, CHANGED)
     await view.write(scope, path, content)

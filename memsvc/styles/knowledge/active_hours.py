@@ -41,7 +41,9 @@ def add_token_usage(was: UsageClock, token_usage: dict[str, int]) -> UsageClock:
     if not any(token_usage.values()):
         return was
     return replace(
-        was, session_tokens=_sum(was.session_tokens, token_usage), lifetime_tokens=_sum(was.lifetime_tokens, token_usage)
+        was,
+        session_tokens=_sum(was.session_tokens, token_usage),
+        lifetime_tokens=_sum(was.lifetime_tokens, token_usage),
     )
 
 

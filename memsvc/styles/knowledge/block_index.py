@@ -83,7 +83,12 @@ class BlockIndex:
             await jobs.enqueue(writing.tx, EMBED_JOB, str(INDEX_ID), now=writing.now)
 
     async def archive(
-        self, writing: BlockWrite, blocks: Sequence[KnowledgeBlock], reason: knowledge_blocks.Reason, *, by: str | None = None
+        self,
+        writing: BlockWrite,
+        blocks: Sequence[KnowledgeBlock],
+        reason: knowledge_blocks.Reason,
+        *,
+        by: str | None = None,
     ) -> None:
         """Archive blocks, so that neither words nor meaning find them."""
         await knowledge_blocks.archive(writing.tx, INDEX_ID, blocks, reason, by=by)

@@ -84,7 +84,9 @@ class RecallService:
         query = question.strip() if frame.question else ""
         embedding = self._index.embedding
         vector = await embedding.question(query) if embedding is not None and query else None
-        embedding_query = QueryEmbedding(vector, embedding.model) if embedding is not None and vector is not None else None
+        embedding_query = (
+            QueryEmbedding(vector, embedding.model) if embedding is not None and vector is not None else None
+        )
         key = (scope.tenant, scope.project, frame.name, top_k)
         async with self._index.read(scope) as (tx, usage):
             if usage is None:
@@ -100,18 +102,28 @@ class RecallService:
         return result
 
     async def _rank(
-        self, tx: Tx, use: UsageClock, frame: RecallFrame, query: str, embedding_query: QueryEmbedding | None, top_k: int | None
+        self,
+        tx: Tx,
+        use: UsageClock,
+        frame: RecallFrame,
+        query: str,
+        embedding_query: QueryEmbedding | None,
+        top_k: int | None,
     ) -> BlockRecall:
         candidates = await self._candidates(tx, frame, query, embedding_query, top_k)
         self._meter.add("memsvc_recall_candidates", len(candidates.blocks))
         limit = top_k or max(self._index.options.top_k, len(candidates.required_ids))
         weights = frame.weights if query else frame.weights.without_question()
-        ranked = score_blocks(candidates.blocks, candidates.similarity, weights, use.active_h, frame=frame, expanded=candidates.expanded)
+        ranked = score_blocks(
+            candidates.blocks, candidates.similarity, weights, use.active_h, frame=frame, expanded=candidates.expanded
+        )
         first = [item for item in ranked if item.block.block_id in candidates.required_ids]
         rest = [item for item in ranked if item.block.block_id not in candidates.required_ids][: EXTRA_FACTOR * limit]
         ordered = await self._ordered(tx, [*first, *rest], query)
         ordered.sort(key=lambda item: item.block.block_id not in candidates.required_ids)
-        excluded_ids = _excluded_by_conflict(ordered, await edges.contradictions(tx, INDEX_ID, [item.block.block_id for item in ordered]))
+        excluded_ids = _excluded_by_conflict(
+            ordered, await edges.contradictions(tx, INDEX_ID, [item.block.block_id for item in ordered])
+        )
         remaining = [item for item in ordered if item.block.block_id not in excluded_ids]
         returned = remaining[:limit]
         text = render(frame, returned, self._index.options.agent_name)
@@ -120,9 +132,13 @@ class RecallService:
             *((item, "top_k") for item in remaining[limit:]),
             *((item, "token_budget") for item in returned[text.block_count :]),
         ]
-        return BlockRecall(frame.name, text, returned[: text.block_count], dropped, frame.budget_tok, candidates.excluded)
+        return BlockRecall(
+            frame.name, text, returned[: text.block_count], dropped, frame.budget_tok, candidates.excluded
+        )
 
-    async def _candidates(self, tx: Tx, frame: RecallFrame, query: str, embedding_query: QueryEmbedding | None, top_k: int | None) -> _Candidates:
+    async def _candidates(
+        self, tx: Tx, frame: RecallFrame, query: str, embedding_query: QueryEmbedding | None, top_k: int | None
+    ) -> _Candidates:
         """Return the candidates: guaranteed ones, and those by words, meaning, tags or use."""
         required = (
             await block_lists.tagged(tx, INDEX_ID, frame.required_tags, limit=TAGGED_MAX) if frame.required_tags else {}
@@ -145,7 +161,9 @@ class RecallService:
         blocks = await knowledge_blocks.read(tx, INDEX_ID, [*required, *others, *identity])
         # no block of another agent is guaranteed a place, whatever its tags say
         trusted = {block_id for block_id in required if block_id in blocks and not of_peer(blocks[block_id].tags)}
-        excluded = {block_id for block_id, block in blocks.items() if block_id not in trusted and frame.excludes(block.tags)}
+        excluded = {
+            block_id for block_id, block in blocks.items() if block_id not in trusted and frame.excludes(block.tags)
+        }
         requested = ({*required, *others}) - excluded
         live = [block for block_id, block in blocks.items() if block_id in requested and block.status != "archived"]
         return _Candidates(live, trusted, similarity, set(neighbours) - similarity.keys(), len(excluded))
@@ -187,11 +205,15 @@ async def _search_blocks(tx: Tx, query: str, embedding_query: QueryEmbedding | N
     terms = query_terms(query)
     if not terms and embedding_query is None:
         return {}
-    index_query = IndexQuery(INDEX_ID, best=best, neighbours=0, expand_count=0, best_by_embedding=best if embedding_query is not None else 0)
+    index_query = IndexQuery(
+        INDEX_ID, best=best, neighbours=0, expand_count=0, best_by_embedding=best if embedding_query is not None else 0
+    )
     found = (await search.search(tx, [index_query], terms, embedding_query)).get(INDEX_ID)
     if found is None:
         return {}
-    by_words = {candidate.ref: sum(candidate.term_scores.values()) for candidate in found.candidates if candidate.term_scores}
+    by_words = {
+        candidate.ref: sum(candidate.term_scores.values()) for candidate in found.candidates if candidate.term_scores
+    }
     by_embedding = {candidate.ref: candidate.cosine for candidate in found.candidates if candidate.cosine is not None}
     return merge_scores(by_words, by_embedding)
 

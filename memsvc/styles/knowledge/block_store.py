@@ -42,7 +42,9 @@ class BlockStore:
         self._index = index
         self._options = index.options
 
-    async def remember(self, scope: Scope, content: str, *, tags: Sequence[str], keywords: str, category: str) -> StoreResult:
+    async def remember(
+        self, scope: Scope, content: str, *, tags: Sequence[str], keywords: str, category: str
+    ) -> StoreResult:
         """Store a text; a job consolidates the inbox when it becomes full."""
         text, digest = content.strip(), digest_of(content)
         async with self._index.written(scope) as writing:
@@ -106,7 +108,9 @@ class BlockStore:
                     details={"block_id": existing[0]},
                 )
             new_keywords = block.keywords if keywords is None else keywords.strip()
-            await knowledge_blocks.set_text(writing.tx, INDEX_NAME, block, text=text, keywords=new_keywords, digest=digest, now=writing.now)
+            await knowledge_blocks.set_text(
+                writing.tx, INDEX_NAME, block, text=text, keywords=new_keywords, digest=digest, now=writing.now
+            )
             await self._index.drop_vectors(writing, [block])
             if text != block.text:
                 await edges.forget_contradictions(writing.tx, INDEX_ID, block_id)

@@ -67,9 +67,7 @@ class BlockTools:
         )
         replaced = None
         if (edge := result.replaced) is not None:
-            replaced = ReplacedEdge(
-                from_id=edge.low, to_id=edge.high, relation_type=edge.relation, weight=edge.weight
-            )
+            replaced = ReplacedEdge(from_id=edge.low, to_id=edge.high, relation_type=edge.relation, weight=edge.weight)
         return ConnectResult(
             source_id=args.source,
             target_id=args.target,

@@ -68,7 +68,9 @@ class CurateService:
     async def _curate(self, writing: BlockWrite) -> CurateReport:
         pruned, decayed, remaining_edges = await self._prune(writing)
         archived = await self._archive(writing, remaining_edges) if self._index.options.archive_decayed else 0
-        constitutional = list(await block_lists.tagged(writing.tx, INDEX_ID, [CONSTITUTIONAL], limit=CONSTITUTIONAL_MAX))
+        constitutional = list(
+            await block_lists.tagged(writing.tx, INDEX_ID, [CONSTITUTIONAL], limit=CONSTITUTIONAL_MAX)
+        )
         await knowledge_blocks.add_use(writing.tx, INDEX_ID, constitutional, writing.use.active_h)
         top = await self._top_blocks(writing)
         await knowledge_blocks.add_use(writing.tx, INDEX_ID, top, writing.use.active_h)
@@ -104,7 +106,10 @@ class CurateService:
 
     async def _archive(self, writing: BlockWrite, remaining_edges: list[EdgeTiers]) -> int:
         """Archive blocks that have faded, except bridges, which much depends on."""
-        before_h = {tier: writing.use.active_h - hours_to(ARCHIVE_THRESHOLD, decay_per_h) for tier, decay_per_h in DECAY_PER_H.items()}
+        before_h = {
+            tier: writing.use.active_h - hours_to(ARCHIVE_THRESHOLD, decay_per_h)
+            for tier, decay_per_h in DECAY_PER_H.items()
+        }
         ids = await block_lists.unused_since(writing.tx, INDEX_ID, before_h, limit=ARCHIVED_A_RUN)
         if not ids:
             return 0
@@ -122,7 +127,11 @@ class CurateService:
 
     async def _top_blocks(self, writing: BlockWrite) -> list[str]:
         ids = await block_lists.list_top(writing.tx, INDEX_ID, limit=TOP_CANDIDATES_MAX)
-        blocks = [block for block in (await knowledge_blocks.read(writing.tx, INDEX_ID, ids)).values() if block.status == "active"]
+        blocks = [
+            block
+            for block in (await knowledge_blocks.read(writing.tx, INDEX_ID, ids)).values()
+            if block.status == "active"
+        ]
         weights = FRAMES["self"].weights.without_question()
         ranked = score_blocks(blocks, {}, weights, writing.use.active_h)
         return [block.block.block_id for block in ranked[:REINFORCED_TOP]]

@@ -83,7 +83,9 @@ class DreamService:
     Models are called with no transaction open.
     """
 
-    def __init__(self, index: BlockIndex, judge_service: JudgeService, curate_service: CurateService, tokens: TokenCounter) -> None:
+    def __init__(
+        self, index: BlockIndex, judge_service: JudgeService, curate_service: CurateService, tokens: TokenCounter
+    ) -> None:
         self._index = index
         self._judge_service = judge_service
         self._curate_service = curate_service
@@ -146,23 +148,46 @@ class DreamService:
             identity_ids = await block_lists.tagged(tx, INDEX_ID, [f"{SELF}%"], limit=IDENTITY_MAX)
             match_ids = await self._match_blocks(tx, block, vector)
             blocks = await knowledge_blocks.read(tx, INDEX_ID, [*identity_ids, *match_ids])
-            active = {key: block_item for key, block_item in blocks.items() if block_item.status == "active" and key != block.block_id}
+            active = {
+                key: block_item
+                for key, block_item in blocks.items()
+                if block_item.status == "active" and key != block.block_id
+            }
             others = [active[key] for key in match_ids if key in active]
             vectors_by_id = await self._index.vectors(tx, others)
-        similarity = {block_item.block_id: similarity(vector, vectors_by_id.get(block_item.block_id), (block.text, block_item.text)) for block_item in others}
+        similarity = {
+            block_item.block_id: similarity(
+                vector, vectors_by_id.get(block_item.block_id), (block.text, block_item.text)
+            )
+            for block_item in others
+        }
         others.sort(key=lambda block_item: -similarity[block_item.block_id])
-        identity = sorted((active[key] for key in identity_ids if key in active), key=lambda block_item: -block_item.confidence)
+        identity = sorted(
+            (active[key] for key in identity_ids if key in active), key=lambda block_item: -block_item.confidence
+        )
         return _Pending(block, vector, identity, others, similarity, token_usage)
 
     async def _match_blocks(self, tx: Tx, block: KnowledgeBlock, vector: list[float] | None) -> list[str]:
         embedding = self._index.embedding
-        embedding_query = QueryEmbedding(vector, embedding.model) if embedding is not None and vector is not None else None
+        embedding_query = (
+            QueryEmbedding(vector, embedding.model) if embedding is not None and vector is not None else None
+        )
         terms = query_terms(block.text)
         if not terms and embedding_query is None:
             return []
-        query = IndexQuery(INDEX_ID, COMPARED_MAX, neighbours=0, expand_count=0, best_by_embedding=COMPARED_MAX if embedding_query is not None else 0)
+        query = IndexQuery(
+            INDEX_ID,
+            COMPARED_MAX,
+            neighbours=0,
+            expand_count=0,
+            best_by_embedding=COMPARED_MAX if embedding_query is not None else 0,
+        )
         found = (await search.search(tx, [query], terms, embedding_query)).get(INDEX_ID)
-        return [candidate.ref for candidate in found.candidates if candidate.ref != block.block_id] if found is not None else []
+        return (
+            [candidate.ref for candidate in found.candidates if candidate.ref != block.block_id]
+            if found is not None
+            else []
+        )
 
     async def _apply(self, scope: Scope, pending: _Pending, verdict: Verdict) -> DreamReport:
         """Promote a block, or archive it for one that says the same; skip it if it has changed."""
@@ -173,7 +198,11 @@ class DreamService:
             block = current.get(pending.block.block_id)
             if block is None or block.status != "inbox" or block.entry != pending.block.entry:
                 return DreamReport()
-            others = [current[compared.block_id] for compared in pending.compared if _same(compared, current.get(compared.block_id))]
+            others = [
+                current[compared.block_id]
+                for compared in pending.compared
+                if _same(compared, current.get(compared.block_id))
+            ]
             duplicate = self._find_duplicate(pending, others, verdict)
             report = (
                 await self._archive_duplicate(writing, block, duplicate)
@@ -188,7 +217,9 @@ class DreamService:
             model = self._index.embedding.model
             await vectors.put(writing.tx, INDEX_ID, model, {pending.block.entry: pending.vector})
 
-    def _find_duplicate(self, pending: _Pending, others: Sequence[KnowledgeBlock], verdict: Verdict) -> KnowledgeBlock | None:
+    def _find_duplicate(
+        self, pending: _Pending, others: Sequence[KnowledgeBlock], verdict: Verdict
+    ) -> KnowledgeBlock | None:
         """Return the block that says the same as this one, or None.
 
         One that differs in a number or a negation says something else, however similar; by words
@@ -198,26 +229,37 @@ class DreamService:
             if pending.similarity[other.block_id] < self._index.options.duplicate_similarity_min:
                 return None
             texts = (pending.block.text, other.text)
-            is_different = other.block_id in verdict.conflict_scores or is_contradiction(*texts) or has_other_numbers(*texts)
+            is_different = (
+                other.block_id in verdict.conflict_scores or is_contradiction(*texts) or has_other_numbers(*texts)
+            )
             by_words = pending.vector is None and not is_subset(pending.block.text, other.text)
             if not is_different and not by_words:
                 return other
         return None
 
-    async def _archive_duplicate(self, writing: BlockWrite, block: KnowledgeBlock, duplicate: KnowledgeBlock) -> DreamReport:
+    async def _archive_duplicate(
+        self, writing: BlockWrite, block: KnowledgeBlock, duplicate: KnowledgeBlock
+    ) -> DreamReport:
         """Archive a block for one that says the same, which gets its tags."""
         tags = {*duplicate.tags, *block.tags}
         await self._index.archive(writing, [block], "superseded", by=duplicate.block_id)
         await knowledge_blocks.tag(writing.tx, INDEX_ID, duplicate.block_id, block.tags)
         tier = tier_of(tags, duplicate.category)
         if tier is not duplicate.tier:
-            await block_outcomes.set_tier(writing.tx, INDEX_ID, duplicate.block_id, tier, min(duplicate.decay_per_h, DECAY_PER_H[tier]))
+            await block_outcomes.set_tier(
+                writing.tx, INDEX_ID, duplicate.block_id, tier, min(duplicate.decay_per_h, DECAY_PER_H[tier])
+            )
         use = writing.use
         writing.change(inbox=use.inbox - 1, archived=use.archived + 1)
         return DreamReport(processed=1, deduplicated=1)
 
     async def _promote(
-        self, writing: BlockWrite, block: KnowledgeBlock, pending: _Pending, verdict: Verdict, others: Sequence[KnowledgeBlock]
+        self,
+        writing: BlockWrite,
+        block: KnowledgeBlock,
+        pending: _Pending,
+        verdict: Verdict,
+        others: Sequence[KnowledgeBlock],
     ) -> DreamReport:
         options = self._index.options
         tags = (*block.tags, *(tag for tag in verdict.tags if tag not in block.tags))
@@ -242,10 +284,21 @@ class DreamService:
         edge_count = await edges.put(writing.tx, INDEX_ID, new_edges)
         use = writing.use
         writing.change(inbox=use.inbox - 1, active=use.active + 1)
-        return DreamReport(processed=1, promoted=1, edges_created=edge_count, contradictions=contradiction_count, near_duplicates=duplicate_count)
+        return DreamReport(
+            processed=1,
+            promoted=1,
+            edges_created=edge_count,
+            contradictions=contradiction_count,
+            near_duplicates=duplicate_count,
+        )
 
     async def _note_conflicts(
-        self, writing: BlockWrite, block: KnowledgeBlock, pending: _Pending, verdict: Verdict, others: Sequence[KnowledgeBlock]
+        self,
+        writing: BlockWrite,
+        block: KnowledgeBlock,
+        pending: _Pending,
+        verdict: Verdict,
+        others: Sequence[KnowledgeBlock],
     ) -> tuple[int, int]:
         """Store conflicts with a block; return the number of contradictions and near duplicates."""
         conflicts = []
@@ -260,7 +313,12 @@ class DreamService:
         return contradiction_count, len(conflicts) - contradiction_count
 
     def _new_edges(
-        self, block: KnowledgeBlock, tags: Sequence[str], pending: _Pending, others: Sequence[KnowledgeBlock], now_h: float
+        self,
+        block: KnowledgeBlock,
+        tags: Sequence[str],
+        pending: _Pending,
+        others: Sequence[KnowledgeBlock],
+        now_h: float,
     ) -> list[Edge]:
         """Return the edges of a new block to the blocks that go with it best."""
         options = self._index.options

@@ -53,7 +53,9 @@ class EdgeEditor:
             writing.change()
         return result
 
-    async def _create(self, writing: BlockWrite, source: str, target: str, relation: str, note: str) -> ConnectionResult:
+    async def _create(
+        self, writing: BlockWrite, source: str, target: str, relation: str, note: str
+    ) -> ConnectionResult:
         low, high = edges.pair(source, target)
         replaced = await self._evict_edge(writing, low, high)
         edge = Edge(low, high, _weight(relation), relation, "agent", 0, writing.use.active_h, note)
@@ -109,7 +111,9 @@ class EdgeEditor:
                 if relation is not None and relation != existing.relation:
                     raise _other_relation(between, existing.relation, relation)
                 weight = min(existing.weight + REINFORCED_BY, 1.0)
-                await edges.add_weight(writing.tx, INDEX_ID, [(existing.low, existing.high)], REINFORCED_BY, writing.use.active_h)
+                await edges.add_weight(
+                    writing.tx, INDEX_ID, [(existing.low, existing.high)], REINFORCED_BY, writing.use.active_h
+                )
                 return ConnectionResult(replace(existing, weight=weight), "reinforced")
 
     async def disconnect(

@@ -57,7 +57,9 @@ FRAMES: Final[dict[str, RecallFrame]] = {
             question=False,
         ),
         RecallFrame("attention", ScoreWeights(0.35, 0.15, 0.25, 0.15, 0.10), 2000, without_identity=True),
-        RecallFrame("task", ScoreWeights(0.20, 0.20, 0.20, 0.20, 0.20), 800, required_tags=(GOAL,), without_identity=True),
+        RecallFrame(
+            "task", ScoreWeights(0.20, 0.20, 0.20, 0.20, 0.20), 800, required_tags=(GOAL,), without_identity=True
+        ),
         RecallFrame(
             "simulate",
             ScoreWeights(0.25, 0.25, 0.15, 0.20, 0.15),

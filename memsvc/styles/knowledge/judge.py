@@ -87,7 +87,13 @@ class JudgeService:
         self._instructions = prompt.format(tags=", ".join(f"`{tag}`" for tag in INFERRED_TAGS))
 
     async def judge(
-        self, scope: Scope, block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], others: Sequence[KnowledgeBlock], *, by_rules: bool
+        self,
+        scope: Scope,
+        block: KnowledgeBlock,
+        identity: Sequence[KnowledgeBlock],
+        others: Sequence[KnowledgeBlock],
+        *,
+        by_rules: bool,
     ) -> Verdict:
         """Return the judgement of a block; no transaction may be open meanwhile.
 
@@ -113,7 +119,9 @@ class JudgeService:
         }
         return self._verdict_of(answer, others, token_usage)
 
-    def _by_rules(self, block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], others: Sequence[KnowledgeBlock]) -> Verdict:
+    def _by_rules(
+        self, block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], others: Sequence[KnowledgeBlock]
+    ) -> Verdict:
         verdict = by_the_rules(block, identity, others)
         is_relevant = self._options.contradiction_min <= CONTRADICTION_SCORE
         return verdict if is_relevant else replace(verdict, conflict_scores={})
@@ -138,7 +146,9 @@ class JudgeService:
         return True
 
 
-def by_the_rules(block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], others: Sequence[KnowledgeBlock]) -> Verdict:
+def by_the_rules(
+    block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], others: Sequence[KnowledgeBlock]
+) -> Verdict:
     """Return the judgement by words shared with the identity, negation, numbers and opposites."""
     if is_self(block.tags):
         alignment = IDENTITY_ALIGNMENT
@@ -146,7 +156,9 @@ def by_the_rules(block: KnowledgeBlock, identity: Sequence[KnowledgeBlock], othe
         alignment = max(overlap(block.text, identity_block.text) for identity_block in identity)
     else:
         alignment = DEFAULT_ALIGNMENT
-    conflict_scores = {other.block_id: CONTRADICTION_SCORE for other in others if is_contradiction(block.text, other.text)}
+    conflict_scores = {
+        other.block_id: CONTRADICTION_SCORE for other in others if is_contradiction(block.text, other.text)
+    }
     return Verdict(alignment, (), conflict_scores, RULES, {})
 
 

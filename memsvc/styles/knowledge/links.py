@@ -45,7 +45,9 @@ def edge_score(
     tag_overlap = len({*tags[0]} & {*tags[1]}) / len(all_tags) if all_tags else 0.0
     time_score = exp(-(distance_h**2) / (2 * TIME_SCALE_H**2))
     category = 1.0 if same_category else OTHER_CATEGORY
-    return SIMILARITY_SHARE * similarity + TAGS_SHARE * tag_overlap + CATEGORY_SHARE * category + TIME_SHARE * time_score
+    return (
+        SIMILARITY_SHARE * similarity + TAGS_SHARE * tag_overlap + CATEGORY_SHARE * category + TIME_SHARE * time_score
+    )
 
 
 def bridge_degree(weights: Collection[float]) -> float:

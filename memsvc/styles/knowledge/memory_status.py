@@ -58,7 +58,9 @@ class StatusReader:
             NO_TOKENS | use.lifetime_tokens,
         )
 
-    async def listing(self, scope: Scope, *, tag: str | None, category: str | None, limit: int) -> Sequence[KnowledgeBlock]:
+    async def listing(
+        self, scope: Scope, *, tag: str | None, category: str | None, limit: int
+    ) -> Sequence[KnowledgeBlock]:
         """Return blocks that are not archived, the surest first."""
         async with self._index.read(scope) as (tx, _):
             return await block_lists.listing(tx, INDEX_ID, tag=tag, category=category, limit=limit)

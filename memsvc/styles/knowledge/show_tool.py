@@ -131,7 +131,9 @@ def _result(details: BlockDetails) -> ShowResult:
         degree=block.degree,
         edges=_edges(details),
         conflicts=[
-            BlockConflict(block=_other(details, item.second), kind=item.kind, score=item.score, found_at=found_at.isoformat())
+            BlockConflict(
+                block=_other(details, item.second), kind=item.kind, score=item.score, found_at=found_at.isoformat()
+            )
             for item, found_at in details.conflicts
         ],
     )

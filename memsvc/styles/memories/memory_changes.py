@@ -77,13 +77,19 @@ def by_proposals(
             continue
         used_ids.add(candidate.memory)
         steps.append((current, proposal.text if proposal.event == "UPDATE" else ""))
-    existing_texts = {text for text, memory in present.by_text.items() if memory.memory not in used_ids} | present.deleted_texts
+    existing_texts = {
+        text for text, memory in present.by_text.items() if memory.memory not in used_ids
+    } | present.deleted_texts
     return MemoryChanges(_changes(steps, existing_texts, evidence, new_id), has_conflict)
 
 
 def _is_new_text(text: str, current: Memory, present: CurrentMemories) -> bool:
     """Return whether a text may become a memory's text and differs from the current one."""
-    return is_valid_memory(text) and comparable(text) not in present.deleted_texts and comparable(text) != comparable(current.text)
+    return (
+        is_valid_memory(text)
+        and comparable(text) not in present.deleted_texts
+        and comparable(text) != comparable(current.text)
+    )
 
 
 def _changes(
@@ -102,7 +108,9 @@ def _changes(
             changes += [] if is_duplicate else [memory_writer.added(new_id(), text, evidence)]
         else:
             is_deleted = is_duplicate or not text
-            changes.append(memory_writer.deleted(memory) if is_deleted else memory_writer.changed(memory, text, evidence))
+            changes.append(
+                memory_writer.deleted(memory) if is_deleted else memory_writer.changed(memory, text, evidence)
+            )
     return changes
 
 

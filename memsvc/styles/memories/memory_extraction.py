@@ -89,7 +89,9 @@ class MemoryExtraction:
         self._llm = llm
         self._budget = budget
 
-    async def add(self, scope: Scope, user: str, messages: Sequence[ExtractionMessage], metadata: dict[str, Any]) -> AddOutcome:
+    async def add(
+        self, scope: Scope, user: str, messages: Sequence[ExtractionMessage], metadata: dict[str, Any]
+    ) -> AddOutcome:
         """Add the facts of the messages about a user as memories.
 
         UNAVAILABLE, with nothing written, when the model fails or takes too long for both requests;
@@ -107,12 +109,18 @@ class MemoryExtraction:
             )
             return await self._add_by_rules(scope, user, messages, metadata)
 
-    async def _add_by_rules(self, scope: Scope, user: str, messages: Sequence[ExtractionMessage], metadata: dict[str, Any]) -> AddOutcome:
+    async def _add_by_rules(
+        self, scope: Scope, user: str, messages: Sequence[ExtractionMessage], metadata: dict[str, Any]
+    ) -> AddOutcome:
         now, user_index = self._clock.now(), index_for(user)
-        user_messages = [(f"m{position}", user_message(one.text)) for position, one in enumerate(messages) if one.role == "user"]
+        user_messages = [
+            (f"m{position}", user_message(one.text)) for position, one in enumerate(messages) if one.role == "user"
+        ]
         chars_max = self._options.conversation_chars_max
         chars = sum(len(one.text) for one in messages)
-        extracted = await run_in_thread(chars, extract, user_messages, session="", turn="now", user=user, chars_max=chars_max)
+        extracted = await run_in_thread(
+            chars, extract, user_messages, session="", turn="now", user=user, chars_max=chars_max
+        )
         claims = [one for one in extracted if phrases.is_permanent(one)]
         if not claims:
             return AddOutcome(False, [])
@@ -130,7 +138,13 @@ class MemoryExtraction:
         return AddOutcome(True, changes)
 
     async def _add_by_model(
-        self, llm: Llm, scope: Scope, user: str, messages: Sequence[ExtractionMessage], metadata: dict[str, Any], deadline: float
+        self,
+        llm: Llm,
+        scope: Scope,
+        user: str,
+        messages: Sequence[ExtractionMessage],
+        metadata: dict[str, Any],
+        deadline: float,
     ) -> AddOutcome:
         new_facts = await self._extract(llm, scope, messages, deadline)
         if not new_facts:
@@ -146,10 +160,14 @@ class MemoryExtraction:
                 return AddOutcome(True, changes)
         raise AssertionError("the last attempt always applies")
 
-    async def _extract(self, llm: Llm, scope: Scope, messages: Sequence[ExtractionMessage], deadline: float) -> list[str]:
+    async def _extract(
+        self, llm: Llm, scope: Scope, messages: Sequence[ExtractionMessage], deadline: float
+    ) -> list[str]:
         """Return the facts that a model finds in a conversation and that may become memories."""
         lines = [
-            f"{one.role}: {within_lines(replace_secrets(one.text))}" for one in messages if one.role in EXTRACTED_ROLES and one.text.strip()
+            f"{one.role}: {within_lines(replace_secrets(one.text))}"
+            for one in messages
+            if one.role in EXTRACTED_ROLES and one.text.strip()
         ]
         if not lines:
             return []
@@ -159,7 +177,9 @@ class MemoryExtraction:
         extracted = await self._complete(llm, scope, text, facts_in, NOT_EXTRACTED, deadline)
         return [one for one in extracted if memory_changes.is_valid_memory(one)][: self._options.facts_max]
 
-    async def _candidates(self, tx: Tx, user_index: MemoryIndex, new_facts: Sequence[str], embedding: QueryEmbedding | None) -> dict[str, Memory]:
+    async def _candidates(
+        self, tx: Tx, user_index: MemoryIndex, new_facts: Sequence[str], embedding: QueryEmbedding | None
+    ) -> dict[str, Memory]:
         """Return the memories to compare new facts with, by id, hidden ones too.
 
         All of them if they are few, else those about the same subject.
@@ -167,7 +187,9 @@ class MemoryExtraction:
         limit = self._options.compared_max
         candidates = await memories.list_latest(tx, user_index.index_id, since=None, limit=limit + 1)
         if len(candidates) > limit:
-            candidates = await self._search.find(tx, user_index, "\n".join(new_facts), embedding, since=None, limit=limit)
+            candidates = await self._search.find(
+                tx, user_index, "\n".join(new_facts), embedding, since=None, limit=limit
+            )
         return {candidate.memory: candidate for candidate in candidates}
 
     async def _apply(
@@ -220,9 +242,13 @@ class MemoryExtraction:
                 await self._budget.release(scope)
             raise self._unavailable(error_message, error.message, error.retry_after_s) from error
         except TimeoutError as error:
-            raise self._unavailable(error_message, f"the model took longer than {self._options.deadline_s:g} s") from error
+            raise self._unavailable(
+                error_message, f"the model took longer than {self._options.deadline_s:g} s"
+            ) from error
         except InvalidAnswerError as error:
-            raise self._unavailable(error_message, "the model's answer is not the JSON that it was asked for") from error
+            raise self._unavailable(
+                error_message, "the model's answer is not the JSON that it was asked for"
+            ) from error
         self._meter.add("memsvc_model_calls_total", purpose=METRIC_LABEL, status="success")
         self._meter.add("memsvc_model_duration_ms", (perf_counter() - started) * 1000, purpose=METRIC_LABEL)
         return parsed
@@ -233,10 +259,16 @@ class MemoryExtraction:
         return MemsvcError(Code.UNAVAILABLE, f"{what}: {why}", retry_after_s=retry_after_s)
 
 
-async def _current_state(tx: Tx, user_index: MemoryIndex, candidates: dict[str, Memory], texts: Sequence[str]) -> CurrentMemories:
+async def _current_state(
+    tx: Tx, user_index: MemoryIndex, candidates: dict[str, Memory], texts: Sequence[str]
+) -> CurrentMemories:
     by_id = await memories.find_by_ids(tx, user_index.index_id, candidates)
     by_text = _by_text(await memories.with_texts(tx, user_index.index_id, texts))
-    return CurrentMemories(by_id, by_text, frozenset(comparable(candidate.text) for candidate in candidates.values() if candidate.memory not in by_id))
+    return CurrentMemories(
+        by_id,
+        by_text,
+        frozenset(comparable(candidate.text) for candidate in candidates.values() if candidate.memory not in by_id),
+    )
 
 
 def _by_text(memories_found: Sequence[Memory]) -> dict[str, Memory]:

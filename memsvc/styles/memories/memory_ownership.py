@@ -37,7 +37,9 @@ class MemoryOwnership:
         """Yield the user's memories and their history."""
         del scope
         custom = index_for(user)
-        yield OwnerData(locks=(index_lock(custom.name),), index_names=(custom.name,), jobs=((EMBED_JOB, str(custom.index_id)),))
+        yield OwnerData(
+            locks=(index_lock(custom.name),), index_names=(custom.name,), jobs=((EMBED_JOB, str(custom.index_id)),)
+        )
 
     def of_path(self, scope: Scope, path: str) -> AsyncIterator[OwnerData]:
         """Yield nothing: memories are no files."""
@@ -56,7 +58,9 @@ def _purge_of_session(name: str, session: str) -> PurgeStep:
         if not removed:
             return Counter()
         await purge_steps.drop_facts(tx, index_id, removed)
-        removed_memories = await memories.delete_without_facts(tx, index_id, {fact.statement.record for fact in removed})
+        removed_memories = await memories.delete_without_facts(
+            tx, index_id, {fact.statement.record for fact in removed}
+        )
         return Counter(facts=len(removed), entries=len(removed), memories=removed_memories)
 
     return PurgeStep((index_lock(name),), count, step)

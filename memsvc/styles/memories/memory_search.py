@@ -41,7 +41,14 @@ class MemorySearch:
         return QueryEmbedding(vector, self._embedding.model) if vector is not None else None
 
     async def find(
-        self, tx: Tx, user_index: MemoryIndex, question: str, embedding: QueryEmbedding | None, *, since: datetime | None, limit: int
+        self,
+        tx: Tx,
+        user_index: MemoryIndex,
+        question: str,
+        embedding: QueryEmbedding | None,
+        *,
+        since: datetime | None,
+        limit: int,
     ) -> list[Memory]:
         """Return the memories that answer best, best first.
 
@@ -56,18 +63,39 @@ class MemorySearch:
         return found[:limit]
 
     async def _ranked(
-        self, tx: Tx, user_index: MemoryIndex, question: str, embedding: QueryEmbedding | None, *, since: datetime | None, limit: int
+        self,
+        tx: Tx,
+        user_index: MemoryIndex,
+        question: str,
+        embedding: QueryEmbedding | None,
+        *,
+        since: datetime | None,
+        limit: int,
     ) -> list[Memory]:
         terms = query_terms(question)
         best = max(CANDIDATES, 2 * limit)
         while terms or embedding is not None:
-            index_search = IndexQuery(user_index.index_id, best, neighbours=0, expand_count=0, best_by_embedding=best if embedding is not None else 0)
+            index_search = IndexQuery(
+                user_index.index_id,
+                best,
+                neighbours=0,
+                expand_count=0,
+                best_by_embedding=best if embedding is not None else 0,
+            )
             found = (await search(tx, [index_search], terms, embedding)).get(user_index.index_id)
             candidates = found.candidates if found is not None else []
             self._meter.add("memsvc_recall_candidates", len(candidates))
-            term_scores = {candidate.entry: sum(candidate.term_scores.values()) for candidate in candidates if candidate.term_scores}
+            term_scores = {
+                candidate.entry: sum(candidate.term_scores.values())
+                for candidate in candidates
+                if candidate.term_scores
+            }
             similarity = {candidate.entry: candidate.cosine for candidate in candidates if candidate.cosine is not None}
-            ranked = [entry for entry, score in merge_scores(term_scores, similarity, cosine_weight=EMBEDDING_WEIGHT).items() if score > 0]
+            ranked = [
+                entry
+                for entry, score in merge_scores(term_scores, similarity, cosine_weight=EMBEDDING_WEIGHT).items()
+                if score > 0
+            ]
             visible = await memories.at(tx, user_index.index_id, ranked, since=since)
             if len(visible) >= limit or max(len(term_scores), len(similarity)) < best:
                 return _in_order(ranked, visible, limit)

@@ -41,7 +41,9 @@ NOTHING_FOUND = "No new information found to store"
 class MemoriesTools:
     """Translation of tool arguments to method calls, and of their values to results."""
 
-    def __init__(self, extraction: MemoryExtraction, memories: UserMemories, settings: ProjectSettings, options: MemoriesOptions) -> None:
+    def __init__(
+        self, extraction: MemoryExtraction, memories: UserMemories, settings: ProjectSettings, options: MemoriesOptions
+    ) -> None:
         self._extraction = extraction
         self._memories = memories
         self._settings = settings
@@ -57,7 +59,9 @@ class MemoriesTools:
                 f"messages may have {self._options.conversation_chars_max} characters together",
                 recovery="send them in several calls",
             )
-        messages = [ExtractionMessage(item.role.strip().lower(), item.content.replace("\x00", "")) for item in args.messages]
+        messages = [
+            ExtractionMessage(item.role.strip().lower(), item.content.replace("\x00", "")) for item in args.messages
+        ]
         added = await self._extraction.add(scope, args.user_id, messages, args.metadata)
         if not added.has_facts:
             return AddMemoriesResult(results=[], message=NOTHING_FOUND)

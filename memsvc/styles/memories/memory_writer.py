@@ -78,7 +78,14 @@ class MemoryWriter:
         self._embeds = embeds
 
     async def write(
-        self, tx: Tx, user_index: MemoryIndex, changes_: Sequence[MemoryChange], now: datetime, *, metadata: dict[str, Any], found: bool
+        self,
+        tx: Tx,
+        user_index: MemoryIndex,
+        changes_: Sequence[MemoryChange],
+        now: datetime,
+        *,
+        metadata: dict[str, Any],
+        found: bool,
     ) -> None:
         """Write changes of different memories of an index whose lock is held.
 

@@ -141,10 +141,18 @@ def _steps(history: Sequence[Fact]) -> list[HistoryStep]:
     for fact in history:
         statement = fact.statement
         event: Literal["ADD", "UPDATE"] = "ADD" if before is None else "UPDATE"
-        steps.append(HistoryStep(event, statement.value, before, fact.valid_from, statement.evidence.origin, statement.evidence.session))
+        steps.append(
+            HistoryStep(
+                event, statement.value, before, fact.valid_from, statement.evidence.origin, statement.evidence.session
+            )
+        )
         before = statement.value
     last = history[-1]
     if last.state is not FactState.ACTIVE and last.valid_to is not None:
         statement = last.statement
-        steps.append(HistoryStep("DELETE", "", statement.value, last.valid_to, statement.evidence.origin, statement.evidence.session))
+        steps.append(
+            HistoryStep(
+                "DELETE", "", statement.value, last.valid_to, statement.evidence.origin, statement.evidence.session
+            )
+        )
     return steps

@@ -81,9 +81,13 @@ class TreeUpdate:
     @property
     def moved(self) -> list[str]:
         """Return the documents that get another parent."""
-        return [one for one, parent in self._new_parents.items() if one in self._parents and self._parents[one] != parent]
+        return [
+            one for one, parent in self._new_parents.items() if one in self._parents and self._parents[one] != parent
+        ]
 
-    def change(self, texts: Mapping[str, str], descendants: Mapping[str, DocumentNode], *, depth_max: int) -> "TreeChange":
+    def change(
+        self, texts: Mapping[str, str], descendants: Mapping[str, DocumentNode], *, depth_max: int
+    ) -> "TreeChange":
         """Return the change of the tree.
 
         `descendants` are dropped or moved documents, with all below them. INVALID_CONTENT when it would

@@ -70,7 +70,9 @@ class NotebookDocuments:
     QUOTA_EXCEEDED.
     """
 
-    def __init__(self, database: Database, writer: NotebookWriter, reader: NotebookReader, options: NotebookOptions) -> None:
+    def __init__(
+        self, database: Database, writer: NotebookWriter, reader: NotebookReader, options: NotebookOptions
+    ) -> None:
         self._database = database
         self._writer = writer
         self._reader = reader
@@ -102,7 +104,9 @@ class NotebookDocuments:
                 )
             return await self._put(tx, document, text.replace(old_text, new_text), file)
 
-    async def restore(self, scope: Scope, name: str, version: str, *, expected_version: str | None = None) -> DocumentWrite:
+    async def restore(
+        self, scope: Scope, name: str, version: str, *, expected_version: str | None = None
+    ) -> DocumentWrite:
         """Restore a document to a version, also one from before it was removed and linked anew."""
         document = checked_id(name)
         async with self._writer.begin_write(scope) as tx:
@@ -142,7 +146,9 @@ class NotebookDocuments:
                 raise MemsvcError(Code.INVALID_CONTENT, "Error: old_parent_content: must not link the document")
             if document not in links(new_parent_content):
                 raise MemsvcError(Code.INVALID_CONTENT, "Error: new_parent_content: must link the document")
-            changed = await self._writer.change(tx, {old: old_parent_content, new_parent: new_parent_content}, files_by_id)
+            changed = await self._writer.change(
+                tx, {old: old_parent_content, new_parent: new_parent_content}, files_by_id
+            )
             return DocumentWrite(document, changed.created, changed.removed, file.version, file.size_bytes)
 
     async def split(self, scope: Scope, name: str, *, apply: bool) -> DocumentSplit:
@@ -165,7 +171,9 @@ class NotebookDocuments:
             return DocumentSplit(document, text, {}, None)
         name_counts = Counter(name_of(section.title) for section in found.new_documents)
         candidates = {
-            name for base, times in name_counts.items() for name in (base, *(f"{base} {n}" for n in range(2, times + 20)))
+            name
+            for base, times in name_counts.items()
+            for name in (base, *(f"{base} {n}" for n in range(2, times + 20)))
         }
         existing = (await document_tree.find(tx, INDEX_NAME, candidates)).keys() | {ROOT, *links(text)}
         left, parts = joined(found, names(found.new_documents, existing.__contains__))

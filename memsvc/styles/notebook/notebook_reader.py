@@ -67,7 +67,9 @@ class NotebookReader:
             if file is not None:
                 content = await files.read(tx, file, 0, file.size_bytes)
                 return NotebookDocument(document, content.decode(), file.version)
-            text = None if await document_tree.count(tx, INDEX_NAME) else self._writer.initial_tree().texts.get(document)
+            text = (
+                None if await document_tree.count(tx, INDEX_NAME) else self._writer.initial_tree().texts.get(document)
+            )
         if text is None:
             raise not_found(document)
         return NotebookDocument(document, text, None)
@@ -96,7 +98,9 @@ class NotebookReader:
             if found is None:
                 raise _no_version("cursor")
             exists = found or before is not None or await versions.is_known(tx, path)
-            if not exists and (await document_tree.count(tx, INDEX_NAME) or document not in self._writer.initial_tree().nodes):
+            if not exists and (
+                await document_tree.count(tx, INDEX_NAME) or document not in self._writer.initial_tree().nodes
+            ):
                 raise not_found(document)
         return found[:limit], len(found) > limit
 

@@ -199,7 +199,9 @@ class NotebookWriter:
         names = list(tree.nodes)
         for start in range(0, len(names), DOCUMENTS_PER_STEP):
             some = names[start : start + DOCUMENTS_PER_STEP]
-            await document_tree.change(tx, INDEX_NAME, {name: tree.nodes[name] for name in some}, (), added_nodes=len(some))
+            await document_tree.change(
+                tx, INDEX_NAME, {name: tree.nodes[name] for name in some}, (), added_nodes=len(some)
+            )
             await self._write(tx, {name: tree.texts[name] for name in some}, frozenset())
 
 

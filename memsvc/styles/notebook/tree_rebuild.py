@@ -45,7 +45,9 @@ async def _compare(tx: Tx, *, fix: bool) -> DiffCounts:
     wrong = {name: node for name, node in expected.nodes.items() if stored.get(name) != node}
     extra = stored.keys() - expected.nodes.keys()
     found = Counter(
-        outline_nodes=len(wrong) + len(extra), outlines=int(count != len(expected.nodes)), unlinked=len(expected.orphans)
+        outline_nodes=len(wrong) + len(extra),
+        outlines=int(count != len(expected.nodes)),
+        unlinked=len(expected.orphans),
     )
     if fix and (wrong or extra or count != len(expected.nodes)):
         await document_tree.change(tx, INDEX_NAME, wrong, extra, added_nodes=len(expected.nodes) - count)

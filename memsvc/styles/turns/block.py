@@ -23,7 +23,9 @@ _BEFORE_SUMMARY: Final = '],"'
 _SUMMARY: Final = 'summary":{'
 
 
-def build(chunks_by_kind: Mapping[Kind, Sequence[dict[str, Any]]], *, summary: dict[str, Any] | None = None) -> list[Item]:
+def build(
+    chunks_by_kind: Mapping[Kind, Sequence[dict[str, Any]]], *, summary: dict[str, Any] | None = None
+) -> list[Item]:
     """Return the policy message and the data message; empty when nothing was recalled.
 
     `chunks_by_kind` are chunks by kind, `summary` replaces the context of the session that is no longer sent

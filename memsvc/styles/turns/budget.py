@@ -104,7 +104,9 @@ class BudgetResult:
     recent: int
 
 
-def split_capacity(capacity: int, *, recalled: Sequence[int], history: ItemSequence, recent: ItemSequence) -> BudgetResult:
+def split_capacity(
+    capacity: int, *, recalled: Sequence[int], history: ItemSequence, recent: ItemSequence
+) -> BudgetResult:
     """Return what fits into `capacity` tokens beside the current input.
 
     Recent context is dropped first, oldest first, then the least relevant recalled items, then the

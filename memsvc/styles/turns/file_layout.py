@@ -137,7 +137,9 @@ def forgotten_turn_line(turn: str, now: datetime) -> bytes:
     return orjson.dumps(record) + b"\n"
 
 
-def fact_lines(merge: Merge, new_facts: Sequence[StatementWithExpiry], now: datetime, *, forgotten: bool = False) -> dict[str, bytes]:
+def fact_lines(
+    merge: Merge, new_facts: Sequence[StatementWithExpiry], now: datetime, *, forgotten: bool = False
+) -> dict[str, bytes]:
     """Return the records of a merge by tier file.
 
     `forgotten`: deleted facts must not be shown as past facts either."""

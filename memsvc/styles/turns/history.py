@@ -40,7 +40,9 @@ def split_conversation(items: Sequence[Item], start: int, count: int) -> Convers
     return Conversation(list(items[:start]), list(items[start:stop]), list(items[stop:]))
 
 
-def delta(items: Sequence[Item], stored: Sequence[int], *, window: int, block_found: bool, has_more: bool) -> list[Item]:
+def delta(
+    items: Sequence[Item], stored: Sequence[int], *, window: int, block_found: bool, has_more: bool
+) -> list[Item]:
     """Return the given input without the recalled context before it.
 
     `stored` are the digests of the session's latest items, oldest first; `has_more` means that there
@@ -63,7 +65,9 @@ def delta(items: Sequence[Item], stored: Sequence[int], *, window: int, block_fo
     return list(items)
 
 
-def _echo(head: Sequence[int], is_reply: Sequence[bool], stored: Sequence[int], window: int, *, block_found: bool) -> int:
+def _echo(
+    head: Sequence[int], is_reply: Sequence[bool], stored: Sequence[int], window: int, *, block_found: bool
+) -> int:
     """Return how many items at the head echo the store: up to its end, else any part of it.
 
     What follows may repeat the end of the store."""
@@ -92,7 +96,11 @@ def new_positions(recent: Sequence[Item], digests: Sequence[int], conversation: 
     one stored copy of it: the one at the same place of the conversation, else the latest. An end of
     the store that is the current input itself (a retried turn) is hidden too, and so are answers
     that the caller has replaced, because they were edited or generated again."""
-    existing = [*conversation.history, *conversation.current, *conversation.trailing] if conversation.trailing else conversation.history
+    existing = (
+        [*conversation.history, *conversation.current, *conversation.trailing]
+        if conversation.trailing
+        else conversation.history
+    )
     stored, item_hash_list = list(digests), [item_hash(item) for item in existing]
     current_hash_list = [item_hash(item) for item in conversation.current]
     if not conversation.trailing and current_hash_list and stored[-len(current_hash_list) :] == current_hash_list:
@@ -112,7 +120,9 @@ def new_positions(recent: Sequence[Item], digests: Sequence[int], conversation: 
     return positions[::-1]
 
 
-def _replaced(recent: Sequence[Item], existing: Sequence[Item], pairs: Sequence[tuple[int, int]], stop: int) -> set[int]:
+def _replaced(
+    recent: Sequence[Item], existing: Sequence[Item], pairs: Sequence[tuple[int, int]], stop: int
+) -> set[int]:
     """Return the stored items, none of a user, for which the caller has other ones.
 
     These follow an item that both have, or start the loaded part of the store, where their question
@@ -142,7 +152,9 @@ def _match_positions(first_items: Sequence[int], second_items: Sequence[int]) ->
         previous, line = table[-1], [0]
         for column in range(first, columns):
             at = column - first
-            line.append(previous[at] + 1 if first_items[row] == second_items[column] else max(previous[at + 1], line[at]))
+            line.append(
+                previous[at] + 1 if first_items[row] == second_items[column] else max(previous[at + 1], line[at])
+            )
         table.append(line)
     pairs = [(len(first_items) - 1 - at, len(second_items) - 1 - at) for at in range(end)]
     row, column = rows, columns

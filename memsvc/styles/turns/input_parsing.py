@@ -23,7 +23,9 @@ def items_of(values: Sequence[Any], name: str, options: TurnOptions) -> list[Ite
     bytes_max = options.item_bytes_max
     for index, item in enumerate(items):
         if (size_bytes := len(canonical(item))) > bytes_max:
-            raise MemsvcError(Code.PAYLOAD_TOO_LARGE, f"{name}[{index}] has {size_bytes} bytes; {bytes_max} at the most")
+            raise MemsvcError(
+                Code.PAYLOAD_TOO_LARGE, f"{name}[{index}] has {size_bytes} bytes; {bytes_max} at the most"
+            )
     return items
 
 

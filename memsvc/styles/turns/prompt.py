@@ -111,7 +111,10 @@ class PromptBuilder:
             return self.within_limit(replace(parts, summary=None, summary_cost=0), capacity)
         base_cost = summary_cost or budget.BLOCK_TOKENS
         block_max = self.block_tok_max(summary_cost)
-        costs = [summary_cost, *(base_cost + chunk_cost for chunk_cost in accumulate(chunk.tokens for chunk in recalled.chunks))]
+        costs = [
+            summary_cost,
+            *(base_cost + chunk_cost for chunk_cost in accumulate(chunk.tokens for chunk in recalled.chunks)),
+        ]
         costs = [cost for cost in costs if cost <= block_max]
         while True:
             kept = budget.split_capacity(capacity, recalled=costs, history=parts.history_line, recent=parts.recent_line)

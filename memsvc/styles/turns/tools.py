@@ -103,6 +103,8 @@ def _model_jobs(
     costs = Costs(tokens, options)
     model_jobs = [SummaryRewrite(database, llm, clock, costs, options, allowance).job]
     if options.heuristic.enabled:
-        fact_extraction = ModelExtraction(database, llm, clock, tokens, meter, options, allowance=allowance, embeds=embeds)
+        fact_extraction = ModelExtraction(
+            database, llm, clock, tokens, meter, options, allowance=allowance, embeds=embeds
+        )
         model_jobs.append(fact_extraction.job)
     return model_jobs

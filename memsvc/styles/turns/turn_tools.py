@@ -77,7 +77,11 @@ class TurnTools:
         output_items = output_items_of(args.output_items, self._options)
         inputs = items_of(args.input_items, "input_items", self._options)
         conversation = items_of(args.conversation_items, "conversation_items", self._options)
-        current = split_conversation(conversation, args.current_input_start, args.current_input_count).current if conversation else None
+        current = (
+            split_conversation(conversation, args.current_input_start, args.current_input_count).current
+            if conversation
+            else None
+        )
         if not (inputs or output_items or current):
             raise invalid("a turn needs input_items, conversation_items or output_items")
         stored = await self._memory.after_turn(
@@ -91,7 +95,9 @@ class TurnTools:
         )
         return AfterTurnResult(ok=True, note=None if args.turn_id else NO_TURN_ID_NOTE, **stored)
 
-    async def run_maintenance(self, scope: Scope, args: SessionArguments, progress: ProgressCallback) -> MaintenanceResult:
+    async def run_maintenance(
+        self, scope: Scope, args: SessionArguments, progress: ProgressCallback
+    ) -> MaintenanceResult:
         done = await self._maintenance.run(scope, args.session_id, progress)
         return MaintenanceResult(ok=True, **asdict(done))
 
@@ -106,7 +112,10 @@ class TurnTools:
         return ListDirResult(
             summaries=[
                 DirectorySummary(
-                    path=directory.path, abstract=directory.abstract, updated_at=directory.updated_at, has_overview=directory.has_overview
+                    path=directory.path,
+                    abstract=directory.abstract,
+                    updated_at=directory.updated_at,
+                    has_overview=directory.has_overview,
                 )
                 for directory in found
             ]

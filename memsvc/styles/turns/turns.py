@@ -98,7 +98,9 @@ class TurnMemory:
         current_cost = sum(map(costs.item, current))
         capacity = max_input_tok - current_cost - await costs.counted_text(instructions)
         budget.check_limit(max_input_tok - capacity, max_input_tok)
-        history_line = budget.ItemSequence([costs.item(item) for item in before], history.start_positions(before, truncated=False))
+        history_line = budget.ItemSequence(
+            [costs.item(item) for item in before], history.start_positions(before, truncated=False)
+        )
         kept = history_line.kept(capacity)
         input_items = [*before[len(before) - kept :], *current]
         question = question_of(current)
@@ -117,14 +119,18 @@ class TurnMemory:
             )
             matches = await self._recall.search(tx, request)
             index_id, limit = turn_index.turns(session).number, self._options.recent_context_items
-            read = context.read(tx, session, index_id, limit=limit, until=recall_options.as_of, tokens_max=max_input_tok)
+            read = context.read(
+                tx, session, index_id, limit=limit, until=recall_options.as_of, tokens_max=max_input_tok
+            )
             async with run_concurrently(read) as reading:
                 ranked = await self._recall.rank(scope, request, matches)
             context_read = reading.result()
             recent = _recent(context_read, turn, Conversation(before, current, conversation.trailing), limit)
             # assume a full block: items that it may displace must be recallable
             summary_cost = self._prompts.summary_cost(summary := summary_for_prompt(context_read.summary))
-            safe_count = recent.line.kept(capacity - history_line.cost(kept) - self._prompts.block_tok_max(summary_cost))
+            safe_count = recent.line.kept(
+                capacity - history_line.cost(kept) - self._prompts.block_tok_max(summary_cost)
+            )
             in_prompt = {item.entry for item in recent.stored[len(recent.stored) - safe_count :]}
             request = replace(request, known={item_hash(item) for item in input_items}, prompt=in_prompt)
             recalled = await self._recall.gather(tx, request, ranked)
@@ -175,7 +181,9 @@ class TurnMemory:
             if not exact:
                 has_more = len(status.digests) == limit
                 window = self._options.recent_context_items
-                inputs = history.delta(inputs, status.digests, window=window, block_found=block_found, has_more=has_more)
+                inputs = history.delta(
+                    inputs, status.digests, window=window, block_found=block_found, has_more=has_more
+                )
             if not inputs and not new_output_items:
                 raise MemsvcError(Code.INVALID_ARGUMENT, "the turn holds nothing but recalled memory")
             content_hash = fingerprint([inputs, new_output_items])
@@ -235,7 +243,9 @@ class TurnMemory:
         await sessions.finish_turn(tx, done, counters=counters, now=now)
         first = first_entries[item_index.name]
         written = [turn_index.named(name).number for name in additions]
-        await self._follow_up.queue(tx, turn.session, first=first, items=len(entries), index_ids=written, at_once=follow_up)
+        await self._follow_up.queue(
+            tx, turn.session, first=first, items=len(entries), index_ids=written, at_once=follow_up
+        )
         return result, merge
 
     async def _merged(self, tx: Tx, turn: Turn, found: MatchesByItem, now: datetime) -> fact_rules.Merge:

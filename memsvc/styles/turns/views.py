@@ -142,7 +142,9 @@ class TurnViews:
         )
 
     async def _metrics(self, tx: Tx, session: StoredSession) -> bytes:
-        pending_count = await context.next_entry(tx, turn_index.turns(session.session).number) - session.consolidated_entry
+        pending_count = (
+            await context.next_entry(tx, turn_index.turns(session.session).number) - session.consolidated_entry
+        )
         counted = {"consolidation_lag_events": max(pending_count, 0)} | dict(session.counters)
         return _json({"updated_at": timestamp(session.updated_at)} | dict(sorted(counted.items())))
 
@@ -176,7 +178,11 @@ class TurnViews:
         Of two indexes' facts of one identity the newer one."""
         now = self._clock.now()
         indexes = turn_index.facts(session.session, session.user_id)
-        return list(latest_by_identity(await facts.current_facts(tx, [target_index.number for target_index in indexes], now)).values())
+        return list(
+            latest_by_identity(
+                await facts.current_facts(tx, [target_index.number for target_index in indexes], now)
+            ).values()
+        )
 
 
 def rendered_names(session: StoredSession) -> list[str]:

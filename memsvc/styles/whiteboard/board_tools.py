@@ -63,7 +63,12 @@ class BoardTools:
     """Functions behind these tools."""
 
     def __init__(
-        self, boards: Boards, past: BoardHistory, updates: BoardUpdates, tokens: TokenCounter, options: WhiteboardOptions
+        self,
+        boards: Boards,
+        past: BoardHistory,
+        updates: BoardUpdates,
+        tokens: TokenCounter,
+        options: WhiteboardOptions,
     ) -> None:
         self._boards = boards
         self._past = past

@@ -34,7 +34,9 @@ WORDS_OF_TOKENS: Final = 2 / 3
 
 _PROMPTS: Final = resources("memsvc.styles.whiteboard").joinpath("prompts")
 _PROMPT_LABELS: Final = ("Current memory:", "Recent context", "New events:", "Update the memory accordingly:")
-_HEADING: Final = regex.compile(rf"^(?={'|'.join(map(regex.escape, _PROMPT_LABELS))})", regex.MULTILINE | regex.IGNORECASE)
+_HEADING: Final = regex.compile(
+    rf"^(?={'|'.join(map(regex.escape, _PROMPT_LABELS))})", regex.MULTILINE | regex.IGNORECASE
+)
 _LAST_HEADING: Final = regex.compile(r"^[ \t#*]*(?:Update the|Updated) memory[^\n:]{0,20}:[*]*", regex.M | regex.I)
 _FIRST_HEADING: Final = regex.compile(r"\A[ \t#*]*Current memory:[*]*", regex.I)
 _CODE_BLOCK: Final = regex.compile(
@@ -53,7 +55,9 @@ class WrittenBoard:
 class BoardWriter(Protocol):
     """Writes a new board."""
 
-    async def __call__(self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]) -> WrittenBoard:
+    async def __call__(
+        self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]
+    ) -> WrittenBoard:
         """Return the board with these new entries, not blank unless the rules found nothing to say.
 
         The `recent` ones precede them and are in the board already.
@@ -79,7 +83,9 @@ class ModelBoardWriter:
         self._events = _prompt("events")
         self._recent = _prompt("recent")
 
-    async def __call__(self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]) -> WrittenBoard:
+    async def __call__(
+        self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]
+    ) -> WrittenBoard:
         try:
             await self._budget.consume(scope)
         except BudgetExhaustedError:
@@ -120,7 +126,9 @@ class RuleBoardWriter:
         self._tokens = tokens
         self._tokens_max = tokens_max
 
-    async def __call__(self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]) -> WrittenBoard:
+    async def __call__(
+        self, scope: Scope, board: str, recent: Sequence[BoardEntry], new: Sequence[BoardEntry]
+    ) -> WrittenBoard:
         del scope, recent  # these entries are in the board
         chars = sum(len(one.content) for one in new)
         text = await run_in_thread(chars, extracted, board, new, tokens_max=self._tokens_max, count=self._tokens.count)

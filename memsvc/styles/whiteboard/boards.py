@@ -127,7 +127,9 @@ class Boards:
             file = await files.find(tx, board_id.path)
             return await board_of(tx, file) if file is not None else NO_BOARD
 
-    async def write(self, scope: Scope, board_id: BoardId, text: str, made_by: MadeBy, *, expected: str) -> BoardContent:
+    async def write(
+        self, scope: Scope, board_id: BoardId, text: str, made_by: MadeBy, *, expected: str
+    ) -> BoardContent:
         """Write the board if it is at the version `expected` ("": if there is none).
 
         Raises OvertakenError otherwise. An unchanged text makes no new version, and "" no new
@@ -219,7 +221,9 @@ class Boards:
         if file.revision <= self._history_kept + 1:
             return
         now = self._clock.now()
-        keep = file_gc.FileRetention(cutoff=now, past_states=0, deleted_before=now, style_past_states={OWNER: self._history_kept})
+        keep = file_gc.FileRetention(
+            cutoff=now, past_states=0, deleted_before=now, style_past_states={OWNER: self._history_kept}
+        )
         await file_gc.hide_old(tx, file.incarnation, keep)
         await _sweep(tx, file.incarnation)
 

@@ -36,7 +36,9 @@ class BoardEntry:
         So none of them starts a list item of its own; the last one holds the entry's time and kind.
         """
         first, *more = f"{self.role}: {self.content}".split("\n")
-        known = ", ".join(part for part in (_format_time(self.timestamp), f"type: {self.kind}" if self.kind else "") if part)
+        known = ", ".join(
+            part for part in (_format_time(self.timestamp), f"type: {self.kind}" if self.kind else "") if part
+        )
         return "\n  ".join([f"- {first}", *more, *([f"({known})"] if known else [])])
 
 

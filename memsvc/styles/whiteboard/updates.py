@@ -42,7 +42,9 @@ class BoardUpdates:
         self._writer = writer
         self._tokens = tokens
         self._options = options
-        self._conversations = ConversationWindows(limit=options.conversations_kept, window_entries=options.window_entries)
+        self._conversations = ConversationWindows(
+            limit=options.conversations_kept, window_entries=options.window_entries
+        )
 
     async def update(self, scope: Scope, board_id: BoardId, entries: Sequence[BoardEntry]) -> None:
         """Add these entries to the board, and return when that is committed; none change nothing.
@@ -93,7 +95,9 @@ class BoardUpdates:
         batches, rest = conversation.find(entries)
         if rest:
             tok_max = self._options.round_tok_max
-            entry_parts = tuple(part for entry in rest for part in split_entry(entry, tokens_max=tok_max, count=self._tokens.count))
+            entry_parts = tuple(
+                part for entry in rest for part in split_entry(entry, tokens_max=tok_max, count=self._tokens.count)
+            )
             batches.append(Batch(rest, entry_parts, tuple(self._tokens.count(part.lines) for part in entry_parts)))
             conversation.batches.append(batches[-1])
         for batch in batches:
@@ -125,7 +129,9 @@ class BoardUpdates:
                 share = conversation.share(self._options.round_tok_max)
                 written = await self._write_board(scope, board.text, conversation, share)
                 try:
-                    board = await self._boards.write(scope, board_id, written.text, written.made_by, expected=board.version)
+                    board = await self._boards.write(
+                        scope, board_id, written.text, written.made_by, expected=board.version
+                    )
                 except BoardChangedError:
                     continue
                 conversation.integrated(share, board.file_id)
@@ -140,7 +146,9 @@ class BoardUpdates:
             log.warning("a board stays as it was", code=error.code.value, reason=error.message)
             conversation.failed(share, _caller_error(error), count_failure=isinstance(error, ModelOutputError))
 
-    async def _write_board(self, scope: Scope, board: str, conversation: ConversationWindow, share: BatchGroup) -> WrittenBoard:
+    async def _write_board(
+        self, scope: Scope, board: str, conversation: ConversationWindow, share: BatchGroup
+    ) -> WrittenBoard:
         """Return the board with these entries in it.
 
         Raises UNAVAILABLE, or an `ModelOutputError` where the model may never make a board of

@@ -87,7 +87,10 @@ def test_what_is_unused_fades_exponentially() -> None:
 
 
 def test_a_twentieth_is_left_after_60_300_and_3000_hours() -> None:
-    hours = [round(hours_to(0.05, DECAY_PER_H[tier]), 1) for tier in (DecayTier.EPHEMERAL, DecayTier.STANDARD, DecayTier.DURABLE)]
+    hours = [
+        round(hours_to(0.05, DECAY_PER_H[tier]), 1)
+        for tier in (DecayTier.EPHEMERAL, DecayTier.STANDARD, DecayTier.DURABLE)
+    ]
     assert hours == [59.9, 299.6, 2995.7]
 
 

@@ -81,7 +81,12 @@ async def test_documents_that_the_root_leads_to_are_imported_and_others_reported
     ],
 )
 async def test_what_makes_no_notebook_is_refused_whole(
-    documents: NotebookDocuments, scope: Scope, admin: asyncpg.Connection, texts: dict[str, str], code: str, message: str
+    documents: NotebookDocuments,
+    scope: Scope,
+    admin: asyncpg.Connection,
+    texts: dict[str, str],
+    code: str,
+    message: str,
 ) -> None:
     with pytest.raises(MemsvcError) as refused:
         await documents.import_documents(scope, texts)

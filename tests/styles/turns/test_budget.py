@@ -47,7 +47,9 @@ def test_a_line_is_cut_only_where_it_may_begin(costs: list[int], room: int, star
 
 def test_an_input_that_fits_exactly_fits() -> None:
     budget.check_limit(100, 100)
-    assert budget.split_capacity(6, recalled=[0], history=line([1, 2]), recent=line([3])) == budget.BudgetResult(0, 2, 1)
+    assert budget.split_capacity(6, recalled=[0], history=line([1, 2]), recent=line([3])) == budget.BudgetResult(
+        0, 2, 1
+    )
 
 
 def test_an_input_over_the_limit_is_told_by_how_much() -> None:

@@ -247,7 +247,10 @@ async def test_a_model_may_word_a_summary_anew_while_it_stands(
     async with database.begin(scope, locks=[session_lock("s1")]) as tx:
         standing = await current_summary(tx, "s1")
         assert standing is not None
-        assert [one.text for one in standing.messages][:2] == ["My sister Person1 lives in City1 since 1991.", "Noted 1."]
+        assert [one.text for one in standing.messages][:2] == [
+            "My sister Person1 lives in City1 since 1991.",
+            "Noted 1.",
+        ]
         assert await replace_summary(tx, "s1", standing.event, "Five sisters, five cities.", now=clock.now())
     assert memory(await ask(door, "Good morning!"))["summary"]["text"] == "Five sisters, five cities."
     await talk(door, 6, first=7)

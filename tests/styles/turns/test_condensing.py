@@ -54,7 +54,9 @@ def test_what_tools_answered_is_not_retold() -> None:
 
 
 def test_other_scripts_are_told_too() -> None:
-    summary = extract_summary("", said("我下周一搬到上海住。你好。", "私は東京で働いています。"), budget_tok=160, cost=len)
+    summary = extract_summary(
+        "", said("我下周一搬到上海住。你好。", "私は東京で働いています。"), budget_tok=160, cost=len
+    )
     assert "我下周一搬到上海住。" in summary
     assert "私は東京で働いています。" in summary
 

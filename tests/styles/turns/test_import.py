@@ -150,7 +150,9 @@ async def test_older_turns_that_could_not_be_put_in_their_place_are_put_there_by
     assert await snapshot(admin) == before
 
 
-@pytest.mark.parametrize(("part", "parts_done"), [("_events", 0), ("_events", 1), ("_session", 0), ("_made_anew", 0)])
+@pytest.mark.parametrize(
+    ("part", "parts_done"), [("_events", 0), ("_events", 1), ("_session", 0), ("_reset_maintenance", 0)]
+)
 async def test_an_import_that_was_killed_while_it_put_turns_in_their_place_loses_none_and_is_gone_on_with(
     door: Door, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, part: str, parts_done: int
 ) -> None:

@@ -30,7 +30,10 @@ def test_lasting_facts_stand_by_month_and_those_of_a_day_by_day() -> None:
     assert file_layout.tier_file("s1", FactTier.L0, now) == "/memory/s1/memory_tiers/L0/2026/12/facts-202612.jsonl"
     assert file_layout.tier_file("s1", FactTier.L1, now) == "/memory/s1/memory_tiers/L1/2026/12/facts-20261231.jsonl"
     assert file_layout.raw_events("s1", now) == "/memory/s1/events/raw/2026/12/31/log-20261231.jsonl"
-    assert file_layout.raw_events("s1", now + timedelta(seconds=1)) == "/memory/s1/events/raw/2027/01/01/log-20270101.jsonl"
+    assert (
+        file_layout.raw_events("s1", now + timedelta(seconds=1))
+        == "/memory/s1/events/raw/2027/01/01/log-20270101.jsonl"
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,4 +52,7 @@ def test_the_turn_of_an_event_is_known_from_its_id(turn: str, direction: str) ->
 
 
 def test_times_are_told_in_utc() -> None:
-    assert file_layout.timestamp(datetime(2026, 1, 1, 1, 30, tzinfo=timezone(timedelta(hours=2)))) == "2025-12-31T23:30:00Z"
+    assert (
+        file_layout.timestamp(datetime(2026, 1, 1, 1, 30, tzinfo=timezone(timedelta(hours=2))))
+        == "2025-12-31T23:30:00Z"
+    )

@@ -30,7 +30,10 @@ def stated(text: str) -> list[tuple[str, str]]:
 def ended(text: str) -> list[tuple[str, str]]:
     """The ids and values of what a text takes back."""
     return [
-        (ending.fact_id, ending.value) for one in claims(text) if isinstance(one, RemovalClaim) for ending in one.conflicts
+        (ending.fact_id, ending.value)
+        for one in claims(text)
+        if isinstance(one, RemovalClaim)
+        for ending in one.conflicts
     ]
 
 
@@ -38,7 +41,8 @@ def test_every_rule_reads_its_example() -> None:
     unread = [
         f"{language.name}: {rule.topic.fact_id} = {rule.value} in {rule.example!r}: {found}"
         for language, rule in RULES
-        if (rule.topic.fact_id, rule.value) not in (found := ended(rule.example) if rule.deletes else stated(rule.example))
+        if (rule.topic.fact_id, rule.value)
+        not in (found := ended(rule.example) if rule.deletes else stated(rule.example))
     ]
     assert not unread, "\n".join(unread)
 

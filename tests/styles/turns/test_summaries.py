@@ -65,7 +65,9 @@ def test_an_abstract_names_some_files_and_counts_the_others() -> None:
 
 def test_a_note_stands_where_it_belongs_and_above_and_not_below() -> None:
     notes = {"events/raw": "Six items.", "memory_tiers/L0": "Ada."}
-    told = {place: directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, notes) for place in PLACES}
+    told = {
+        place: directory_summaries.abstract(shelf(ROOT + place, ROOT + place + "/f"), ROOT, notes) for place in PLACES
+    }
     assert {place for place in PLACES if "Six items." in told[place]} == {"", "/events", "/events/raw"}
     assert {place for place in PLACES if "Ada." in told[place]} == {"", "/memory_tiers"}
 
@@ -88,7 +90,9 @@ def test_directories_count_what_lies_below_them_and_not_what_lies_beside() -> No
 
 
 def test_an_overview_says_what_is_there_as_json() -> None:
-    text = directory_summaries.overview(shelf(ROOT, "/memory/s1/f", size_bytes=3), [shelf(f"{ROOT}/a", size_bytes=2)], NOW)
+    text = directory_summaries.overview(
+        shelf(ROOT, "/memory/s1/f", size_bytes=3), [shelf(f"{ROOT}/a", size_bytes=2)], NOW
+    )
     assert orjson.loads(text.removeprefix("Directory overview snapshot: ")) == {
         "generated_at": "2026-01-05T12:00:00Z",
         "path": ROOT,

@@ -106,7 +106,9 @@ class _Round:
                 return isinstance(answer.get("roots"), list)
 
 
-def rounds(name: str, *steps: _Round, stateful: bool, done: str) -> Callable[[FixtureCall], Awaitable[Answer | MCPError]]:
+def rounds(
+    name: str, *steps: _Round, stateful: bool, done: str
+) -> Callable[[FixtureCall], Awaitable[Answer | MCPError]]:
     """Return a fixture that requires several inputs in turn.
 
     With `stateful` the client keeps the state.
@@ -174,8 +176,12 @@ def fixtures() -> list[Fixture]:
     return [
         Fixture("test_sampling", "Asks the client's model.", _request_sampling, strings("prompt")),
         Fixture("test_elicitation", "Asks the user by a form.", _request_form(user), strings("message")),
-        Fixture("test_elicitation_sep1034_defaults", "Asks with defaults.", _request_form(DEFAULTS_FORM, "Who are you?")),
-        Fixture("test_elicitation_sep1330_enums", "Asks for choices.", _request_form(ENUMS_FORM, "What do you choose?")),
+        Fixture(
+            "test_elicitation_sep1034_defaults", "Asks with defaults.", _request_form(DEFAULTS_FORM, "Who are you?")
+        ),
+        Fixture(
+            "test_elicitation_sep1330_enums", "Asks for choices.", _request_form(ENUMS_FORM, "What do you choose?")
+        ),
         Fixture("test_missing_capability", "Needs a client that can sample.", _require_sampling),
         Fixture("test_input_required_result_capabilities", "Wants what the client can give.", _request_supported),
         *_in_rounds(),

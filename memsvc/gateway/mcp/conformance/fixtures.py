@@ -151,7 +151,9 @@ def fixtures() -> list[Fixture]:
         Fixture("test_image_content", "Answers an image.", _constant(content=[image()])),
         Fixture("test_audio_content", "Answers a sound.", _constant(content=[audio])),
         Fixture("test_embedded_resource", "Answers a resource.", _constant(content=[plain])),
-        Fixture("test_multiple_content_types", "Answers a text, an image, a resource.", _constant(content=mixed_content)),
+        Fixture(
+            "test_multiple_content_types", "Answers a text, an image, a resource.", _constant(content=mixed_content)
+        ),
         Fixture("test_error_handling", "Answers an error.", _constant(content=error_content, isError=True)),
         Fixture("test_tool_with_progress", "Tells of its progress.", _with_progress),
         Fixture("test_tool_with_logging", "Logs three lines to the client.", _with_logging),

@@ -126,11 +126,15 @@ class _FixtureHandlers:
     async def _list_resources(self, before: Handler, context: Context, params: Any) -> ListResourcesResult:
         listed: ListResourcesResult = await before(context, params)
         first = params is None or params.cursor is None
-        return listed.model_copy(update={"resources": [*(resource_fixtures.RESOURCES if first else ()), *listed.resources]})
+        return listed.model_copy(
+            update={"resources": [*(resource_fixtures.RESOURCES if first else ()), *listed.resources]}
+        )
 
     async def _list_templates(self, before: Handler, context: Context, params: Any) -> ListResourceTemplatesResult:
         listed: ListResourceTemplatesResult = await before(context, params)
-        return listed.model_copy(update={"resource_templates": [*listed.resource_templates, *resource_fixtures.TEMPLATES]})
+        return listed.model_copy(
+            update={"resource_templates": [*listed.resource_templates, *resource_fixtures.TEMPLATES]}
+        )
 
     async def _list_prompts(self, before: Handler, context: Context, params: Any) -> ListPromptsResult:
         listed: ListPromptsResult = await before(context, params)

@@ -76,7 +76,9 @@ def _messages(name: str, arguments: dict[str, str]) -> list[dict[str, Any]]:
             first, second = arguments.get("arg1", ""), arguments.get("arg2", "")
             return [_text_message(f"Prompt with arguments: arg1='{first}', arg2='{second}'")]
         case "test_prompt_with_embedded_resource":
-            resource = embedded(arguments.get("resourceUri", ""), "text/plain", "Embedded resource content for testing.")
+            resource = embedded(
+                arguments.get("resourceUri", ""), "text/plain", "Embedded resource content for testing."
+            )
             return [_message(resource), _text_message("Please process the embedded resource above.")]
         case "test_prompt_with_image":
             return [_message(image()), _text_message("Please analyze the image above.")]

@@ -22,7 +22,9 @@ async def find_matches(items: Sequence[Item]) -> MatchesByItem:
     return await run_in_thread(chars, _read_matches, items)
 
 
-def claims_of(found: MatchesByItem, items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str) -> list[Claim]:
+def claims_of(
+    found: MatchesByItem, items: Sequence[tuple[str, Item]], *, session: str, turn: str, user: str
+) -> list[Claim]:
     """Return the claims in these items (pairs of event id and item), in order."""
     events = [(event, found.get(id(item), ())) for event, item in items]
     return extraction.claims_of(events, session=session, turn=turn, user=user)

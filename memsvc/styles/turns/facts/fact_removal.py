@@ -39,7 +39,9 @@ class FactOwner:
     def indexes(self) -> list[TurnIndex]:
         """Return the indexes of these facts."""
         session_index, *user_indexes = turn_index.facts(self.session, self.user)
-        return {"all": [session_index, *user_indexes], "session": [session_index], "user": user_indexes}[self.owner_kind]
+        return {"all": [session_index, *user_indexes], "session": [session_index], "user": user_indexes}[
+            self.owner_kind
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,15 @@ class FactRemoval:
             names = await self._names(tx, owner, targets)
             speakers = await sessions.speakers(tx, owner.session, targets.turns) if targets.turns else set()
         while True:
-            index_names = sorted(target_index.name for target_index in {*owner.indexes(), *_turn_indexes(owner, targets, speakers)})
+            index_names = sorted(
+                target_index.name for target_index in {*owner.indexes(), *_turn_indexes(owner, targets, speakers)}
+            )
             insight_indexes = [turn_index.insights_from(name) for name in index_names]
-            locks = [session_lock(owner.session), *map(index_lock, index_names), *(index_lock(insight_index.name) for insight_index in insight_indexes)]
+            locks = [
+                session_lock(owner.session),
+                *map(index_lock, index_names),
+                *(index_lock(insight_index.name) for insight_index in insight_indexes),
+            ]
             async with self._database.begin(
                 scope, locks=locks, lock_timeout_ms=self._options.session_lock_timeout_ms
             ) as tx:
@@ -124,7 +132,9 @@ class FactRemoval:
         ranked = await self._recall.rank(tx.scope, request, await self._recall.search(tx, request))
         recalled = await self._recall.gather(tx, request, ranked)
         records = [chunk.ref for chunk in recalled.chunks if chunk.fact_id]
-        matching = await fact_history.find_by_names(tx, sorted(index_ids), names=records, session=owner.session, turns=())
+        matching = await fact_history.find_by_names(
+            tx, sorted(index_ids), names=records, session=owner.session, turns=()
+        )
         return [*targets.names, *(fact.statement.record for fact in matching if fact.statement.record in records)]
 
     async def _found(
@@ -139,7 +149,9 @@ class FactRemoval:
         matching = await fact_history.find_by_names(tx, index_ids, names=names, session=owner.session, turns=())
         if targets.turns:
             turn_index_ids = [target_index.number for target_index in _turn_indexes(owner, targets, speakers)]
-            turn_facts = await fact_history.find_by_names(tx, turn_index_ids, names=(), session=owner.session, turns=targets.turns)
+            turn_facts = await fact_history.find_by_names(
+                tx, turn_index_ids, names=(), session=owner.session, turns=targets.turns
+            )
             known_places = {(fact.index_id, fact.entry) for fact in matching}
             matching += [fact for fact in turn_facts if (fact.index_id, fact.entry) not in known_places]
         known = {name for fact in matching for name in (fact.statement.fact_id, fact.statement.record)}

@@ -34,7 +34,9 @@ class FactTools:
 
     async def list_facts(self, scope: Scope, args: ListFactsArguments) -> ListFactsResult:
         now = self._clock.now()
-        query = FactHistoryFilter(FactTier(args.tier) if args.tier else None, _ACTIVE_BY_STATE[args.state], now, args.fact_id or None)
+        query = FactHistoryFilter(
+            FactTier(args.tier) if args.tier else None, _ACTIVE_BY_STATE[args.state], now, args.fact_id or None
+        )
         owner = FactOwner(args.session_id, args.user_id, args.reach)
         found = await self._fact_removal.listed(scope, owner, query, after=_place(args.cursor), limit=args.limit + 1)
         page = found[: args.limit]

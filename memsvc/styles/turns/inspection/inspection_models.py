@@ -84,7 +84,9 @@ class ListedTurnItem(Result):
 
 
 class ListTurnsResult(Result):
-    items: list[ListedTurnItem] = Field(description="what was said, the latest first; what was forgotten is not among them")
+    items: list[ListedTurnItem] = Field(
+        description="what was said, the latest first; what was forgotten is not among them"
+    )
     next_cursor: Next = None
 
 

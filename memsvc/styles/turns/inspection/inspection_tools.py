@@ -72,10 +72,15 @@ class InspectionTools:
         )
 
     async def list_turns(self, scope: Scope, args: ListTurnsArguments) -> ListTurnsResult:
-        before, index = min(int(args.cursor), ENTRY_MAX) if args.cursor else ENTRY_MAX, turn_index.turns(args.session_id)
+        before, index = (
+            min(int(args.cursor), ENTRY_MAX) if args.cursor else ENTRY_MAX,
+            turn_index.turns(args.session_id),
+        )
         async with self._database.begin(scope, read_only=True) as tx:
             if args.turn_id and not args.cursor:
-                before = await timeline.entry_after(tx, args.session_id, index.number, args.turn_id, limit=TURN_ITEMS_MAX)
+                before = await timeline.entry_after(
+                    tx, args.session_id, index.number, args.turn_id, limit=TURN_ITEMS_MAX
+                )
             found = await timeline.items(
                 tx,
                 index.number,
@@ -129,7 +134,9 @@ def _listed(trace: RecallTrace) -> ListedRecall:
     )
 
 
-def _candidate(candidate: Mapping[str, Any], session: str, quoted: Mapping[EntryPlace, PlaceContent]) -> RecallCandidate:
+def _candidate(
+    candidate: Mapping[str, Any], session: str, quoted: Mapping[EntryPlace, PlaceContent]
+) -> RecallCandidate:
     place = place_of(candidate)
     stored = quoted.get(place) if place else None
     text = None

@@ -78,7 +78,12 @@ class RecallTraces:
         """Return the recalls of a session or a turn, latest first, with their current content."""
         async with self._database.begin(scope, read_only=True) as tx:
             found = await recalls.page(tx, session, turn, before, limit=limit)
-            places = {place for record in found for candidate in record.details["candidates"] if (place := place_of(candidate))}
+            places = {
+                place
+                for record in found
+                for candidate in record.details["candidates"]
+                if (place := place_of(candidate))
+            }
             quoted = await recalls.read_places(tx, sorted(places), chars_max=chars_max) if places else {}
         return [RecallTrace(record, quoted) for record in found]
 

@@ -132,11 +132,19 @@ class Compaction:
         return self._options.compact_threshold * policy.max_input_tok / 2
 
     async def _write(
-        self, tx: Tx, found: StoredSession, text: str, summary_range: file_layout.SummaryRange, entries: tuple[int, int], now: datetime
+        self,
+        tx: Tx,
+        found: StoredSession,
+        text: str,
+        summary_range: file_layout.SummaryRange,
+        entries: tuple[int, int],
+        now: datetime,
     ) -> None:
         path = file_layout.summary_events(found.session, now)
         event = f"compact-{entries[1]}"
-        line = file_layout.summary_line(event, file_layout.turn_of(summary_range.last), found.user_id, text, summary_range, now)
+        line = file_layout.summary_line(
+            event, file_layout.turn_of(summary_range.last), found.user_id, text, summary_range, now
+        )
         span = (await append(tx, {path: line}, owner=file_layout.OWNER, now=now))[path]
         place = SummaryPosition(event, path, span.stream, span.start, len(line), *entries)
         counters = {"compaction_count": 1, "compacted_items": summary_range.items}
@@ -155,9 +163,13 @@ async def current_summary(tx: Tx, session: str) -> ContextSummary | None:
     context_read = await context.read(tx, session, index_id, limit=0)
     if context_read.summary is None:
         return None
-    items = await context.read_items(tx, index_id, place.first, place.next_entry, limit=STEP_ITEMS, chars_max=TEXT_CHARS_READ)
+    items = await context.read_items(
+        tx, index_id, place.first, place.next_entry, limit=STEP_ITEMS, chars_max=TEXT_CHARS_READ
+    )
     record = orjson.loads(context_read.summary)
-    return ContextSummary(place.event, record["summary"], _summary_sources(items), record.get("worded_by", ""), found.policy)
+    return ContextSummary(
+        place.event, record["summary"], _summary_sources(items), record.get("worded_by", ""), found.policy
+    )
 
 
 async def replace_summary(tx: Tx, session: str, event: str, text: str, *, now: datetime, model: str = "") -> bool:
@@ -181,7 +193,9 @@ async def replace_summary(tx: Tx, session: str, event: str, text: str, *, now: d
     return await context.replace_summary(tx, session, place)
 
 
-async def remove_from_summary(tx: Tx, session: str, texts: Sequence[str], values: Sequence[str], *, now: datetime) -> None:
+async def remove_from_summary(
+    tx: Tx, session: str, texts: Sequence[str], values: Sequence[str], *, now: datetime
+) -> None:
     """Remove items with these texts or values from the summary of a session.
 
     A model's text cannot be separated, and is removed as a whole. The caller holds the session's
@@ -195,7 +209,8 @@ async def remove_from_summary(tx: Tx, session: str, texts: Sequence[str], values
     kept = [
         line
         for line in ([] if current.model else lines)
-        if not any(sentence_of(line) in text for text in removed_texts) and not any(one in line.casefold() for one in removed_values)
+        if not any(sentence_of(line) in text for text in removed_texts)
+        and not any(one in line.casefold() for one in removed_values)
     ]
     if kept != lines:
         await replace_summary(tx, session, current.event, "\n".join(kept), now=now)

@@ -36,7 +36,9 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 def locks(found: StoredSession) -> list[Lock]:
     """Return the locks that `step` needs beside the session's, in order."""
-    return [index_lock(name) for name in sorted(index.name for index in turn_index.insights(found.session, found.user_id))]
+    return [
+        index_lock(name) for name in sorted(index.name for index in turn_index.insights(found.session, found.user_id))
+    ]
 
 
 async def step(tx: Tx, session: StoredSession, *, now: datetime) -> tuple[int, bool]:
@@ -56,7 +58,10 @@ async def step(tx: Tx, session: StoredSession, *, now: datetime) -> tuple[int, b
         return 0, False
     start = max(0, first - LOOK_BACK_ITEMS)
     previous = await context.read_items(tx, index_id, start, first, limit=LOOK_BACK_ITEMS, chars_max=TEXT_CHARS_READ)
-    made = [*await _of_facts(tx, found, new_items, now), *topics([*previous, *new_items], first, found.session, index_id)]
+    made = [
+        *await _of_facts(tx, found, new_items, now),
+        *topics([*previous, *new_items], first, found.session, index_id),
+    ]
     written = await _write(tx, found, made, now)
     counters = {"consolidation_run_count": 1, "insights_written": written}
     await sessions.set_consolidated(tx, found.session, new_items[-1].entry + 1, counters=counters, now=now)
@@ -77,7 +82,9 @@ async def remove_invalid(tx: Tx, session: str, indexes: Sequence[TurnIndex], *, 
     return len(invalid)
 
 
-async def _of_facts(tx: Tx, found: StoredSession, new_items: Sequence[IndexedItem], now: datetime) -> list[FoundInsight]:
+async def _of_facts(
+    tx: Tx, found: StoredSession, new_items: Sequence[IndexedItem], now: datetime
+) -> list[FoundInsight]:
     index_ids = [index.number for index in turn_index.facts(found.session, found.user_id)]
     # the index does not tell users apart: in a session of several users no repeat counts
     statements = [] if found.shared else _statements(new_items, found)
@@ -120,7 +127,11 @@ async def _write(tx: Tx, found: StoredSession, found_insights: Sequence[FoundIns
     lines = b""
     written = 0
     for index in dict.fromkeys([session_index, *by_facts.values()]):
-        insight_by_id = {one.insight.insight: one.insight for one in found_insights if _target_index(one, by_facts, session_index) == index}
+        insight_by_id = {
+            one.insight.insight: one.insight
+            for one in found_insights
+            if _target_index(one, by_facts, session_index) == index
+        }
         known = await insights.existing_ids(tx, index.number, list(insight_by_id)) if insight_by_id else set()
         new_insights = [one for name, one in insight_by_id.items() if name not in known]
         if new_insights:

@@ -50,7 +50,9 @@ async def refresh(tx: Tx, session: str, *, age_max: timedelta, now: datetime) ->
 async def read_statistics(tx: Tx, directory: str) -> dict[str, directory_summaries.DirectoryStats]:
     """Return statistics of each directory at or below this one, without the summaries."""
     directory_rows = [
-        directory_summaries.DirectoryStats(row.directory, row.files, 0, row.size_bytes, row.created_at, row.updated_at, row.samples)
+        directory_summaries.DirectoryStats(
+            row.directory, row.files, 0, row.size_bytes, row.created_at, row.updated_at, row.samples
+        )
         for row in await tree.count_by_directory(
             tx,
             directory,
@@ -58,7 +60,9 @@ async def read_statistics(tx: Tx, directory: str) -> dict[str, directory_summari
             excluded_names=(directory_summaries.ABSTRACT_NAME, directory_summaries.OVERVIEW_NAME),
         )
     ]
-    return directory_summaries.total_statistics([*directory_rows, *await _rendered_statistics(tx, directory)], directory)
+    return directory_summaries.total_statistics(
+        [*directory_rows, *await _rendered_statistics(tx, directory)], directory
+    )
 
 
 async def notes_on(tx: Tx, session: str, now: datetime) -> dict[str, str]:
@@ -76,7 +80,9 @@ async def notes_on(tx: Tx, session: str, now: datetime) -> dict[str, str]:
         removed_count = counters.get("insights_withdrawn", 0)
         notes["insights"] = f"{written} insights were written, {removed_count} of them withdrawn since."
     keys: dict[str, set[str]] = defaultdict(set)
-    for fact in await facts.current_facts(tx, [index.number for index in turn_index.facts(session, found.user_id)], now):
+    for fact in await facts.current_facts(
+        tx, [index.number for index in turn_index.facts(session, found.user_id)], now
+    ):
         if fact.statement.evidence.session == session:
             keys[fact.statement.tier.value].add(fact.statement.key.replace("_", " "))
     for tier, named in keys.items():

@@ -29,7 +29,9 @@ class DirectoryList:
         self._database = database
         self._clock = clock
 
-    async def directories(self, scope: Scope, session: str, path: str, *, depth: int, limit: int) -> list[MemoryDirectoryEntry]:
+    async def directories(
+        self, scope: Scope, session: str, path: str, *, depth: int, limit: int
+    ) -> list[MemoryDirectoryEntry]:
         """Return the directories at and below `path` (default: the session's), sorted by path.
 
         Returns none when nothing is there."""
@@ -41,7 +43,9 @@ class DirectoryList:
             listed_paths = sorted(place for place in statistics if place.count("/") <= level)[:limit]
             stored = await tree.contents(tx, [f"{place}/{directory_summaries.ABSTRACT_NAME}" for place in listed_paths])
             notes = await notes_on(tx, session, self._clock.now())
-            overview_by_path = await tree.contents(tx, [f"{place}/{directory_summaries.OVERVIEW_NAME}" for place in listed_paths])
+            overview_by_path = await tree.contents(
+                tx, [f"{place}/{directory_summaries.OVERVIEW_NAME}" for place in listed_paths]
+            )
         return [
             MemoryDirectoryEntry(
                 place,

@@ -151,14 +151,18 @@ def total_statistics(rows: Sequence[DirectoryStats], root: str) -> dict[str, Dir
                 stats_by_path[path] = _joined(stats_by_path.get(path), row, path)
     child_counts = Counter(ancestor for path in stats_by_path for ancestor in ancestors(path))
     return {
-        path: DirectoryStats(path, one.files, child_counts[path], one.size_bytes, one.created_at, one.updated_at, one.sample_paths)
+        path: DirectoryStats(
+            path, one.files, child_counts[path], one.size_bytes, one.created_at, one.updated_at, one.sample_paths
+        )
         for path, one in stats_by_path.items()
     }
 
 
 def _joined(existing: DirectoryStats | None, added: DirectoryStats, path: str) -> DirectoryStats:
     if existing is None:
-        return DirectoryStats(path, added.files, 0, added.size_bytes, added.created_at, added.updated_at, added.sample_paths)
+        return DirectoryStats(
+            path, added.files, 0, added.size_bytes, added.created_at, added.updated_at, added.sample_paths
+        )
     return DirectoryStats(
         path,
         existing.files + added.files,
@@ -179,15 +183,22 @@ def abstract(stats: DirectoryStats, session_root: str, notes: Mapping[str, str])
     place = stats.path[len(session_root) + 1 :]
     lines = ["Files of this project.", _content_sentence(stats)]
     if inside:
-        name, description, reading_hint = next(one for one in _KINDS if not one[0] or f"{place}/".startswith(f"{one[0]}/"))
+        name, description, reading_hint = next(
+            one for one in _KINDS if not one[0] or f"{place}/".startswith(f"{one[0]}/")
+        )
         when = place[len(name) + 1 :] if name else ""
-        lines = [f"{description} Here are those of {when}." if when[:1].isdigit() else description, _content_sentence(stats)]
+        lines = [
+            f"{description} Here are those of {when}." if when[:1].isdigit() else description,
+            _content_sentence(stats),
+        ]
         lines += [text for at, text in notes.items() if f"{at}/".startswith(f"{place}/" if place else "")]
         lines.append(reading_hint)
     words = " ".join(lines).split()[:ABSTRACT_WORDS_MAX]
     closing = _CLOSING.split()
     missing_words = max(0, ABSTRACT_WORDS_MIN - len(words))
-    sentence_end = next((at + 1 for at in range(missing_words - 1, len(closing)) if closing[at].endswith(".")), len(closing))
+    sentence_end = next(
+        (at + 1 for at in range(missing_words - 1, len(closing)) if closing[at].endswith(".")), len(closing)
+    )
     if missing_words:
         words += closing[:sentence_end]
     return " ".join(words[:ABSTRACT_WORDS_MAX])

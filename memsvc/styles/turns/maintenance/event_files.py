@@ -56,7 +56,9 @@ async def event_files(tx: Tx, session: str, *, after: EventFile | None = None) -
     found = []
     for place in ("archive", "raw"):
         last = ""
-        while page := await tree.files_at(tx, f"{session_root(session)}/events/{place}", after=last, limit=FILES_A_PAGE):
+        while page := await tree.files_at(
+            tx, f"{session_root(session)}/events/{place}", after=last, limit=FILES_A_PAGE
+        ):
             last = page[-1]
             for path in page:
                 shard = _SHARD.search(path)

@@ -56,7 +56,9 @@ class _Sentence:
         return f"- {self.day} {self.who}: {self.text}" if self.day else f"- {self.text}"
 
 
-def extract_summary(before: str, messages: Sequence[SummaryMessage], *, budget_tok: int, cost: Callable[[str], int]) -> str:
+def extract_summary(
+    before: str, messages: Sequence[SummaryMessage], *, budget_tok: int, cost: Callable[[str], int]
+) -> str:
     """Return the most informative sentences of `messages`, each with its day and speaker, oldest first.
 
     The lines have at most `budget_tok` tokens together. `before` is the previous summary: its lines
@@ -107,7 +109,9 @@ def _sentences(messages: Sequence[SummaryMessage], *, start: int) -> list[_Sente
         for plain in sentences(message.text):
             if len(plain) >= SENTENCE_CHARS_MIN:
                 short_text = plain if len(plain) <= SENTENCE_CHARS_MAX else plain[: SENTENCE_CHARS_MAX - 1] + "…"
-                found.append(_Sentence(start + at, message.day, message.who, short_text, frozenset(terms(short_text)), weight))
+                found.append(
+                    _Sentence(start + at, message.day, message.who, short_text, frozenset(terms(short_text)), weight)
+                )
     return found
 
 

@@ -60,7 +60,9 @@ def decompress(content: bytes, *, bytes_max: int, frames_max: int | None = None)
     return bytes(output)
 
 
-async def archive_candidates(tx: Tx, session: str, policy: SessionPolicy, *, recent_items: int, now: datetime) -> list[str]:
+async def archive_candidates(
+    tx: Tx, session: str, policy: SessionPolicy, *, recent_items: int, now: datetime
+) -> list[str]:
     """Return the raw files of a session that are old enough to be archived, oldest first.
 
     A file's age counts from the day in its path and its last write; a large file is due at the end

@@ -103,13 +103,22 @@ class SessionMaintenance:
             claim = await guard.claim(tx, session, MAINTENANCE_TURN, fingerprint=b"", now=self._clock.now())
         run = _Run(scope, found, policy_of(found.policy, self._options), claim.token, Counter())
         try:
-            parts = (self._run_compaction, self._expire, self._expire_facts, self._run_consolidation, self._archive, self._summarise)
+            parts = (
+                self._run_compaction,
+                self._expire,
+                self._expire_facts,
+                self._run_consolidation,
+                self._archive,
+                self._summarise,
+            )
             for done, part in enumerate(parts):
                 progress.report(done, len(parts), STEPS[done])
                 await part(run)
             progress.report(len(parts), len(parts))
             async with self._step(run) as tx:
-                await sessions.set_maintenance_time(tx, session, counters={"maintenance_runs": 1}, now=self._clock.now())
+                await sessions.set_maintenance_time(
+                    tx, session, counters={"maintenance_runs": 1}, now=self._clock.now()
+                )
         finally:
             with anyio.CancelScope(shield=True):  # a call that is cancelled must not leave its claim behind
                 async with self._database.begin(scope) as tx:
@@ -125,7 +134,9 @@ class SessionMaintenance:
         after = ""
         while True:
             async with self._database.begin(scope) as tx:
-                session_names = await sessions.list_pending_maintenance(tx, after=after, settle_time=settle_time, limit=SESSIONS_A_STEP)
+                session_names = await sessions.list_pending_maintenance(
+                    tx, after=after, settle_time=settle_time, limit=SESSIONS_A_STEP
+                )
                 for session in session_names:
                     await jobs.enqueue(tx, MAINTAIN_JOB, session, now=self._clock.now())
             if not session_names:

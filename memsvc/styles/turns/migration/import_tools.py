@@ -53,7 +53,8 @@ def import_result(report: ImportReport) -> SessionImportResult:
         ok=True,
         counts=dict(sorted((+report.counts).items())),
         broken=[
-            ImportIssue(file=issue.file, line=issue.line, why=issue.why) for issue in report.broken[: legacy.REPORT_LIMIT]
+            ImportIssue(file=issue.file, line=issue.line, why=issue.why)
+            for issue in report.broken[: legacy.REPORT_LIMIT]
         ],
         broken_count=len(report.broken),
         conflicts=report.conflicts,
@@ -68,7 +69,9 @@ def _parse_files(files: dict[str, str]) -> legacy.LegacyRecords:
 def import_tools(session_import: SessionImport) -> list[Tool]:
     """Return the import tool."""
 
-    async def import_session(scope: Scope, args: SessionImportArguments, progress: ProgressCallback) -> SessionImportResult:
+    async def import_session(
+        scope: Scope, args: SessionImportArguments, progress: ProgressCallback
+    ) -> SessionImportResult:
         records = await to_thread.run_sync(_parse_files, args.files)
         turns = 0
 
@@ -77,7 +80,9 @@ def import_tools(session_import: SessionImport) -> list[Tool]:
             turns += more
             progress.report(turns, step="turns")
 
-        return import_result(await session_import.run(scope, args.session_id, records, dry_run=args.dry_run, on_progress=add_progress))
+        return import_result(
+            await session_import.run(scope, args.session_id, records, dry_run=args.dry_run, on_progress=add_progress)
+        )
 
     return [
         Tool(

@@ -70,7 +70,9 @@ async def _write(
 ) -> None:
     entries = [
         replace(entry, message_at=old_fact.valid_from)
-        for (old_fact, _), entry in zip(accepted, facts.entries([new_fact for _, new_fact in accepted], now), strict=True)
+        for (old_fact, _), entry in zip(
+            accepted, facts.entries([new_fact for _, new_fact in accepted], now), strict=True
+        )
     ]
     first = (await index.add(tx, {target_index.name: entries}))[target_index.name]
     new_facts = [
@@ -88,12 +90,16 @@ async def _write(
     ]
     valid_from_by_record = {old_fact.statement.record: old_fact.valid_from for old_fact in new_facts}
     closed = [
-        replace(fact, state=FactState.SUPERSEDED, valid_to=max(valid_from_by_record[by], fact.valid_from), superseded_by=by)
+        replace(
+            fact, state=FactState.SUPERSEDED, valid_to=max(valid_from_by_record[by], fact.valid_from), superseded_by=by
+        )
         for by, fact in replaced.items()
     ]
     await derived_facts.put_facts(tx, [*closed, *new_facts])
     for index_id in sorted({fact.index_id for fact in [*closed, *new_facts]}):
-        past = [fact for fact in [*closed, *new_facts] if fact.index_id == index_id and fact.state is not FactState.ACTIVE]
+        past = [
+            fact for fact in [*closed, *new_facts] if fact.index_id == index_id and fact.state is not FactState.ACTIVE
+        ]
         await index.hide(tx, index_id, facts.indexed(past))
     lines: dict[str, bytes] = {}
     for fact in new_facts:

@@ -162,7 +162,9 @@ def _read_records(name: str, content: bytes, broken: list[InvalidRecord]) -> Ite
         yield from _dicts(name, lines, broken)
 
 
-def _dicts(name: str, values: Iterable[tuple[int, Any]], broken: list[InvalidRecord]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _dicts(
+    name: str, values: Iterable[tuple[int, Any]], broken: list[InvalidRecord]
+) -> Iterator[tuple[int, dict[str, Any]]]:
     for at, value in values:
         if isinstance(value, dict):
             yield at, value

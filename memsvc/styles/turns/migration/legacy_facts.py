@@ -77,7 +77,9 @@ def facts(reading: LegacyRecords, order: Mapping[str, int], now: datetime) -> li
         match body.get("type"):
             case "fact_delete":
                 if history.current is not None:
-                    history.current.end(FactState.DELETED, record_timestamp(body.get("deleted_at"), now) or at, has_record=True)
+                    history.current.end(
+                        FactState.DELETED, record_timestamp(body.get("deleted_at"), now) or at, has_record=True
+                    )
                     history.current = None
             case "fact_supersede":
                 _replace_fact(history, body, at)
@@ -87,7 +89,9 @@ def facts(reading: LegacyRecords, order: Mapping[str, int], now: datetime) -> li
     return sorted(found, key=lambda fact: fact.valid_from)
 
 
-def _in_order(reading: LegacyRecords, order: Mapping[str, int], now: datetime) -> Iterator[tuple[datetime, dict[str, Any]]]:
+def _in_order(
+    reading: LegacyRecords, order: Mapping[str, int], now: datetime
+) -> Iterator[tuple[datetime, dict[str, Any]]]:
     """Yield the records in the order in which they were written.
 
     By time, then by turn, then as the longest log has them."""
@@ -106,7 +110,9 @@ def _in_order(reading: LegacyRecords, order: Mapping[str, int], now: datetime) -
         mark = _record_key(record.body)
         if mark not in seen:
             seen.add(mark)
-            records_by_time.append((at, order.get(turn_name(_text(record.body, "source_turn_id")), len(order)), record.body))
+            records_by_time.append(
+                (at, order.get(turn_name(_text(record.body, "source_turn_id")), len(order)), record.body)
+            )
     records_by_time.sort(key=lambda one: one[:2])
     for at, _, body in records_by_time:
         yield at, body
@@ -140,7 +146,9 @@ def _replace_fact(history: _FactHistory, body: dict[str, Any], at: datetime) -> 
     new = history.facts.get(by)
     if history.current is old:
         history.current = None
-    if new is not None and not new.has_record and new.state is not FactState.ACTIVE:  # only sorted before the fact it replaced
+    if (
+        new is not None and not new.has_record and new.state is not FactState.ACTIVE
+    ):  # only sorted before the fact it replaced
         new.state, new.valid_to, new.superseded_by = FactState.ACTIVE, None, None
         history.current = new
 

@@ -148,10 +148,19 @@ def _whole(turn: OldTurn) -> OldTurn:
     An event keeps its own id where that has the form."""
     ordered = sorted(turn.events, key=lambda event: event.direction)
     numbers_given = [_number(event, turn.turn) for event in ordered]
-    kept = len(set(zip(numbers_given, [event.direction for event in ordered], strict=True))) == len(numbers_given) and -1 not in numbers_given
+    kept = (
+        len(set(zip(numbers_given, [event.direction for event in ordered], strict=True))) == len(numbers_given)
+        and -1 not in numbers_given
+    )
     numbers = numbers_given if kept else _counted(ordered)
     turn.events = [
-        OldEvent(file_layout.event_id(turn.turn, event.direction, number), event.item_id, event.direction, event.item, event.message_at)
+        OldEvent(
+            file_layout.event_id(turn.turn, event.direction, number),
+            event.item_id,
+            event.direction,
+            event.item,
+            event.message_at,
+        )
         for event, number in zip(ordered, numbers, strict=True)
     ]
     return turn

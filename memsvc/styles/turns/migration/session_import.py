@@ -76,7 +76,13 @@ class SessionImport:
         self._rebuilding = rebuilding
 
     async def run(
-        self, scope: Scope, session: str, records: LegacyRecords, *, dry_run: bool = False, on_progress: ImportProgress = lambda _: None
+        self,
+        scope: Scope,
+        session: str,
+        records: LegacyRecords,
+        *,
+        dry_run: bool = False,
+        on_progress: ImportProgress = lambda _: None,
     ) -> ImportReport:
         """Import one session; what was written before an error stays."""
         now = self._clock.now()
@@ -175,11 +181,19 @@ class SessionImport:
         target_index = turn_index.turns(session)
         first = (await index.add(tx, {target_index.name: entries}))[target_index.name]
         guard_list = [
-            DoneTurn(turn.turn, _content_hash(turn), first + first_positions[turn.turn], results[turn.turn], turn.events[-1].message_at)
+            DoneTurn(
+                turn.turn,
+                _content_hash(turn),
+                first + first_positions[turn.turn],
+                results[turn.turn],
+                turn.events[-1].message_at,
+            )
             for turn in turns
         ]
         await derived.put_done_turns(tx, session, guard_list)
-        await self._count(tx, session, turns, len(entries), sum(len(turn_result["fact_ids"]) for turn_result in results.values()))
+        await self._count(
+            tx, session, turns, len(entries), sum(len(turn_result["fact_ids"]) for turn_result in results.values())
+        )
         await self._follow_up.queue(tx, session, first=first, items=len(entries), index_ids=[target_index.number])
 
     async def _count(self, tx: Tx, session: str, turns: Sequence[OldTurn], items: int, fact_count: int) -> None:
@@ -197,12 +211,16 @@ class SessionImport:
                 turns=(found.turns if found else 0) + len(turns),
                 counters={"items": counters.get("items", 0) + items, "facts": counters.get("facts", 0) + fact_count},
                 created_at=min(turns[0].at, found.created_at) if found else turns[0].at,
-                updated_at=max(latest.events[-1].message_at, found.updated_at) if found else latest.events[-1].message_at,
+                updated_at=max(latest.events[-1].message_at, found.updated_at)
+                if found
+                else latest.events[-1].message_at,
                 shared=(found is not None and found.shared) or len({*users, found.user_id if found else ""} - {""}) > 1,
             ),
         )
 
-    async def _mark_stored(self, scope: Scope, session: str, turns: Sequence[str], report: ImportReport, *, dry_run: bool) -> None:
+    async def _mark_stored(
+        self, scope: Scope, session: str, turns: Sequence[str], report: ImportReport, *, dry_run: bool
+    ) -> None:
         """Mark turns as stored of which the folder has only the id; a retry stores nothing."""
         now = self._clock.now()
         for start in range(0, len(turns), BATCH_EVENTS):
@@ -240,7 +258,9 @@ class SessionImport:
                 if index_id is not None:
                     await self._follow_up.queue(tx, session, first=0, items=0, index_ids=[index_id])
 
-    async def _policy(self, scope: Scope, session: str, records: LegacyRecords, report: ImportReport, *, dry_run: bool) -> None:
+    async def _policy(
+        self, scope: Scope, session: str, records: LegacyRecords, report: ImportReport, *, dry_run: bool
+    ) -> None:
         """Import the folder's policy where it differs from the options, if the session has none."""
         for record in records.of(LegacyKind.POLICY)[-1:]:
             try:

@@ -119,7 +119,9 @@ async def compare_files(tx: Tx, session: str, client_files: Sequence[ClientFile]
 
     Lines of events and facts are only counted, as their members differ."""
     root = session_root(session)
-    client = {name: file for file in client_files if (name := file.path.removeprefix(root + "/")).startswith(_COMPARED_PATHS)}
+    client = {
+        name: file for file in client_files if (name := file.path.removeprefix(root + "/")).startswith(_COMPARED_PATHS)
+    }
     server = {
         path.removeprefix(root + "/"): path
         for path in await _paths(tx, root)
@@ -149,7 +151,12 @@ def report_file(session: str, now: datetime) -> str:
 
 async def keep(tx: Tx, session: str, turn: str, found: Comparison, now: datetime) -> None:
     """Append a comparison to the session's reports."""
-    record = {"ts": exact_timestamp(now), "type": "shadow_comparison", "turn_id": turn, "agrees": found.agrees} | asdict(found)
+    record = {
+        "ts": exact_timestamp(now),
+        "type": "shadow_comparison",
+        "turn_id": turn,
+        "agrees": found.agrees,
+    } | asdict(found)
     await append(tx, {report_file(session, now): orjson.dumps(record) + b"\n"}, owner=OWNER, now=now)
 
 

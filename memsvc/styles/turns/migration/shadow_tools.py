@@ -110,12 +110,17 @@ class ShadowTools:
         client_items = items_of(args.own_input_items, "own_input_items", self._options)
         prepared = await self._functions.before_turn(scope, args)
         client_facts: dict[str, str | None] = dict.fromkeys(args.own_fact_ids)
-        client_facts |= {client_fact.id: None if client_fact.value is None else shadow.value_hash(client_fact.value) for client_fact in args.own_facts}
+        client_facts |= {
+            client_fact.id: None if client_fact.value is None else shadow.value_hash(client_fact.value)
+            for client_fact in args.own_facts
+        }
         client_tokens = args.own_token_count
         if client_tokens is None and client_items:
             client_tokens = sum(map(self._costs.item, client_items))
         server_tokens = prepared.context_token_count
-        listed = [ClientFile(client_fact.path, client_fact.size, client_fact.lines) for client_fact in args.own_files or []]
+        listed = [
+            ClientFile(client_fact.path, client_fact.size, client_fact.lines) for client_fact in args.own_files or []
+        ]
         now = self._clock.now()
         async with self._database.begin(scope) as tx:
             kept = None if args.own_files is None else await shadow.compare_files(tx, args.session_id, listed)

@@ -140,7 +140,9 @@ class ModelExtraction:
         async with self._database.begin(
             scope, locks=locks if proposals else (), lock_timeout_ms=self._options.session_lock_timeout_ms
         ) as tx:
-            if proposals and not (await self._is_storage_allowed(tx, model_input.session) and await _exists(tx, model_input)):
+            if proposals and not (
+                await self._is_storage_allowed(tx, model_input.session) and await _exists(tx, model_input)
+            ):
                 return
             if not await conversation.set_read_position(tx, model_input.session, start=window.start, stop=window.stop):
                 return
@@ -186,7 +188,9 @@ class ModelExtraction:
             if isinstance(claim, Statement)
         }
 
-    async def _write(self, tx: Tx, model_input: ModelInput, merged: Merge, new_facts: Sequence[StatementWithExpiry], now: datetime) -> None:
+    async def _write(
+        self, tx: Tx, model_input: ModelInput, merged: Merge, new_facts: Sequence[StatementWithExpiry], now: datetime
+    ) -> None:
         """Write the lines, index entries and rows of a merge, as a turn does."""
         fact_index = turn_index.new_facts(model_input.session, model_input.user)
         await append(tx, file_layout.fact_lines(merged, new_facts, now), owner=file_layout.OWNER, now=now)
@@ -201,7 +205,10 @@ async def _exists(tx: Tx, model_input: ModelInput) -> bool:
     """Return whether all messages sent to the model are still stored."""
     seen = {message.event: message.entry for message in [*model_input.previous, *model_input.messages]}
     first, stop = min(seen.values()), max(seen.values()) + 1
-    found = {item.ref for item in await context.read_items(tx, turn_index.turns(model_input.session).number, first, stop, chars_max=0)}
+    found = {
+        item.ref
+        for item in await context.read_items(tx, turn_index.turns(model_input.session).number, first, stop, chars_max=0)
+    }
     return seen.keys() <= found
 
 

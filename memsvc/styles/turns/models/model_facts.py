@@ -188,7 +188,9 @@ class _ProposalJudge:
         _check_precedence(seen, message)
         return seen
 
-    def _statement(self, proposal: FactProposal, message: InputMessage, at: int, identity: tuple[str, str, str, str]) -> Statement:
+    def _statement(
+        self, proposal: FactProposal, message: InputMessage, at: int, identity: tuple[str, str, str, str]
+    ) -> Statement:
         fact_id, key, slot, value = identity
         if proposal.tier not in FactTier.__members__:
             raise _DroppedError("unfit")
@@ -236,7 +238,9 @@ def _check_precedence(fact: Fact, message: InputMessage) -> None:
     """Raise _DroppedError unless the message may change the fact.
 
     A user's statement is changed only by a later statement of the user or in the same message."""
-    if fact.statement.evidence.origin in _USER_ORIGINS and (message.role != "user" or message.stored_at < fact.valid_from):
+    if fact.statement.evidence.origin in _USER_ORIGINS and (
+        message.role != "user" or message.stored_at < fact.valid_from
+    ):
         raise _DroppedError("stale")
 
 

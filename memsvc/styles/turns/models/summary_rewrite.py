@@ -105,9 +105,7 @@ class SummaryRewrite:
         ) as tx:
             if await current_summary(tx, session) != current:
                 return False
-            return await replace_summary(
-                tx, session, current.event, text, now=self._clock.now(), model=self._llm.model
-            )
+            return await replace_summary(tx, session, current.event, text, now=self._clock.now(), model=self._llm.model)
 
     def _model_input(self, current: ContextSummary) -> str:
         messages = []
@@ -118,7 +116,9 @@ class SummaryRewrite:
             left -= self._costs.text(message.text)
             if left < 0:
                 break
-            messages.append({"day": message.day, "who": message.who, "role": message.role, "text": replace_secrets(message.text)})
+            messages.append(
+                {"day": message.day, "who": message.who, "role": message.role, "text": replace_secrets(message.text)}
+            )
         return escaped(orjson.dumps({"summary": replace_secrets(current.text), "said": messages[::-1]}).decode())
 
     def _valid_lines(self, answer: str, days: set[str], tok_max: int) -> str:

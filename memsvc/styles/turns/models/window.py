@@ -49,7 +49,9 @@ async def next_window(tx: Tx, session: str, tokens: TokenCounter, now: datetime)
     if start is None:
         return None
     index_id = turn_index.turns(session).number
-    entries = await conversation.read_messages(tx, index_id, start, before=CONTEXT_MESSAGES, limit=MESSAGES_MAX, chars_max=TEXT_CHARS_MAX)
+    entries = await conversation.read_messages(
+        tx, index_id, start, before=CONTEXT_MESSAGES, limit=MESSAGES_MAX, chars_max=TEXT_CHARS_MAX
+    )
     new_entries = [one for one in entries if one.entry >= start]
     if not new_entries:
         return None
@@ -95,4 +97,6 @@ def _load_message(entry: TranscriptItem, chars_max: int) -> tuple[str, InputMess
     event = orjson.loads(entry.line)
     text = entry.text if len(entry.text) <= chars_max else entry.text[:chars_max] + ELLIPSIS
     stored_at = datetime.fromisoformat(event["ts"])
-    return event.get("user_id") or "", InputMessage(entry.entry, entry.ref, entry.role, entry.speaker, text, entry.said_at, stored_at)
+    return event.get("user_id") or "", InputMessage(
+        entry.entry, entry.ref, entry.role, entry.speaker, text, entry.said_at, stored_at
+    )

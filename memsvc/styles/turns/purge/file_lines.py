@@ -31,7 +31,9 @@ async def forget_insight_lines(tx: Tx, insight: Insight, session: str, *, now: d
 async def forget_fact_lines(tx: Tx, fact: Fact, *, now: datetime) -> int:
     """Remove a fact from the file of the session that it was learned in; return the line count."""
     statement = fact.statement
-    return await drop_lines(tx, tier_file(statement.evidence.session, statement.tier, fact.valid_from), {statement.record}, now=now)
+    return await drop_lines(
+        tx, tier_file(statement.evidence.session, statement.tier, fact.valid_from), {statement.record}, now=now
+    )
 
 
 async def drop_lines(tx: Tx, path: str, ids: Collection[str], *, now: datetime) -> int:

@@ -65,7 +65,9 @@ async def _find_statement(tx: Tx, fact: Fact, user: str, others: Sequence[str]) 
                 if text.role != "user":
                     continue
                 turn = file_layout.turn_of(text.ref)
-                claims = extract([(text.ref, user_message(text.text))], session=session_by_index[index_id], turn=turn, user=user)
+                claims = extract(
+                    [(text.ref, user_message(text.text))], session=session_by_index[index_id], turn=turn, user=user
+                )
                 for claim in claims:
                     if isinstance(claim, Statement) and _same(claim, fact.statement):
                         return claim
@@ -91,7 +93,11 @@ def _source_step(name: str, other_statement: _OtherStatement, clock: Clock) -> P
             return Counter()
         now = clock.now()
         await purge_steps.drop_facts(tx, number, old)
-        kept = replace(other_statement.statement, tier=other_statement.fact.statement.tier, confidence=other_statement.fact.statement.confidence)
+        kept = replace(
+            other_statement.statement,
+            tier=other_statement.fact.statement.tier,
+            confidence=other_statement.fact.statement.confidence,
+        )
         new_facts = [StatementWithExpiry(kept, other_statement.fact.expires_at)]
         merge = Merge((kept,), (), 0)
         first = (await index.add(tx, {name: facts.entries(new_facts, now)}))[name]

@@ -53,7 +53,9 @@ class TurnOwnership:
             cited = await purge_steps.insights_of_session(tx, _USER_INSIGHTS_PREFIX, session)
             fact_index_names = [name for name in fact_index_names if name not in excluded]
             cited = [(name, one) for name, one in cited if name not in excluded]
-            repeated_steps = [one for name in fact_index_names for one in await repeated_facts(tx, name, session, self._clock)]
+            repeated_steps = [
+                one for name in fact_index_names for one in await repeated_facts(tx, name, session, self._clock)
+            ]
         session_indexes = [turn_index.turns(session), *turn_index.facts(session, ""), *turn_index.insights(session, "")]
         return OwnerData(
             locks=(session_lock(session),),
@@ -109,7 +111,11 @@ class TurnOwnership:
         """Return the step for an insight that cites the session, and its line in other sessions."""
 
         async def found(tx: Tx) -> Sequence[Insight]:
-            return [one for index_name, one in await purge_steps.insights_of_session(tx, name, session) if index_name == name]
+            return [
+                one
+                for index_name, one in await purge_steps.insights_of_session(tx, name, session)
+                if index_name == name
+            ]
 
         async def count(tx: Tx) -> Counter[str]:
             del tx

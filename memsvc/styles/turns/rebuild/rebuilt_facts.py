@@ -50,7 +50,8 @@ async def compare_facts(tx: Tx, target_index: TurnIndex, sessions: Iterable[str]
     wrong = [
         FileFact(replace(one.fact, entry=existing[name].entry), one.forgotten)
         for name, one in expected.items()
-        if name in existing and not (_same(existing[name], one.fact) and one.forgotten == (existing[name].entry in hidden))
+        if name in existing
+        and not (_same(existing[name], one.fact) and one.forgotten == (existing[name].entry in hidden))
     ]
     if fix:
         await derived_facts.drop_facts(tx, target_index.number, [fact.entry for fact in gone])
@@ -85,7 +86,9 @@ async def _next(tx: Tx, target_index: TurnIndex) -> int:
 
 
 def _entries(facts_stored: Sequence[Fact]) -> list[index.NewEntry]:
-    made = facts.entries([StatementWithExpiry(fact.statement, fact.expires_at) for fact in facts_stored], datetime.now(UTC))
+    made = facts.entries(
+        [StatementWithExpiry(fact.statement, fact.expires_at) for fact in facts_stored], datetime.now(UTC)
+    )
     return [replace(entry, message_at=fact.valid_from) for entry, fact in zip(made, facts_stored, strict=True)]
 
 
@@ -102,7 +105,16 @@ async def _file_facts(tx: Tx, target_index: TurnIndex, sessions: Iterable[str]) 
             if turn_index.new_facts(evidence.session, evidence.user) != target_index:
                 continue
             if record["type"] == "fact_upsert":
-                fact = Fact(0, statement, FactState.ACTIVE, _parse_time(record["ts"]), None, _day(record), None, target_index.number)
+                fact = Fact(
+                    0,
+                    statement,
+                    FactState.ACTIVE,
+                    _parse_time(record["ts"]),
+                    None,
+                    _day(record),
+                    None,
+                    target_index.number,
+                )
                 found.setdefault(_name(fact), FileFact(fact, forgotten=False))
             else:
                 changes.append(record)
@@ -173,8 +185,11 @@ def _same(stored: Fact, expected: Fact) -> bool:
 
     Records have confidences with four digits and, older ones, whole seconds."""
     statement, expected_statement = stored.statement, expected.statement
-    plain = replace(statement, confidence=expected_statement.confidence, keywords=expected_statement.keywords or statement.keywords) == expected_statement or (
-        not expected_statement.keywords and replace(statement, confidence=expected_statement.confidence, keywords="") == expected_statement
+    plain = replace(
+        statement, confidence=expected_statement.confidence, keywords=expected_statement.keywords or statement.keywords
+    ) == expected_statement or (
+        not expected_statement.keywords
+        and replace(statement, confidence=expected_statement.confidence, keywords="") == expected_statement
     )
     return (
         plain

@@ -48,7 +48,9 @@ async def compare_index(tx: Tx, index: TurnIndex, *, fix: bool) -> Counter[str]:
             await derived_index.put_segment(tx, index.number, segment, {})
     if index_row is None and not stop:
         return +found
-    expected_row = derived_index.expected_counters(bits, max(stop, index_row.next_entry if index_row else 0), entries, length)
+    expected_row = derived_index.expected_counters(
+        bits, max(stop, index_row.next_entry if index_row else 0), entries, length
+    )
     if index_row != expected_row:
         found["books"] += 1
         if fix:

@@ -84,7 +84,10 @@ class TurnRebuild:
         found: DifferenceCounts = Counter()
         async with self._database.begin(scope, read_only=True) as tx:
             event_file_list = await event_files(tx, session)
-            walk = Walk(await derived_index.refs(tx, turn_index.turns(session).number), await forgotten_turns(tx, event_file_list))
+            walk = Walk(
+                await derived_index.refs(tx, turn_index.turns(session).number),
+                await forgotten_turns(tx, event_file_list),
+            )
             for file in event_file_list:
                 found += await self._events(tx, session, file, walk, fix=False)
             found += await self._session(tx, session, walk, fix=False)
@@ -188,7 +191,10 @@ class TurnRebuild:
         No fact about the user is stored meanwhile."""
         index = turn_index.facts("", user)[1]
         async with self._database.begin(
-            scope, locks=[index_lock(index.name)], lock_timeout_ms=self._options.session_lock_timeout_ms, long_running=True
+            scope,
+            locks=[index_lock(index.name)],
+            lock_timeout_ms=self._options.session_lock_timeout_ms,
+            long_running=True,
         ) as tx:
             found = await compare_facts(tx, index, await _with_stored_sessions(tx, index, session_names), fix=True)
             for one in (index, turn_index.insights("", user)[1], turn_index.digests(user)):

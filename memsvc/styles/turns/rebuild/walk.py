@@ -57,11 +57,15 @@ def with_result(turn_guard: DoneTurn, existing: DoneTurn | None) -> DoneTurn:
     Lines without one keep the existing result, or a minimal one."""
     if turn_guard.result is not None:
         return turn_guard
-    result: dict[str, Any] = existing.result if existing else {"turn_id": turn_guard.turn, "stored_items": 0, "fact_ids": []}
+    result: dict[str, Any] = (
+        existing.result if existing else {"turn_id": turn_guard.turn, "stored_items": 0, "fact_ids": []}
+    )
     return DoneTurn(turn_guard.turn, turn_guard.fingerprint, turn_guard.first_entry, result, turn_guard.at)
 
 
-def session_counts(walk: Walk, guard_by_turn: dict[str, DoneTurn], before: StoredSession | None) -> SessionCounts | None:
+def session_counts(
+    walk: Walk, guard_by_turn: dict[str, DoneTurn], before: StoredSession | None
+) -> SessionCounts | None:
     """Return the session's row according to the files; None when they hold no turn.
 
     Where days of it were removed, the totals stay as they were `before`."""

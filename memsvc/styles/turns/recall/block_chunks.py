@@ -52,7 +52,14 @@ def insight_chunk(insight: Insight, score: float, parts: Mapping[str, float]) ->
 
 
 def turn_chunk(
-    session: str, text: Text, ranked: Ranked, query_term_set: Collection[str], *, place: EntryPlace, chars_max: int, is_other_session: bool
+    session: str,
+    text: Text,
+    ranked: Ranked,
+    query_term_set: Collection[str],
+    *,
+    place: EntryPlace,
+    chars_max: int,
+    is_other_session: bool,
 ) -> RecalledChunk:
     """Return the chunk of an item with its speaker, time and session; a long one is shortened."""
     window = snippet_range(text.text, query_term_set, chars_max)
@@ -110,7 +117,9 @@ def snippet_range(text: str, query_term_set: Collection[str], chars_max: int) ->
     """Return the character range to show: all, or this many around the first query word."""
     if len(text) <= chars_max:
         return 0, len(text)
-    match = next((word for word in re.finditer(r"\w+", text) if not set(terms(word[0])).isdisjoint(query_term_set)), None)
+    match = next(
+        (word for word in re.finditer(r"\w+", text) if not set(terms(word[0])).isdisjoint(query_term_set)), None
+    )
     middle = match.start() if match else 0
     start = max(0, min(middle - chars_max // 3, len(text) - chars_max))
     return start, start + chars_max

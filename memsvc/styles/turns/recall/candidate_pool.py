@@ -45,8 +45,12 @@ def others(session: str, active: Sequence[str], digest_matches: IndexMatches | N
     """Return the other sessions to search: the active ones first, then the best by digests."""
     by_digest: list[str] = []
     if digest_matches is not None:
-        best = sorted(digest_matches.candidates, key=lambda candidate: (-sum(candidate.term_scores.values()), -candidate.entry))
-        by_digest = [name for candidate in best if (name := decode_segment(candidate.ref.partition("/")[0])) is not None]
+        best = sorted(
+            digest_matches.candidates, key=lambda candidate: (-sum(candidate.term_scores.values()), -candidate.entry)
+        )
+        by_digest = [
+            name for candidate in best if (name := decode_segment(candidate.ref.partition("/")[0])) is not None
+        ]
     return [name for name in dict.fromkeys([*active, *by_digest]) if name != session][:OTHERS_MAX]
 
 
@@ -67,18 +71,32 @@ class CandidatePool:
 
 
 def pool_matches(
-    found: Mapping[int, IndexMatches], session: str, other_sessions: Collection[str], text: str, when: TimeReferences, until: datetime | None
+    found: Mapping[int, IndexMatches],
+    session: str,
+    other_sessions: Collection[str],
+    text: str,
+    when: TimeReferences,
+    until: datetime | None,
 ) -> CandidatePool:
     """Return the matches of a session and of others, up to `until` if given.
 
     The idf of a term is computed over all the indexes, so that a rare word of a small index does
     not count for more."""
     sessions = {turn_index.turns(name).number: name for name in [*other_sessions, session]}
-    order = [index_id for index_id in sessions if index_id in found]  # the session itself last: among equals the later comes first
+    order = [
+        index_id for index_id in sessions if index_id in found
+    ]  # the session itself last: among equals the later comes first
     entries = sum(found[index_id].entries for index_id in order)
-    if until is None and [sessions[index_id] for index_id in order] == [session]:  # unchanged: entries of the first index
+    if until is None and [sessions[index_id] for index_id in order] == [
+        session
+    ]:  # unchanged: entries of the first index
         index_matches = found[order[0]]
-        return CandidatePool(index_matches.candidates, ranking.read_question(text, entries, index_matches.counts_by_term, when), sessions, order)
+        return CandidatePool(
+            index_matches.candidates,
+            ranking.read_question(text, entries, index_matches.counts_by_term, when),
+            sessions,
+            order,
+        )
     counts: Counter[str] = Counter()
     for index_id in order:
         counts.update(found[index_id].counts_by_term)
@@ -95,6 +113,8 @@ def pool_matches(
                 if len(order) > 1:
                     scores = {term: score * scale[term] for term, score in scores.items()}
                 weight = 1.0 if sessions[index_id] == session else OTHER_SESSION_WEIGHT
-                moved = candidate._replace(entry=at * ENTRIES_PER_INDEX + candidate.entry, term_scores=scores, weight=weight)
+                moved = candidate._replace(
+                    entry=at * ENTRIES_PER_INDEX + candidate.entry, term_scores=scores, weight=weight
+                )
                 candidates.append(moved)
     return CandidatePool(candidates, ranking.read_question(text, entries, counts, when), sessions, order)

@@ -72,7 +72,9 @@ class SessionDigests:
             texts = await digests.texts(tx, index_id, start, limit=ITEMS_A_STEP, chars_max=TEXT_CHARS_MAX)
             last = max(texts, default=start) // SPAN_ITEMS * SPAN_ITEMS
             more = len(texts) == ITEMS_A_STEP
-            old = await digests.existing_digests(tx, digest_index.number, digest_prefix(session), start, last if more else ENTRY_MAX)
+            old = await digests.existing_digests(
+                tx, digest_index.number, digest_prefix(session), start, last if more else ENTRY_MAX
+            )
             now = self._clock.now()
             spans = groupby(texts.items(), key=lambda item: item[0] // SPAN_ITEMS * SPAN_ITEMS)
             entries = [

@@ -85,7 +85,9 @@ class TurnRecall:
         self._passages = passages or {}
         self._speakers = Speakers()
 
-    async def look_up(self, scope: Scope, session: str, user: str, question: str, sources: Collection[str]) -> QuestionLookup:
+    async def look_up(
+        self, scope: Scope, session: str, user: str, question: str, sources: Collection[str]
+    ) -> QuestionLookup:
         """Return the embedding and passages of a question, before its transaction.
 
         INVALID_ARGUMENT for an unknown source, and for boards without a user."""
@@ -101,7 +103,10 @@ class TurnRecall:
         embedding, query = request.lookup.embedding, query_terms(request.question)
         limit = self._options.recall_facts_limit
         first = [IndexQuery(number, limit, 0, 0, best_by_embedding=limit) for number in request.fact_index_ids()]
-        first += [IndexQuery(number, INSIGHTS_FOUND, 0, 0, best_by_embedding=INSIGHTS_FOUND) for number in request.insight_index_ids()]
+        first += [
+            IndexQuery(number, INSIGHTS_FOUND, 0, 0, best_by_embedding=INSIGHTS_FOUND)
+            for number in request.insight_index_ids()
+        ]
         turns = "turns" in request.sources
         if (not query and embedding is None) or not (first or turns):
             return RecallMatches({}, [])
@@ -117,10 +122,21 @@ class TurnRecall:
         other_sessions = candidate_pool.others(request.session, active, found.pop(digests.index_id, None))
         if other_sessions:
             other_matches, user_sessions = await search.search_of(
-                tx, [candidate_pool.other_session_query(name) for name in other_sessions], query, embedding, user=request.user, sessions=other_sessions
+                tx,
+                [candidate_pool.other_session_query(name) for name in other_sessions],
+                query,
+                embedding,
+                user=request.user,
+                sessions=other_sessions,
             )
-            other_sessions = [name for name in other_sessions if name in user_sessions]  # the session of a digest may be shared by now
-            found |= {index_id: other_matches[index_id] for name in other_sessions if (index_id := turn_index.turns(name).number) in other_matches}
+            other_sessions = [
+                name for name in other_sessions if name in user_sessions
+            ]  # the session of a digest may be shared by now
+            found |= {
+                index_id: other_matches[index_id]
+                for name in other_sessions
+                if (index_id := turn_index.turns(name).number) in other_matches
+            }
         return RecallMatches(found, other_sessions)
 
     async def rank(self, scope: Scope, request: RecallRequest, matches: RecallMatches) -> RankedMatches:
@@ -128,7 +144,9 @@ class TurnRecall:
         found = matches.found
         self._meter.add("memsvc_recall_candidates", sum(len(one.candidates) for one in found.values()))
         read = time_references.read(request.question, request.now)
-        pool = candidate_pool.pool_matches(found, request.session, matches.other_sessions, request.question, read, request.as_of)
+        pool = candidate_pool.pool_matches(
+            found, request.session, matches.other_sessions, request.question, read, request.as_of
+        )
         self._speakers.note(scope, request.session, {one.speaker for one in pool.candidates if one.weight == 1})
         items = ranking.rank(pool.candidates, pool.question, ranking.DEFAULT_WEIGHTS)
         needs_memory = pool.question.needs_memory or ranking.names_speaker(pool.candidates, pool.question)
@@ -136,7 +154,9 @@ class TurnRecall:
             pool,
             items,
             relevance.confidence(items, needs_memory=needs_memory),
-            await run_in_thread(len(request.question), FactRequest.of, request.question, request.fact_index_ids(), found),
+            await run_in_thread(
+                len(request.question), FactRequest.of, request.question, request.fact_index_ids(), found
+            ),
             rank_entries(request.question, request.insight_index_ids(), found),
         )
 
@@ -145,7 +165,9 @@ class TurnRecall:
         pool, confidence_found = ranked.pool, ranked.confidence
         # explanations cover all ranked entries; a prompt needs a few more than it shows
         limit = 0 if ranked.silent else self._options.recall_turns_limit + EXTRA_ENTRIES
-        new_entries = relevance.order_by_days(entry for entry in ranked.items if not request.in_context(pool.place(entry.entry)))
+        new_entries = relevance.order_by_days(
+            entry for entry in ranked.items if not request.in_context(pool.place(entry.entry))
+        )
         selected = list(new_entries if request.with_reasons else islice(new_entries, limit))
         if request.with_reasons:
             selected += [entry for entry in ranked.items if request.in_context(pool.place(entry.entry))]
@@ -160,7 +182,8 @@ class TurnRecall:
         ][: self._options.recall_insights_limit]
         chars_max = self._options.snippet_chars_max
         passage_chunks = [
-            passage_chunk(entry, pool.question.idf_by_term, chars_max=chars_max) for entry in _valid_at_time(request, dropped)
+            passage_chunk(entry, pool.question.idf_by_term, chars_max=chars_max)
+            for entry in _valid_at_time(request, dropped)
         ]
         result += _within(passage_chunks, self._options.recall_tok_max // 2, dropped)
         result += self._turns(ranked, selected, read.items, request, dropped=dropped)
@@ -207,16 +230,24 @@ class TurnRecall:
                 continue
             text, session = items[place], pool.sessions[place.index_id]
             is_other_session = session != request.session
-            reason = UNDER_THE_FLOOR if silent else self._why_not(text, request, len(result), is_other_session=is_other_session)
+            reason = (
+                UNDER_THE_FLOOR
+                if silent
+                else self._why_not(text, request, len(result), is_other_session=is_other_session)
+            )
             if reason is None and not distinct.add_if_new(text.text.casefold().split()):
                 reason = "nearly the same as one that comes before"
             if reason is None:
                 query, chars_max = pool.question.idf_by_term, self._options.snippet_chars_max
                 result.append(
-                    turn_chunk(session, text, entry, query, place=place, chars_max=chars_max, is_other_session=is_other_session)
+                    turn_chunk(
+                        session, text, entry, query, place=place, chars_max=chars_max, is_other_session=is_other_session
+                    )
                 )
             else:
-                dropped.append(DroppedCandidate("turn", text.ref, entry.score, reason, session if is_other_session else "", place))
+                dropped.append(
+                    DroppedCandidate("turn", text.ref, entry.score, reason, session if is_other_session else "", place)
+                )
         return result
 
     def _why_not(self, text: Text, request: RecallRequest, count: int, *, is_other_session: bool) -> str | None:
@@ -240,7 +271,9 @@ def _not_loaded(ranked: RankedMatches, selected: Sequence[Ranked], request: Reca
         place = pool.place(entry.entry)
         session = pool.sessions[place.index_id]
         reason = IN_CONTEXT if request.in_context(place) else other
-        dropped.append(DroppedCandidate("turn", "", entry.score, reason, session if session != request.session else "", place))
+        dropped.append(
+            DroppedCandidate("turn", "", entry.score, reason, session if session != request.session else "", place)
+        )
     return dropped
 
 

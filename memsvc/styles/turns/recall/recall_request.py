@@ -50,7 +50,11 @@ class RecallRequest:
 
     def insight_index_ids(self) -> list[int]:
         """Return the insight indexes to search."""
-        return [index.number for index in turn_index.insights(self.session, self.user)] if "insights" in self.sources else []
+        return (
+            [index.number for index in turn_index.insights(self.session, self.user)]
+            if "insights" in self.sources
+            else []
+        )
 
     def in_context(self, place: EntryPlace) -> bool:
         """Return whether the recent context shows this item."""

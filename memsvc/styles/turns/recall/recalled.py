@@ -96,7 +96,13 @@ class RankedRecall:
             for at, candidate in enumerate(self.chunks)
         ]
         dropped = [
-            {"ref": candidate.ref, "kind": candidate.kind, "shown": False, "score": candidate.score, "reason": candidate.reason}
+            {
+                "ref": candidate.ref,
+                "kind": candidate.kind,
+                "shown": False,
+                "score": candidate.score,
+                "reason": candidate.reason,
+            }
             | ({"session": candidate.session} if candidate.session else {})
             | (_place_fields(candidate.place, None) if places else {})
             for candidate in self.dropped

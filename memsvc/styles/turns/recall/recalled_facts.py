@@ -20,7 +20,15 @@ from memsvc.styles.turns.recall.block_chunks import fact_chunk
 from memsvc.styles.turns.recall.recalled import RecalledChunk
 
 FACT_WEIGHTS: Final = ranking.RankWeights(
-    context=0.0, context_steps=0, answer=0.0, day=0.0, date=0.0, speaker=1.0, short_exponent=0.0, context_similarity=0.0, order=0.0
+    context=0.0,
+    context_steps=0,
+    answer=0.0,
+    day=0.0,
+    date=0.0,
+    speaker=1.0,
+    short_exponent=0.0,
+    context_similarity=0.0,
+    order=0.0,
 )
 """Facts and insights are ranked alone: no neighbours, no days, no speakers."""
 FLOOR: Final = 1.5
@@ -65,7 +73,9 @@ class FactRequest:
         return self.wants_profile or bool(self.ids)
 
 
-def rank_entries(question: str, index_ids: Sequence[int], found: Mapping[int, IndexMatches]) -> list[tuple[EntryPlace, Ranked]]:
+def rank_entries(
+    question: str, index_ids: Sequence[int], found: Mapping[int, IndexMatches]
+) -> list[tuple[EntryPlace, Ranked]]:
     """Return the relevant entries of some indexes, each by itself, best first."""
     ranked: list[tuple[EntryPlace, Ranked]] = []
     for index_id in index_ids:
@@ -107,9 +117,15 @@ def _request_terms(question: str) -> frozenset[str]:
     pets."""
     clauses = _CLAUSE.split(question)
     is_request = [any(pattern.search(clause) for pattern in QUESTION_PATTERNS) for clause in clauses]
-    free = {term for clause, requests in zip(clauses, is_request, strict=True) if not requests for term in terms(clause)}
+    free = {
+        term for clause, requests in zip(clauses, is_request, strict=True) if not requests for term in terms(clause)
+    }
     return frozenset(
-        term for clause, requests in zip(clauses, is_request, strict=True) if requests for term in terms(clause) if term not in free
+        term
+        for clause, requests in zip(clauses, is_request, strict=True)
+        if requests
+        for term in terms(clause)
+        if term not in free
     )
 
 
